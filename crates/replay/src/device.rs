@@ -1,0 +1,88 @@
+//! The seam below the engine: whatever can take requests and complete them.
+//!
+//! The engine must not know whether it drives io_uring, threads or a simulation, or its behaviour
+//! could not be proven in simulation. So everything that issues I/O stands behind [`Device`], and
+//! nothing else issues I/O.
+
+use std::io;
+
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+
+/// A request as a device is asked for it: positions are those of the target, already wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// Names the request in its completion. Unique among the requests in flight, and smaller than
+    /// the cap on requests in flight that the device was opened with.
+    pub tag: u32,
+    /// What to do.
+    pub op: Op,
+    /// FUA and PREFLUSH are honoured; the others inform.
+    pub flags: Flags,
+    /// Where on the target; zero for a flush.
+    pub offset: Bytes,
+    /// How much; zero for a flush.
+    pub length: Bytes,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's tag.
+    pub tag: u32,
+    /// When it was handed to the kernel: just before the system call that carried it.
+    pub submitted: Nanos,
+    /// When its completion was seen.
+    pub completed: Nanos,
+    /// [`Outcome::Ok`], [`Outcome::Error`], [`Outcome::Short`] or [`Outcome::Unsupported`].
+    pub outcome: Outcome,
+}
+
+/// Writes the payload of a write into the device's own buffer, which is `length` bytes long.
+pub trait Payload {
+    /// Fills `buffer` with what the request `io` writes.
+    fn fill(&mut self, io: &Io, buffer: &mut [u8]);
+}
+
+/// Something that takes requests and completes them, used by one thread.
+///
+/// All instants are of the clock that the engine runs on. Requests are prepared one by one and handed
+/// down together by [`Device::submit`]; between the two they count as not in flight.
+///
+/// Implementations: io_uring and threads (crate `linux`), the simulated device ([`crate::sim`]).
+pub trait Device {
+    /// How many bytes the target holds. Never changes.
+    fn capacity(&self) -> Bytes;
+
+    /// Offsets and lengths must be multiples of this many bytes.
+    fn block_size(&self) -> Bytes;
+
+    /// The largest request that this device takes.
+    fn length_max(&self) -> Bytes;
+
+    /// Whether the device can do `op` at all. A request for an operation that it cannot do is never
+    /// prepared.
+    fn supports(&self, op: Op) -> bool;
+
+    /// Queues one request. For a write, `payload` fills the buffer.
+    ///
+    /// The caller keeps the request inside the capacity, aligned, no longer than the largest, and
+    /// prepares no more requests than the device was opened for.
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload);
+
+    /// Hands everything prepared to the target, without waiting for it to complete. Answers the
+    /// instant of the hand-over that stands in the completions as `submitted`, and how many
+    /// requests went down; the rest stays prepared for the next call.
+    ///
+    /// An error is one of the whole device (the ring broke), not of a request.
+    fn submit(&mut self) -> io::Result<(Nanos, usize)>;
+
+    /// Appends the completions that are there to `completions`, without waiting.
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Sleeps until a completion arrives or the clock reaches `until`, whichever is first, then does
+    /// as [`Device::reap`]. May return early with nothing.
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// One line for the run's facts: the back end and its options.
+    fn describe(&self) -> String;
+}

@@ -1,0 +1,7 @@
+//! Summaries of traces and of runs.
+//!
+//! A summary is fed batch by batch in bounded memory and merges with another of its kind, so that a
+//! trace may be cut anywhere, summarised in parts, and put together again with the same result.
+#![forbid(unsafe_code)]
+
+pub mod verdict;

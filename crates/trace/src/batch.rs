@@ -1,0 +1,344 @@
+//! Requests by the thousand, in columns.
+//!
+//! A trace of a day does not fit into memory and a request at a time is too slow, so requests travel
+//! in batches. Inside a batch a column is a plain vector whose name carries its unit: that is the
+//! layout of the native file and what the hot loops of readers and summaries want. Everywhere else
+//! the typed [`Request`] is used.
+
+use serde::{Deserialize, Serialize};
+
+use crate::request::{Flags, LateCause, Measured, Op, Origin, Outcome, Request};
+use crate::units::{Bytes, Nanos, VolumeId};
+
+/// How many requests a batch holds by custom: 8,192 rows are some 300 KiB, which stays in the cache.
+pub const BATCH_ROWS: usize = 8192;
+
+/// The value of an optional 64-bit column where a row does not know it.
+const UNKNOWN: i64 = i64::MIN;
+
+/// Which of the optional columns a source knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Columns {
+    /// Recorded latencies; single rows may still lack theirs.
+    pub latency: bool,
+    /// Process and processor.
+    pub origin: bool,
+    /// What a replay measured.
+    pub measured: bool,
+}
+
+/// Columns of [`Origin`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct OriginColumns {
+    pid: Vec<u32>,
+    cpu: Vec<u32>,
+}
+
+/// Columns of [`Measured`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct MeasuredColumns {
+    scheduled_ns: Vec<i64>,
+    submitted_ns: Vec<i64>,
+    completed_ns: Vec<i64>,
+    in_flight: Vec<u32>,
+    outcome: Vec<i32>,
+    pushed_back: Vec<bool>,
+    late_cause: Vec<u8>,
+}
+
+/// A run of requests, one vector per column, all of one length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    issue_ns: Vec<i64>,
+    op: Vec<Op>,
+    flags: Vec<Flags>,
+    offset_bytes: Vec<u64>,
+    length_bytes: Vec<u64>,
+    volume: Vec<u32>,
+    latency_ns: Option<Vec<i64>>,
+    origin: Option<OriginColumns>,
+    measured: Option<MeasuredColumns>,
+}
+
+impl Batch {
+    /// An empty batch with these optional columns and room for [`BATCH_ROWS`] rows.
+    pub fn new(columns: Columns) -> Self {
+        let mut batch = Self::default();
+        batch.reset(columns);
+        batch.issue_ns.reserve(BATCH_ROWS);
+        batch.op.reserve(BATCH_ROWS);
+        batch.flags.reserve(BATCH_ROWS);
+        batch.offset_bytes.reserve(BATCH_ROWS);
+        batch.length_bytes.reserve(BATCH_ROWS);
+        batch.volume.reserve(BATCH_ROWS);
+        batch
+    }
+
+    /// Empties the batch, keeps its memory, and gives it these optional columns.
+    pub fn reset(&mut self, columns: Columns) {
+        self.issue_ns.clear();
+        self.op.clear();
+        self.flags.clear();
+        self.offset_bytes.clear();
+        self.length_bytes.clear();
+        self.volume.clear();
+        match (&mut self.latency_ns, columns.latency) {
+            (Some(column), true) => column.clear(),
+            (column, wanted) => *column = wanted.then(Vec::new),
+        }
+        match (&mut self.origin, columns.origin) {
+            (Some(origin), true) => {
+                origin.pid.clear();
+                origin.cpu.clear();
+            }
+            (origin, wanted) => *origin = wanted.then(OriginColumns::default),
+        }
+        match (&mut self.measured, columns.measured) {
+            (Some(measured), true) => measured.clear(),
+            (measured, wanted) => *measured = wanted.then(MeasuredColumns::default),
+        }
+    }
+
+    /// Which optional columns the batch has.
+    pub fn columns(&self) -> Columns {
+        Columns {
+            latency: self.latency_ns.is_some(),
+            origin: self.origin.is_some(),
+            measured: self.measured.is_some(),
+        }
+    }
+
+    /// The number of requests.
+    pub fn len(&self) -> usize {
+        self.issue_ns.len()
+    }
+
+    /// Whether there is no request.
+    pub fn is_empty(&self) -> bool {
+        self.issue_ns.is_empty()
+    }
+
+    /// Whether the batch holds as many requests as is the custom.
+    pub fn is_full(&self) -> bool {
+        self.len() >= BATCH_ROWS
+    }
+
+    /// Adds a request. What the batch has no column for is not kept; what the request does not know
+    /// stays unknown.
+    #[inline]
+    pub fn push(&mut self, request: &Request) {
+        self.issue_ns.push(request.issue.0);
+        self.op.push(request.op);
+        self.flags.push(request.flags);
+        self.offset_bytes.push(request.offset.0);
+        self.length_bytes.push(request.length.0);
+        self.volume.push(request.volume.0);
+        if let Some(column) = &mut self.latency_ns {
+            column.push(request.latency.map_or(UNKNOWN, |latency| latency.0));
+        }
+        if let Some(columns) = &mut self.origin {
+            let origin = request.origin.unwrap_or_default();
+            columns.pid.push(origin.pid);
+            columns.cpu.push(origin.cpu);
+        }
+        if let Some(columns) = &mut self.measured {
+            columns.push(request.measured.as_ref());
+        }
+    }
+
+    /// The request in row `row`.
+    #[inline]
+    pub fn get(&self, row: usize) -> Request {
+        Request {
+            issue: Nanos(self.issue_ns[row]),
+            op: self.op[row],
+            flags: self.flags[row],
+            offset: Bytes(self.offset_bytes[row]),
+            length: Bytes(self.length_bytes[row]),
+            volume: VolumeId(self.volume[row]),
+            latency: self.latency_ns.as_ref().and_then(|column| known(column[row])),
+            origin: self
+                .origin
+                .as_ref()
+                .map(|columns| Origin { pid: columns.pid[row], cpu: columns.cpu[row] }),
+            measured: self.measured.as_ref().and_then(|columns| columns.get(row)),
+        }
+    }
+
+    /// All requests in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Request> + '_ {
+        (0..self.len()).map(|row| self.get(row))
+    }
+
+    /// Instants of issue in nanoseconds from the start of the trace.
+    pub fn issue_ns(&self) -> &[i64] {
+        &self.issue_ns
+    }
+
+    /// Operations.
+    pub fn op(&self) -> &[Op] {
+        &self.op
+    }
+
+    /// Lengths in bytes.
+    pub fn length_bytes(&self) -> &[u64] {
+        &self.length_bytes
+    }
+
+    /// Positions in bytes.
+    pub fn offset_bytes(&self) -> &[u64] {
+        &self.offset_bytes
+    }
+
+    /// Whether the instants of issue never step back.
+    pub fn is_ordered(&self) -> bool {
+        self.issue_ns.is_sorted()
+    }
+
+    /// Keeps the first `rows` requests.
+    pub fn truncate(&mut self, rows: usize) {
+        self.retain_range(0, rows);
+    }
+
+    /// Keeps the requests from row `from` up to but not including row `to`.
+    pub fn retain_range(&mut self, from: usize, to: usize) {
+        fn keep<T>(column: &mut Vec<T>, from: usize, to: usize) {
+            column.truncate(to);
+            column.drain(..from.min(column.len()));
+        }
+        keep(&mut self.issue_ns, from, to);
+        keep(&mut self.op, from, to);
+        keep(&mut self.flags, from, to);
+        keep(&mut self.offset_bytes, from, to);
+        keep(&mut self.length_bytes, from, to);
+        keep(&mut self.volume, from, to);
+        if let Some(column) = &mut self.latency_ns {
+            keep(column, from, to);
+        }
+        if let Some(columns) = &mut self.origin {
+            keep(&mut columns.pid, from, to);
+            keep(&mut columns.cpu, from, to);
+        }
+        if let Some(columns) = &mut self.measured {
+            keep(&mut columns.scheduled_ns, from, to);
+            keep(&mut columns.submitted_ns, from, to);
+            keep(&mut columns.completed_ns, from, to);
+            keep(&mut columns.in_flight, from, to);
+            keep(&mut columns.outcome, from, to);
+            keep(&mut columns.pushed_back, from, to);
+            keep(&mut columns.late_cause, from, to);
+        }
+    }
+}
+
+impl MeasuredColumns {
+    fn clear(&mut self) {
+        self.scheduled_ns.clear();
+        self.submitted_ns.clear();
+        self.completed_ns.clear();
+        self.in_flight.clear();
+        self.outcome.clear();
+        self.pushed_back.clear();
+        self.late_cause.clear();
+    }
+
+    fn push(&mut self, measured: Option<&Measured>) {
+        let or_unknown = |instant: Option<Nanos>| instant.map_or(UNKNOWN, |instant| instant.0);
+        self.scheduled_ns.push(or_unknown(measured.map(|m| m.scheduled)));
+        self.submitted_ns.push(or_unknown(measured.and_then(|m| m.submitted)));
+        self.completed_ns.push(or_unknown(measured.and_then(|m| m.completed)));
+        self.in_flight.push(measured.map_or(0, |m| m.in_flight));
+        self.outcome.push(measured.map_or(0, |m| m.outcome.code()));
+        self.pushed_back.push(measured.is_some_and(|m| m.pushed_back));
+        self.late_cause.push(measured.map_or(0, |m| m.late_cause as u8));
+    }
+
+    fn get(&self, row: usize) -> Option<Measured> {
+        Some(Measured {
+            scheduled: known(self.scheduled_ns[row])?,
+            submitted: known(self.submitted_ns[row]),
+            completed: known(self.completed_ns[row]),
+            in_flight: self.in_flight[row],
+            outcome: Outcome::from_code(self.outcome[row])?,
+            pushed_back: self.pushed_back[row],
+            late_cause: LateCause::from_code(self.late_cause[row])?,
+        })
+    }
+}
+
+fn known(value: i64) -> Option<Nanos> {
+    (value != UNKNOWN).then_some(Nanos(value))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        /// Any request that a trace may hold.
+        pub(crate) fn any_request()(
+            issue in 0_i64..i64::MAX / 4,
+            op in 0_u8..6,
+            flags in 0_u16..32,
+            offset in 0_u64..u64::MAX / 2,
+            length in 0_u64..1 << 40,
+            volume in 0_u32..4,
+            latency in proptest::option::of(0_i64..1 << 50),
+            pid in any::<u32>(),
+            cpu in 0_u32..1024,
+            measured in (0_i64..1 << 50, proptest::option::of(0_i64..1 << 50), -7_i32..140),
+        ) -> Request {
+            Request {
+                issue: Nanos(issue),
+                op: Op::from_code(op).unwrap(),
+                flags: Flags::from_bits_truncate(flags),
+                offset: Bytes(offset),
+                length: Bytes(length),
+                volume: VolumeId(volume),
+                latency: latency.map(Nanos),
+                origin: Some(Origin { pid, cpu }),
+                measured: Some(Measured {
+                    scheduled: Nanos(measured.0),
+                    submitted: measured.1.map(Nanos),
+                    completed: measured.1.map(|ns| Nanos(ns + 7)),
+                    in_flight: 3,
+                    outcome: Outcome::from_code(measured.2).unwrap(),
+                    pushed_back: measured.0 % 2 == 0,
+                    late_cause: LateCause::from_code((measured.0 % 6) as u8).unwrap(),
+                }),
+            }
+        }
+    }
+
+    const ALL: Columns = Columns { latency: true, origin: true, measured: true };
+
+    proptest! {
+        #[test]
+        fn what_was_pushed_is_what_is_got(requests in proptest::collection::vec(any_request(), 0..50)) {
+            let mut batch = Batch::new(ALL);
+            requests.iter().for_each(|request| batch.push(request));
+            prop_assert_eq!(batch.iter().collect::<Vec<_>>(), requests);
+        }
+
+        #[test]
+        fn a_kept_range_is_that_range(
+            requests in proptest::collection::vec(any_request(), 0..50), from in 0_usize..60, to in 0_usize..60,
+        ) {
+            let mut batch = Batch::new(ALL);
+            requests.iter().for_each(|request| batch.push(request));
+            batch.retain_range(from, to);
+            let to = to.min(requests.len());
+            prop_assert_eq!(batch.iter().collect::<Vec<_>>(), &requests[from.min(to)..to]);
+        }
+    }
+
+    #[test]
+    fn a_column_that_is_not_there_is_unknown_not_zero() {
+        let mut request = Request::new(Nanos(1), Op::Read, Bytes(0), Bytes(512));
+        request.latency = Some(Nanos(5));
+        let mut batch = Batch::new(Columns::default());
+        batch.push(&request);
+        assert_eq!(batch.get(0).latency, None);
+    }
+}

@@ -1,0 +1,95 @@
+//! What can go wrong with a trace, said so that a person can mend it: the file, the place in it, the
+//! text found there, and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error in reading or writing a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing is in the file.
+    #[error("{}: the file is empty\n  = help: a trace holds at least one request", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No known format begins like this file.
+    #[error("{}: no known trace format\n  = note: it begins with {begins}\n  = help: {remedy}", path.display())]
+    Unrecognised {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes, readable.
+        begins: String,
+        /// What to try.
+        remedy: String,
+    },
+    /// A line is not what the format says.
+    #[error("{}:{line}:{column}: {reason}\n  | {text}\n  = help: {remedy}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// The column, counted from 1.
+        column: usize,
+        /// What is wrong.
+        reason: String,
+        /// The line's text.
+        text: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A binary file is not what the format says.
+    #[error("{}: at byte {offset}: {reason}\n  = help: {remedy}", path.display())]
+    Binary {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The name does not say which format to write.
+    #[error("{}: which format to write is not clear from the name\n  = help: {remedy}", path.display())]
+    UnknownOutput {
+        /// The file.
+        path: PathBuf,
+        /// The names that are known.
+        remedy: String,
+    },
+}
+
+impl TraceError {
+    /// The reading of `path` failed.
+    pub fn read(path: &Path, source: io::Error) -> Self {
+        Self::Read { path: path.to_owned(), source }
+    }
+
+    /// The writing of `path` failed.
+    pub fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source }
+    }
+
+    /// Whether the fault is with the file system rather than with the trace's content.
+    pub fn is_io(&self) -> bool {
+        matches!(self, Self::Read { .. } | Self::Write { .. })
+    }
+}

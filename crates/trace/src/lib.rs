@@ -1,0 +1,28 @@
+//! The block I/O request, streams of requests, and the formats they are kept in.
+//!
+//! Everything that ioecho knows about a workload is a sequence of [`Request`]s: a recording, a
+//! published trace, an artificial load, the result of a replay. Sequences are longer than memory, so
+//! they travel as [`Batch`]es of columns from a [`Source`] through transforms into a [`Sink`], and
+//! what a reader had to skip or to guess travels beside them in the [`Header`].
+//!
+//! The way through this crate: [`units`] → [`request`] → [`batch`] → [`stream`] → [`formats`] and
+//! [`transform`].
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod compression;
+pub mod error;
+pub mod formats;
+pub mod header;
+pub mod request;
+pub mod stream;
+pub mod text;
+pub mod transform;
+pub mod units;
+
+pub use batch::{Batch, Columns};
+pub use error::TraceError;
+pub use header::{Header, Volume};
+pub use request::{Flags, LateCause, Measured, Op, Origin, Outcome, Request};
+pub use stream::{Sink, Source};
+pub use units::{Bytes, Nanos, VolumeId};

@@ -1,0 +1,324 @@
+//! The request: one row of every trace and of every result.
+//!
+//! What a source does not know is absent here, never invented: an absent latency is `None`, not
+//! zero.
+
+use bitflags::bitflags;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Nanos, VolumeId};
+
+/// What a request asks the device to do. The numbers are those of the native file and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Op {
+    /// Data moves from the device.
+    Read = 0,
+    /// Data moves to the device.
+    Write = 1,
+    /// Empty the device's volatile cache. It has no range: offset and length are zero.
+    Flush = 2,
+    /// Tell the device that the range is no longer needed (trim, unmap).
+    Discard = 3,
+    /// Make the range read as zeroes without moving data.
+    WriteZeroes = 4,
+    /// A zone operation (report, reset, open, close, finish, append). Kept, marked, not replayed.
+    Zone = 5,
+}
+
+impl Op {
+    /// Every operation, in the order of its code.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::WriteZeroes, Self::Zone];
+
+    /// The operation with this code in the native file.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Read),
+            1 => Some(Self::Write),
+            2 => Some(Self::Flush),
+            3 => Some(Self::Discard),
+            4 => Some(Self::WriteZeroes),
+            5 => Some(Self::Zone),
+            _ => None,
+        }
+    }
+
+    /// The code in the native file.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The name in messages, JSON and documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard",
+            Self::WriteZeroes => "write-zeroes",
+            Self::Zone => "zone",
+        }
+    }
+
+    /// Whether the operation changes what the device holds.
+    pub const fn changes_data(self) -> bool {
+        matches!(self, Self::Write | Self::Discard | Self::WriteZeroes | Self::Zone)
+    }
+}
+
+bitflags! {
+    /// How a request was marked when it was issued. The bits are those of the native file.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Flags: u16 {
+        /// Somebody waits for it (`REQ_SYNC`).
+        const SYNC = 1;
+        /// The data must be on stable storage when it completes (`REQ_FUA`).
+        const FUA = 1 << 1;
+        /// The device's cache is flushed first (`REQ_PREFLUSH`).
+        const PREFLUSH = 1 << 2;
+        /// A file system's own data (`REQ_META`).
+        const META = 1 << 3;
+        /// Read ahead of demand (`REQ_RAHEAD`).
+        const READAHEAD = 1 << 4;
+    }
+}
+
+/// Who issued a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The process. Its name, where the recording knew it, stands in the trace's header.
+    pub pid: u32,
+    /// The processor that the request was issued on.
+    pub cpu: u32,
+}
+
+/// What became of a replayed request.
+///
+/// The code of the native file is 0 for success, the kernel's error number where the device answered
+/// with one, and one of the negative numbers below where no such answer exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Completed in full.
+    Ok,
+    /// The kernel's error number (`errno.h`).
+    Error(i32),
+    /// Fewer bytes were moved than asked for.
+    Short,
+    /// It crosses the end of the target even after wrapping; not issued, as in blkreplay.
+    Border,
+    /// It is not a multiple of the target's block size; not issued.
+    Misaligned,
+    /// The target or this program cannot do that operation; not issued.
+    Unsupported,
+    /// It conflicted with a request in flight and the conflict rule was to drop it.
+    Dropped,
+    /// It is larger than any buffer this program makes; not issued.
+    TooLarge,
+    /// It was in flight when the run ended, and no completion was seen.
+    Abandoned,
+}
+
+impl Outcome {
+    /// The code in the native file and in the run's journal.
+    pub const fn code(self) -> i32 {
+        match self {
+            Self::Ok => 0,
+            Self::Error(number) => number,
+            Self::Short => -1,
+            Self::Border => -2,
+            Self::Misaligned => -3,
+            Self::Unsupported => -4,
+            Self::Dropped => -5,
+            Self::TooLarge => -6,
+            Self::Abandoned => -7,
+        }
+    }
+
+    /// The outcome with this code.
+    pub const fn from_code(code: i32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Ok),
+            -1 => Some(Self::Short),
+            -2 => Some(Self::Border),
+            -3 => Some(Self::Misaligned),
+            -4 => Some(Self::Unsupported),
+            -5 => Some(Self::Dropped),
+            -6 => Some(Self::TooLarge),
+            -7 => Some(Self::Abandoned),
+            1..=i32::MAX => Some(Self::Error(code)),
+            _ => None,
+        }
+    }
+
+    /// The outcome in a word or two; an error number keeps its number.
+    pub fn name(self) -> String {
+        match self {
+            Self::Ok => "ok".to_owned(),
+            Self::Error(number) => format!("errno {number}"),
+            Self::Short => "short transfer".to_owned(),
+            Self::Border => "crosses the end of the target".to_owned(),
+            Self::Misaligned => "misaligned for the target".to_owned(),
+            Self::Unsupported => "unsupported".to_owned(),
+            Self::Dropped => "dropped on conflict".to_owned(),
+            Self::TooLarge => "too large".to_owned(),
+            Self::Abandoned => "abandoned".to_owned(),
+        }
+    }
+
+    /// Whether the request reached the device.
+    pub const fn was_issued(self) -> bool {
+        matches!(self, Self::Ok | Self::Error(_) | Self::Short | Self::Abandoned)
+    }
+}
+
+/// Why a request was submitted later than scheduled. The numbers are those of the native file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum LateCause {
+    /// It was not late, or by no more than the scheduler's own step.
+    #[default]
+    None = 0,
+    /// It overlapped a request in flight and waited for it (a *pushed-back* request).
+    Conflict = 1,
+    /// The cap on requests in flight was reached: the device was too slow to free a place.
+    InFlightCap = 2,
+    /// The system call that hands requests to the kernel took that long.
+    Submission = 3,
+    /// The trace could not be read fast enough: a fault of the generator.
+    Input = 4,
+    /// The issuing thread did not run when it should have: a fault of the host.
+    Host = 5,
+}
+
+impl LateCause {
+    /// Every cause, in the order of its code.
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Conflict,
+        Self::InFlightCap,
+        Self::Submission,
+        Self::Input,
+        Self::Host,
+    ];
+
+    /// The cause with this code.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::None),
+            1 => Some(Self::Conflict),
+            2 => Some(Self::InFlightCap),
+            3 => Some(Self::Submission),
+            4 => Some(Self::Input),
+            5 => Some(Self::Host),
+            _ => None,
+        }
+    }
+}
+
+/// What a replay measured of one request. All instants count from the start of the replay.
+///
+/// * lateness = `submitted` − `scheduled` (blkreplay calls it *delay*);
+/// * service time = `completed` − `submitted` (blkreplay: *latency*);
+/// * response time = `completed` − `scheduled`: free of coordinated omission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// When the request was to be issued.
+    pub scheduled: Nanos,
+    /// When it was handed to the kernel; `None` if it never was.
+    pub submitted: Option<Nanos>,
+    /// When its completion was seen; `None` if it never was.
+    pub completed: Option<Nanos>,
+    /// Requests in flight on the device just after this one was submitted, itself included.
+    pub in_flight: u32,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether it waited for a request that it overlapped.
+    pub pushed_back: bool,
+    /// Why it was late.
+    pub late_cause: LateCause,
+}
+
+impl Measured {
+    /// `submitted − scheduled`, where the request was submitted.
+    pub fn lateness(&self) -> Option<Nanos> {
+        self.submitted.map(|submitted| submitted - self.scheduled)
+    }
+
+    /// `completed − submitted`, where the request completed.
+    pub fn service_time(&self) -> Option<Nanos> {
+        Some(self.completed? - self.submitted?)
+    }
+
+    /// `completed − scheduled`, where the request completed.
+    pub fn response_time(&self) -> Option<Nanos> {
+        self.completed.map(|completed| completed - self.scheduled)
+    }
+}
+
+/// One request: a row of a trace or of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// When it was issued, counted from the start of the trace.
+    pub issue: Nanos,
+    /// What it asks for.
+    pub op: Op,
+    /// How it was marked.
+    pub flags: Flags,
+    /// Where it begins, in bytes from the start of its volume.
+    pub offset: Bytes,
+    /// How many bytes it covers; zero for a flush.
+    pub length: Bytes,
+    /// The device of the trace that it went to.
+    pub volume: VolumeId,
+    /// How long it took when it was recorded: completion − issue.
+    pub latency: Option<Nanos>,
+    /// Who issued it.
+    pub origin: Option<Origin>,
+    /// What a replay measured of it.
+    pub measured: Option<Measured>,
+}
+
+impl Request {
+    /// A request of which nothing but the necessary is known.
+    pub const fn new(issue: Nanos, op: Op, offset: Bytes, length: Bytes) -> Self {
+        Self {
+            issue,
+            op,
+            flags: Flags::empty(),
+            offset,
+            length,
+            volume: VolumeId(0),
+            latency: None,
+            origin: None,
+            measured: None,
+        }
+    }
+
+    /// The first byte behind the range. Readers refuse ranges for which this overflows.
+    pub const fn end(&self) -> Bytes {
+        Bytes(self.offset.0.saturating_add(self.length.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_operations_outcomes_and_causes_read_back() {
+        for op in Op::ALL {
+            assert_eq!(Op::from_code(op.code()), Some(op));
+        }
+        for code in -7..200 {
+            let outcome = Outcome::from_code(code).unwrap();
+            assert_eq!(outcome.code(), code);
+        }
+        assert_eq!(Outcome::from_code(-8), None);
+        for cause in LateCause::ALL {
+            assert_eq!(LateCause::from_code(cause as u8), Some(cause));
+        }
+    }
+}

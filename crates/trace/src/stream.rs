@@ -1,0 +1,55 @@
+//! The two seams of this crate: where requests come from and where they go.
+
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::Header;
+
+/// A stream of requests: a file, a generator, another stream with a transform over it.
+pub trait Source: Send {
+    /// What is known about the trace. Losses, guesses and damage grow while the stream is read and
+    /// are complete once [`Source::next_batch`] has answered `false`; the columns never change.
+    fn header(&self) -> &Header;
+
+    /// Empties `batch` and fills it with the next requests, at least one; answers `false` at the
+    /// end. Requests come in the order of their issue.
+    ///
+    /// A damaged source ends early: what could be read was given, the answer is `false`, and
+    /// [`Header::damage`] says where and why.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError>;
+}
+
+/// Where a stream of requests is written to.
+pub trait Sink {
+    /// Writes the requests of `batch` behind those before.
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
+
+    /// Completes the output with what the header says now that the source has ended. An output
+    /// that is not finished does not appear under its name. Answers what the format could not say.
+    fn finish(self: Box<Self>, header: &Header) -> Result<crate::header::Notes, TraceError>;
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn header(&self) -> &Header {
+        (**self).header()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        (**self).next_batch(batch)
+    }
+}
+
+/// Moves every request of `source` into `sink`, completes it, and answers how many there were and
+/// what the format of the sink could not say.
+pub fn copy(
+    source: &mut dyn Source,
+    mut sink: Box<dyn Sink>,
+) -> Result<(u64, crate::header::Notes), TraceError> {
+    let mut batch = Batch::new(source.header().columns);
+    let mut requests = 0;
+    while source.next_batch(&mut batch)? {
+        requests += batch.len() as u64;
+        sink.write(&batch)?;
+    }
+    let lost = sink.finish(source.header())?;
+    Ok((requests, lost))
+}

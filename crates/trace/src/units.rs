@@ -1,0 +1,296 @@
+//! Units that cannot be mixed up.
+//!
+//! A trace mixes sectors, bytes, microseconds and seconds; a number without its unit is how a wrong
+//! figure is born. Formats convert to these types where a value enters the program, and nothing
+//! else converts.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The sector that block traces count in, whatever the device's own block size: 512 bytes
+/// (`SECTOR_SIZE` in the kernel's `include/linux/blk_types.h`).
+pub const SECTOR: u64 = 512;
+
+/// An instant (relative to a start that the context names) or a span of time, in nanoseconds.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Nanos(pub i64);
+
+impl Nanos {
+    /// Zero nanoseconds: the start of a trace or of a run.
+    pub const ZERO: Self = Self(0);
+    /// The latest instant there is: "never", where a deadline is asked for.
+    pub const MAX: Self = Self(i64::MAX);
+
+    /// A span of whole microseconds.
+    pub const fn from_micros(micros: i64) -> Self {
+        Self(micros * 1_000)
+    }
+
+    /// A span of whole milliseconds.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis * 1_000_000)
+    }
+
+    /// A span of whole seconds.
+    pub const fn from_secs(secs: i64) -> Self {
+        Self(secs * 1_000_000_000)
+    }
+
+    /// The span in seconds, for display and for rates; not for arithmetic on instants.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// The sum, held at the largest instant instead of overflowing.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, held at the smallest instant instead of overflowing.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// The span divided by a factor, as replaying `factor` times as fast does to every instant.
+    #[must_use]
+    pub fn scaled_down(self, factor: f64) -> Self {
+        if (factor - 1.0).abs() < f64::EPSILON { self } else { Self((self.0 as f64 / factor) as i64) }
+    }
+}
+
+impl Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Nanos {
+    fn sub_assign(&mut self, other: Self) {
+        self.0 -= other.0;
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Three significant digits in the unit that fits: `12.3 µs`, `1.50 s`; an hour and more as
+    /// `1:02:03`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        let (value, unit) = match self.0.unsigned_abs() {
+            0..1_000 => return write!(f, "{} ns", self.0),
+            1_000..1_000_000 => (ns / 1e3, "µs"),
+            1_000_000..1_000_000_000 => (ns / 1e6, "ms"),
+            1_000_000_000..3_600_000_000_000 => (ns / 1e9, "s"),
+            _ => {
+                let secs = self.0 / 1_000_000_000;
+                return write!(f, "{}:{:02}:{:02}", secs / 3600, secs.abs() / 60 % 60, secs.abs() % 60);
+            }
+        };
+        let decimals = match value.abs() {
+            v if v < 9.995 => 2,
+            v if v < 99.95 => 1,
+            _ => 0,
+        };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}
+
+/// A number of bytes, or a position in bytes from the start of a device.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// No bytes; the start of a device.
+    pub const ZERO: Self = Self(0);
+
+    /// So many 512-byte sectors in bytes; `None` where 64 bits do not hold it.
+    pub const fn from_sectors(sectors: u64) -> Option<Self> {
+        match sectors.checked_mul(SECTOR) {
+            Some(bytes) => Some(Self(bytes)),
+            None => None,
+        }
+    }
+
+    /// Whole 512-byte sectors, rounded down.
+    pub const fn sectors(self) -> u64 {
+        self.0 / SECTOR
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// Three significant digits in binary units: `4.00 KiB`, `1.46 GiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        if self.0 < 1024 {
+            return write!(f, "{} B", self.0);
+        }
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        while value >= 1023.5 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        let decimals = match value {
+            v if v < 9.995 => 2,
+            v if v < 99.95 => 1,
+            _ => 0,
+        };
+        write!(f, "{value:.decimals$} {}", UNITS[unit])
+    }
+}
+
+/// Which device of a trace a request went to. Names and sizes stand in the trace's header.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct VolumeId(pub u32);
+
+/// A quantity that a person typed and that is not one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{text}' is not a {what}: {reason} (write it like {example})")]
+pub struct QuantityError {
+    text: String,
+    what: &'static str,
+    reason: &'static str,
+    example: &'static str,
+}
+
+/// Splits `12.5ms` into its number and its unit.
+fn number_and_unit(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    (&text[..end], text[end..].trim())
+}
+
+impl FromStr for Nanos {
+    type Err = QuantityError;
+
+    /// A span of time: a number and a unit `ns`, `us`, `ms`, `s`, `m` or `h`; a bare number counts
+    /// seconds. Negative spans and unknown units are refused.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |reason| QuantityError {
+            text: text.to_owned(),
+            what: "span of time",
+            reason,
+            example: "90s, 1.5m, 250ms or 2h",
+        };
+        let (number, unit) = number_and_unit(text);
+        let scale = match unit {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "" | "s" => 1e9,
+            "m" | "min" => 60e9,
+            "h" => 3600e9,
+            _ => return Err(error("unknown unit; known are ns, us, ms, s, m and h")),
+        };
+        let value: f64 = number.parse().map_err(|_| error("no number in front of the unit"))?;
+        let ns = value * scale;
+        if ns > 9.2e18 { Err(error("too long")) } else { Ok(Self(ns.round() as i64)) }
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = QuantityError;
+
+    /// A size: a number and a unit `B`, `K`, `M`, `G` or `T` (powers of 1024; `KiB` and `KB` mean
+    /// the same as `K`, as in fio and Vdbench); a bare number counts bytes. Unknown units are
+    /// refused.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |reason| QuantityError {
+            text: text.to_owned(),
+            what: "size",
+            reason,
+            example: "512, 4k, 1.5G or 2TiB",
+        };
+        let (number, unit) = number_and_unit(text);
+        let shift = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 0,
+            "k" | "kb" | "kib" => 10,
+            "m" | "mb" | "mib" => 20,
+            "g" | "gb" | "gib" => 30,
+            "t" | "tb" | "tib" => 40,
+            _ => return Err(error("unknown unit; known are B, K, M, G and T")),
+        };
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(1 << shift).map(Self).ok_or_else(|| error("too large"));
+        }
+        let value: f64 = number.parse().map_err(|_| error("no number in front of the unit"))?;
+        let bytes = value * (1_u64 << shift) as f64;
+        if bytes >= u64::MAX as f64 { Err(error("too large")) } else { Ok(Self(bytes as u64)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_shown_with_three_digits_and_their_unit() {
+        let shown = |ns| Nanos(ns).to_string();
+        assert_eq!(shown(999), "999 ns");
+        assert_eq!(shown(1_234), "1.23 µs");
+        assert_eq!(shown(99_960), "100 µs");
+        assert_eq!(shown(1_500_000_000), "1.50 s");
+        assert_eq!(shown(3_599_890_000_000), "3600 s");
+        assert_eq!(shown(3_723_000_000_000), "1:02:03");
+    }
+
+    #[test]
+    fn spans_are_read_with_every_known_unit_and_no_other() {
+        assert_eq!("1.5m".parse(), Ok(Nanos::from_secs(90)));
+        assert_eq!("250 ms".parse(), Ok(Nanos::from_millis(250)));
+        assert_eq!("60".parse(), Ok(Nanos::from_secs(60)));
+        assert!("4q".parse::<Nanos>().is_err());
+        assert!("-1s".parse::<Nanos>().is_err());
+        assert!("".parse::<Nanos>().is_err());
+    }
+
+    #[test]
+    fn sizes_are_read_with_every_known_unit_and_no_other() {
+        assert_eq!("4k".parse(), Ok(Bytes(4096)));
+        assert_eq!("1.5G".parse(), Ok(Bytes(3 << 29)));
+        assert_eq!("18446744073709551615".parse(), Ok(Bytes(u64::MAX)));
+        assert!("4q".parse::<Bytes>().is_err());
+        assert!("18446744073709551615k".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn sizes_are_shown_in_binary_units() {
+        assert_eq!(Bytes(512).to_string(), "512 B");
+        assert_eq!(Bytes(4096).to_string(), "4.00 KiB");
+        assert_eq!(Bytes(1_048_575).to_string(), "1.00 MiB");
+    }
+}
