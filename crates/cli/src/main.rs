@@ -1,1 +1,33 @@
-fn main(){}
+//! `ioecho`: records, converts, replays and judges block I/O workloads.
+//!
+//! This file is the table of contents: what was typed ([`args`]) goes to one file per command
+//! ([`commands`]), and what comes back decides the exit code ([`exit`]). Replaying has rooms of its
+//! own ([`run`]).
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod exit;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Info(args) => commands::info::run(&args),
+        Command::Convert(args) => commands::convert::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Demo(args) => commands::demo::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => exit::report(&error),
+    }
+}

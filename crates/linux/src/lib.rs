@@ -1,1 +1,24 @@
-//! x
+//! What ioecho asks of Linux.
+//!
+//! The engine may not know whether it runs on a kernel or in simulation, and unsafe code must stay
+//! where a reader can find all of it. So every call into the kernel is here, behind the engine's
+//! two seams ([`MonotonicClock`], [`device`]) or as plain facts ([`target`], [`facts`]), and so is
+//! what stands between a typing error and somebody's data ([`guard`]).
+//!
+//! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::open`]
+//! it, [`target::OpenedTarget::lock`] it, [`device::open_device`] on it.
+
+pub mod clock;
+pub mod device;
+pub mod facts;
+pub mod guard;
+mod mounts;
+mod sysfs;
+pub mod target;
+pub mod thread;
+
+pub use clock::MonotonicClock;
+pub use device::{Backend, DeviceError, open_device};
+pub use facts::HostFacts;
+pub use guard::{Hazard, inspect};
+pub use target::{Access, OpenOptions, OpenedTarget, TargetError, TargetFacts};

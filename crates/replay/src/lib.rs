@@ -5,10 +5,23 @@
 //! ([`schedule`]) is a pure state machine that never reads a clock, sleeps or does I/O, and the part
 //! that acts ([`engine`]) sees the world only through two traits, [`Device`] and [`Clock`]. The same
 //! code runs on the kernel and in simulation ([`sim`]), where thousands of seeds check its invariants.
+//!
+//! A request's way: [`plan`] → [`schedule`] (with [`conflict`] over [`interval`]) → [`engine`] →
+//! [`device`] (written with [`pattern`]) → a [`Record`].
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod conflict;
 pub mod device;
+pub mod engine;
+pub mod interval;
+pub mod journal;
+pub mod pattern;
+pub mod plan;
+pub mod schedule;
+pub mod sim;
 
 pub use clock::Clock;
 pub use device::{Completion, Device, Io, Payload};
+pub use plan::{Planned, Planner};
+pub use schedule::{Record, Scheduler};

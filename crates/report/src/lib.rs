@@ -1,1 +1,66 @@
-//! x
+//! A run as a page that a person reads and believes, or rightly does not.
+//!
+//! The figures of a run are worth what the run is worth, so the page begins with the verdict and
+//! its reasons, then says what was run where, and only then draws. It is one file, opens without a
+//! network in any browser, and shows every text of the run as text. The same panels come as SVG and
+//! PNG figures for papers and tickets; their names are those of blkreplay where it has a like one.
+//!
+//! The way through this crate: [`Page`] → [`html()`] (`page` lays out the words, `data` packs the
+//! picture, `templates/` and `assets/` draw it in the browser), [`figures()`] → [`png()`].
+#![forbid(unsafe_code)]
+
+mod data;
+mod figures;
+mod page;
+#[cfg(feature = "png")]
+mod png;
+mod scale;
+mod svg;
+mod tables;
+
+use ioecho_stats::picture::RunPicture;
+use ioecho_stats::verdict::Verdict;
+
+pub use figures::{Figure, figures};
+pub use page::html;
+#[cfg(feature = "png")]
+pub use png::png;
+
+/// What a report says of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// What the run is called.
+    pub title: String,
+    /// Whether it may be believed; a page without a verdict says so in its place.
+    pub verdict: Option<Verdict>,
+    /// What was run, where and with what.
+    pub facts: Vec<Section>,
+    /// What a reader should know before using the figures.
+    pub warnings: Vec<String>,
+    /// What is drawn.
+    pub picture: RunPicture,
+}
+
+/// Facts under a heading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Section {
+    /// The heading.
+    pub heading: String,
+    /// Pairs of a name and a value.
+    pub rows: Vec<(String, String)>,
+}
+
+/// A report that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The page could not be filled in.
+    #[error("the report page could not be filled in: {0}")]
+    Template(#[from] askama::Error),
+    /// The figures' numbers could not be written as JSON.
+    #[error("the numbers of the report could not be written: {0}")]
+    Data(#[from] serde_json::Error),
+    /// A figure could not be drawn as pixels.
+    #[cfg(feature = "png")]
+    #[error("the figure could not be drawn as PNG: {0}")]
+    Pixels(String),
+}

@@ -4,4 +4,11 @@
 //! trace may be cut anywhere, summarised in parts, and put together again with the same result.
 #![forbid(unsafe_code)]
 
+pub mod histogram;
+pub mod judge;
+pub mod picture;
+pub mod raster;
+pub mod run_summary;
+pub mod timeline;
+pub mod trace_summary;
 pub mod verdict;

@@ -14,7 +14,7 @@ use crate::units::{Bytes, Nanos, VolumeId};
 pub const BATCH_ROWS: usize = 8192;
 
 /// The value of an optional 64-bit column where a row does not know it.
-const UNKNOWN: i64 = i64::MIN;
+pub(crate) const UNKNOWN: i64 = i64::MIN;
 
 /// Which of the optional columns a source knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,35 +29,38 @@ pub struct Columns {
 
 /// Columns of [`Origin`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct OriginColumns {
-    pid: Vec<u32>,
-    cpu: Vec<u32>,
+pub(crate) struct OriginColumns {
+    pub(crate) pid: Vec<u32>,
+    pub(crate) cpu: Vec<u32>,
 }
 
-/// Columns of [`Measured`].
+/// Columns of [`Measured`]. Where `scheduled_ns` is [`UNKNOWN`] the row has no measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct MeasuredColumns {
-    scheduled_ns: Vec<i64>,
-    submitted_ns: Vec<i64>,
-    completed_ns: Vec<i64>,
-    in_flight: Vec<u32>,
-    outcome: Vec<i32>,
-    pushed_back: Vec<bool>,
-    late_cause: Vec<u8>,
+pub(crate) struct MeasuredColumns {
+    pub(crate) scheduled_ns: Vec<i64>,
+    pub(crate) submitted_ns: Vec<i64>,
+    pub(crate) completed_ns: Vec<i64>,
+    pub(crate) in_flight: Vec<u32>,
+    pub(crate) outcome: Vec<i32>,
+    pub(crate) pushed_back: Vec<bool>,
+    pub(crate) late_cause: Vec<u8>,
 }
 
 /// A run of requests, one vector per column, all of one length.
+///
+/// Formats that keep columns themselves fill and empty the vectors directly; whoever does so leaves
+/// them at one length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    issue_ns: Vec<i64>,
-    op: Vec<Op>,
-    flags: Vec<Flags>,
-    offset_bytes: Vec<u64>,
-    length_bytes: Vec<u64>,
-    volume: Vec<u32>,
-    latency_ns: Option<Vec<i64>>,
-    origin: Option<OriginColumns>,
-    measured: Option<MeasuredColumns>,
+    pub(crate) issue_ns: Vec<i64>,
+    pub(crate) op: Vec<Op>,
+    pub(crate) flags: Vec<Flags>,
+    pub(crate) offset_bytes: Vec<u64>,
+    pub(crate) length_bytes: Vec<u64>,
+    pub(crate) volume: Vec<u32>,
+    pub(crate) latency_ns: Option<Vec<i64>>,
+    pub(crate) origin: Option<OriginColumns>,
+    pub(crate) measured: Option<MeasuredColumns>,
 }
 
 impl Batch {
@@ -195,6 +198,38 @@ impl Batch {
         self.issue_ns.is_sorted()
     }
 
+    /// Adds the requests of `other` from row `from` up to but not including row `to`. What this
+    /// batch has no column for is not kept; what the other has no column for stays unknown.
+    pub(crate) fn append(&mut self, other: &Self, from: usize, to: usize) {
+        let rows = self.len() + (to - from);
+        self.issue_ns.extend_from_slice(&other.issue_ns[from..to]);
+        self.op.extend_from_slice(&other.op[from..to]);
+        self.flags.extend_from_slice(&other.flags[from..to]);
+        self.offset_bytes.extend_from_slice(&other.offset_bytes[from..to]);
+        self.length_bytes.extend_from_slice(&other.length_bytes[from..to]);
+        self.volume.extend_from_slice(&other.volume[from..to]);
+        if let Some(column) = &mut self.latency_ns {
+            if let Some(theirs) = &other.latency_ns {
+                column.extend_from_slice(&theirs[from..to]);
+            }
+            column.resize(rows, UNKNOWN);
+        }
+        if let Some(columns) = &mut self.origin {
+            if let Some(theirs) = &other.origin {
+                columns.pid.extend_from_slice(&theirs.pid[from..to]);
+                columns.cpu.extend_from_slice(&theirs.cpu[from..to]);
+            }
+            columns.pid.resize(rows, 0);
+            columns.cpu.resize(rows, 0);
+        }
+        if let Some(columns) = &mut self.measured {
+            if let Some(theirs) = &other.measured {
+                columns.append(theirs, from, to);
+            }
+            columns.resize(rows);
+        }
+    }
+
     /// Keeps the first `rows` requests.
     pub fn truncate(&mut self, rows: usize) {
         self.retain_range(0, rows);
@@ -231,6 +266,14 @@ impl Batch {
     }
 }
 
+impl<'a> Extend<&'a Request> for Batch {
+    fn extend<I: IntoIterator<Item = &'a Request>>(&mut self, requests: I) {
+        for request in requests {
+            self.push(request);
+        }
+    }
+}
+
 impl MeasuredColumns {
     fn clear(&mut self) {
         self.scheduled_ns.clear();
@@ -240,6 +283,27 @@ impl MeasuredColumns {
         self.outcome.clear();
         self.pushed_back.clear();
         self.late_cause.clear();
+    }
+
+    fn append(&mut self, other: &Self, from: usize, to: usize) {
+        self.scheduled_ns.extend_from_slice(&other.scheduled_ns[from..to]);
+        self.submitted_ns.extend_from_slice(&other.submitted_ns[from..to]);
+        self.completed_ns.extend_from_slice(&other.completed_ns[from..to]);
+        self.in_flight.extend_from_slice(&other.in_flight[from..to]);
+        self.outcome.extend_from_slice(&other.outcome[from..to]);
+        self.pushed_back.extend_from_slice(&other.pushed_back[from..to]);
+        self.late_cause.extend_from_slice(&other.late_cause[from..to]);
+    }
+
+    /// Fills up to `rows` rows with such that have no measurement.
+    fn resize(&mut self, rows: usize) {
+        self.scheduled_ns.resize(rows, UNKNOWN);
+        self.submitted_ns.resize(rows, UNKNOWN);
+        self.completed_ns.resize(rows, UNKNOWN);
+        self.in_flight.resize(rows, 0);
+        self.outcome.resize(rows, 0);
+        self.pushed_back.resize(rows, false);
+        self.late_cause.resize(rows, 0);
     }
 
     fn push(&mut self, measured: Option<&Measured>) {
@@ -317,8 +381,29 @@ pub(crate) mod tests {
         #[test]
         fn what_was_pushed_is_what_is_got(requests in proptest::collection::vec(any_request(), 0..50)) {
             let mut batch = Batch::new(ALL);
-            requests.iter().for_each(|request| batch.push(request));
+            batch.extend(&requests);
             prop_assert_eq!(batch.iter().collect::<Vec<_>>(), requests);
+        }
+
+        #[test]
+        fn an_appended_range_is_that_range_and_what_is_not_known_stays_unknown(
+            requests in proptest::collection::vec(any_request(), 1..50), columns in 0..8_u8, to in 0_usize..50,
+        ) {
+            let known = Columns {
+                latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
+            };
+            let to = to.min(requests.len());
+            let mut part = Batch::new(known);
+            part.extend(&requests);
+            let mut all = Batch::new(ALL);
+            all.append(&part, to / 2, to);
+            let expected: Vec<_> = requests[to / 2..to].iter().map(|request| Request {
+                latency: request.latency.filter(|_| known.latency),
+                origin: Some(request.origin.filter(|_| known.origin).unwrap_or_default()),
+                measured: request.measured.filter(|_| known.measured),
+                ..*request
+            }).collect();
+            prop_assert_eq!(all.iter().collect::<Vec<_>>(), expected);
         }
 
         #[test]
@@ -326,7 +411,7 @@ pub(crate) mod tests {
             requests in proptest::collection::vec(any_request(), 0..50), from in 0_usize..60, to in 0_usize..60,
         ) {
             let mut batch = Batch::new(ALL);
-            requests.iter().for_each(|request| batch.push(request));
+            batch.extend(&requests);
             batch.retain_range(from, to);
             let to = to.min(requests.len());
             prop_assert_eq!(batch.iter().collect::<Vec<_>>(), &requests[from.min(to)..to]);

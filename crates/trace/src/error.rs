@@ -67,6 +67,28 @@ pub enum TraceError {
         /// What to do.
         remedy: String,
     },
+    /// A row of a table is not what the format says.
+    #[error("{}: row {row}: {reason}\n  = help: {remedy}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// The row, counted from 0 as `DuckDB` and pandas do.
+        row: u64,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The file is of a known format and is yet no trace that can be used.
+    #[error("{}: {reason}\n  = help: {remedy}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The name does not say which format to write.
     #[error("{}: which format to write is not clear from the name\n  = help: {remedy}", path.display())]
     UnknownOutput {

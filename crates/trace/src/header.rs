@@ -53,13 +53,12 @@ impl Notes {
         if count == 0 {
             return;
         }
-        let note = match self.0.iter().position(|note| note.what == what) {
-            Some(index) => &mut self.0[index],
-            None => {
-                self.0.push(Note { what: what.to_owned(), ..Note::default() });
-                self.0.last_mut().expect("a note was just pushed")
-            }
-        };
+        let found = self.0.iter().position(|note| note.what == what);
+        let index = found.unwrap_or_else(|| {
+            self.0.push(Note { what: what.to_owned(), ..Note::default() });
+            self.0.len() - 1
+        });
+        let note = &mut self.0[index];
         note.count += count;
         if let Some(mut example) = example
             && note.examples.len() < EXAMPLES_MAX

@@ -195,14 +195,8 @@ pub enum LateCause {
 
 impl LateCause {
     /// Every cause, in the order of its code.
-    pub const ALL: [Self; 6] = [
-        Self::None,
-        Self::Conflict,
-        Self::InFlightCap,
-        Self::Submission,
-        Self::Input,
-        Self::Host,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::Conflict, Self::InFlightCap, Self::Submission, Self::Input, Self::Host];
 
     /// The cause with this code.
     pub const fn from_code(code: u8) -> Option<Self> {

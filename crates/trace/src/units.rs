@@ -62,7 +62,11 @@ impl Nanos {
     /// The span divided by a factor, as replaying `factor` times as fast does to every instant.
     #[must_use]
     pub fn scaled_down(self, factor: f64) -> Self {
-        if (factor - 1.0).abs() < f64::EPSILON { self } else { Self((self.0 as f64 / factor) as i64) }
+        if (factor - 1.0).abs() < f64::EPSILON {
+            self
+        } else {
+            Self((self.0 as f64 / factor) as i64)
+        }
     }
 }
 
@@ -104,7 +108,13 @@ impl fmt::Display for Nanos {
             1_000_000_000..3_600_000_000_000 => (ns / 1e9, "s"),
             _ => {
                 let secs = self.0 / 1_000_000_000;
-                return write!(f, "{}:{:02}:{:02}", secs / 3600, secs.abs() / 60 % 60, secs.abs() % 60);
+                return write!(
+                    f,
+                    "{}:{:02}:{:02}",
+                    secs / 3600,
+                    secs.abs() / 60 % 60,
+                    secs.abs() % 60
+                );
             }
         };
         let decimals = match value.abs() {

@@ -1,1 +1,229 @@
-//! To be written.
+//! The kernel's own block trace, as `blktrace` and `blkparse -d` write it.
+//!
+//! The kernel records events, not requests: a request is queued, perhaps merged or split, inserted,
+//! issued and completed, each time with a record of 48 or 64 bytes in the buffer of the processor
+//! it happened on. Reading means to bring the processors' events into one order, to choose the
+//! event that is the instant of issue, and to find the completion of each. The format is that of
+//! Linux `include/uapi/linux/blktrace_api.h`.
+//!
+//! The way through: [`open`] → `files` → `feed` (one file) → `merge` (all) → `requests` (with
+//! `classify` and `matching`) → batches.
+
+mod calendar;
+mod classify;
+mod feed;
+mod files;
+mod matching;
+mod merge;
+mod notices;
+mod record;
+mod requests;
+mod row;
+mod sequence;
+mod splits;
+mod telling;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod volumes;
+
+use std::path::{Path, PathBuf};
+
+use self::feed::Wanted;
+use self::files::Files;
+use self::merge::Merge;
+use self::record::{Event, Layout, kind};
+use self::requests::Requests;
+use self::telling::{describe, no_requests};
+use super::{IssueEvent, ReadOptions};
+use crate::batch::{Batch, Columns};
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::Source;
+
+/// How many of the recording's first events decide which event is taken and whether there are
+/// completions.
+const PROBE_EVENTS: usize = 1 << 16;
+
+/// Whether a file that begins with these bytes is a blktrace recording.
+pub fn is_blktrace(first_bytes: &[u8]) -> bool {
+    Layout::of(first_bytes).is_some()
+}
+
+/// Whether `path`, which need not exist, is what the files `path.blktrace.0`, `path.blktrace.1` and
+/// so on begin with: the name by which blktrace's own programs know a recording.
+pub fn is_prefix(path: &Path) -> bool {
+    files::is_prefix(path)
+}
+
+/// Opens a recording: a merged file, any one of the files of its processors (all are read), or the
+/// prefix that these have in common.
+pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    Ok(Box::new(Recording::open(path, *options)?))
+}
+
+/// A recording that is being read.
+struct Recording {
+    path: PathBuf,
+    header: Header,
+    merge: Merge,
+    /// The events that were read to choose the event, in reverse.
+    probed: Vec<Event>,
+    /// The kind of event that is the instant of issue.
+    issue: u8,
+    per_cpu: bool,
+    requests: Requests,
+    ended: bool,
+}
+
+impl Recording {
+    fn open(path: &Path, options: ReadOptions) -> Result<Self, TraceError> {
+        let files = Files::find(path)?;
+        let feeds = files.open()?;
+        if feeds.is_empty() {
+            return Err(TraceError::Empty { path: path.to_owned() });
+        }
+        let of_interest =
+            [kind::QUEUE, kind::INSERT, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT];
+        let wanted = Wanted { kinds: bits(&of_interest), strict: options.strict };
+        let mut merge = Merge::new(feeds, wanted)?;
+        let mut probed = Vec::new();
+        let mut seen = [0_u64; kind::COUNT];
+        while probed.len() < PROBE_EVENTS
+            && let Some(event) = merge.next()?
+        {
+            seen[usize::from(event.kind)] += 1;
+            probed.push(event);
+        }
+        let issue = choose(options.event, &seen);
+        let latency = seen[usize::from(kind::COMPLETE)] > 0;
+        merge.wanted.kinds = match (latency, issue) {
+            (true, _) => bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT]),
+            (false, _) => bits(&[issue, kind::REQUEUE]),
+        };
+        let whole = probed.len() < PROBE_EVENTS;
+        probed.retain(|event| merge.wanted.kinds >> event.kind & 1 == 1);
+        probed.reverse();
+        let header = Header {
+            source: path.display().to_string(),
+            format: "blktrace".to_owned(),
+            description: Some(describe(path, &files, &merge)),
+            event: Some(kind::name(issue).to_owned()),
+            columns: Columns { latency, origin: true, measured: false },
+            ..Header::default()
+        };
+        let mut recording = Self {
+            path: path.to_owned(),
+            header,
+            merge,
+            probed,
+            issue,
+            per_cpu: files.per_cpu,
+            requests: Requests::new(issue, latency),
+            ended: false,
+        };
+        if whole && seen[usize::from(issue)] == 0 {
+            return Err(no_requests(path, issue, &recording.merge));
+        }
+        let first = recording.probed.iter().rev().find(|event| event.kind == issue);
+        let first = first.map(|event| event.time);
+        recording.take_notices(first);
+        Ok(recording)
+    }
+
+    /// The next event of the recording.
+    #[inline]
+    fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+        match self.probed.pop() {
+            Some(event) => Ok(Some(event)),
+            None => self.merge.next(),
+        }
+    }
+
+    /// Moves what the recorder said into the header; `first` is the instant of the first request.
+    fn take_notices(&mut self, first: Option<u64>) {
+        self.header.processes.extend(self.merge.notices.processes.drain(..));
+        if let (Some((time, wall)), Some(first)) = (self.merge.notices.clock, first) {
+            // blkparse counts the events of a merged file from the first one and leaves the notices
+            // as they were: then they have no common clock.
+            if self.per_cpu || time <= first {
+                let wall = wall + i128::from(first) - i128::from(time);
+                let (seconds, nanos) =
+                    (wall.div_euclid(1_000_000_000), wall.rem_euclid(1_000_000_000));
+                self.header.started = Some(calendar::rfc3339(seconds as i64, nanos as u32));
+            }
+        }
+    }
+
+    /// Ends the reading: tells of everything that was lost or guessed.
+    fn finish(&mut self) -> Result<(), TraceError> {
+        self.ended = true;
+        let damage: Vec<_> =
+            self.merge.feeds().iter().filter_map(|feed| feed.damage.clone()).collect();
+        self.header.damage = (!damage.is_empty()).then(|| damage.join("; "));
+        if self.requests.taken == 0 {
+            return Err(no_requests(&self.path, self.issue, &self.merge));
+        }
+        let losses = &mut self.header.losses;
+        let lost = self.merge.feeds().iter().map(feed::Feed::lost).sum();
+        losses.add("events lost by the recorder (sequence gaps)", lost, None);
+        losses.add("passthrough commands", self.merge.passthrough(), None);
+        self.requests.tell_losses(losses);
+        let out_of_order = self.merge.feeds().iter().map(|feed| feed.out_of_order).sum();
+        self.header.guesses.add("events out of time order", out_of_order, None);
+        Ok(())
+    }
+}
+
+impl Source for Recording {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.reset(self.header.columns);
+        if self.ended {
+            return Ok(false);
+        }
+        while !batch.is_full() {
+            if self.requests.pop(batch) {
+                continue;
+            }
+            match self.next_event() {
+                Ok(Some(event)) => {
+                    self.requests.handle(&event, &mut self.header.volumes, batch);
+                }
+                Ok(None) if self.requests.close() => {}
+                Ok(None) => break,
+                Err(error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+        }
+        self.take_notices(self.requests.start);
+        if batch.is_empty() {
+            self.finish()?;
+        }
+        Ok(!batch.is_empty())
+    }
+}
+
+/// A bit for each of these kinds.
+fn bits(kinds: &[u8]) -> u32 {
+    kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
+}
+
+/// The event to take, by the wish of the user and by what was seen of the recording.
+fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
+    match wish {
+        IssueEvent::Queued => kind::QUEUE,
+        IssueEvent::Inserted => kind::INSERT,
+        IssueEvent::Issued => kind::ISSUE,
+        IssueEvent::Auto => [kind::QUEUE, kind::INSERT, kind::ISSUE]
+            .into_iter()
+            .find(|kind| seen[usize::from(*kind)] > 0)
+            .unwrap_or(kind::QUEUE),
+    }
+}

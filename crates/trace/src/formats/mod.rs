@@ -1,10 +1,24 @@
 //! The formats, one file each, and the choice among them.
 //!
-//! A format is recognised by what the file holds, not by its name: recordings get renamed.
+//! A format is recognised by what the file holds, not by its name: recordings get renamed. Only
+//! what is written is chosen by name, because there is nothing else to go by.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::compression::{self, Codec, Decoder, Peeked};
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::{Sink, Source};
+use crate::text;
 
 pub mod blkreplay;
 pub mod blktrace;
 pub mod native;
+
+/// How much of a file is looked at to recognise it, after decompression.
+const LOOK_BYTES: usize = 64 << 10;
 
 /// Which event of a kernel recording is the instant of issue (blktrace's letters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,4 +41,235 @@ pub struct ReadOptions {
     pub strict: bool,
     /// For kernel recordings: the event to take.
     pub event: IssueEvent,
+}
+
+/// Opens the trace at `path`, whatever its format; `-` is the standard input, from which text is
+/// read, compressed or not. A prefix `dev` of files `dev.blktrace.N` names the recording that they
+/// make up.
+pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    if path == Path::new("-") {
+        return recognise(io::stdin(), Path::new("standard input"), *options, false);
+    }
+    let read_error = |error| TraceError::read(path, error);
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && blktrace::is_prefix(path) => {
+            return blktrace::open(path, options);
+        }
+        Err(error) => return Err(read_error(error)),
+    };
+    if metadata.is_dir() {
+        if blktrace::is_prefix(path) {
+            return blktrace::open(path, options);
+        }
+        return Err(TraceError::Unusable {
+            path: path.to_owned(),
+            reason: "this is a directory".to_owned(),
+            remedy: "name a trace file in it".to_owned(),
+        });
+    }
+    let file = File::open(path).map_err(read_error)?;
+    recognise(file, path, *options, metadata.is_file())
+}
+
+/// Chooses the format by the first bytes of `file`. A format that has to jump about in the file
+/// opens it once more by its path, for which it must be a `regular` one.
+fn recognise<R: Read + Send + 'static>(
+    file: R,
+    path: &Path,
+    options: ReadOptions,
+    regular: bool,
+) -> Result<Box<dyn Source>, TraceError> {
+    let mut packed = Peeked::new(file, LOOK_BYTES);
+    if let Some(error) = packed.take_error() {
+        return Err(TraceError::read(path, error));
+    }
+    let first_bytes = packed.first_bytes();
+    if first_bytes.is_empty() {
+        return Err(TraceError::Empty { path: path.to_owned() });
+    }
+    let is_native = native::recognise(first_bytes);
+    if is_native || blktrace::is_blktrace(first_bytes) {
+        if !regular {
+            return Err(TraceError::Unusable {
+                path: path.to_owned(),
+                reason: "a binary trace cannot be read from a pipe".to_owned(),
+                remedy: "put it into a file and name that".to_owned(),
+            });
+        }
+        return if is_native {
+            native::open(path, &options)
+        } else {
+            blktrace::open(path, &options)
+        };
+    }
+    let codec = Codec::of_first_bytes(first_bytes);
+    let mut text = Peeked::new(Decoder::new(packed, codec), LOOK_BYTES);
+    if blkreplay::recognise(text.first_bytes()) {
+        return blkreplay::open(text, path, &options);
+    }
+    if let Some(error) = text.take_error() {
+        return Err(match compression::damage(&error) {
+            Some(damage) => TraceError::Unusable {
+                path: path.to_owned(),
+                reason: format!("nothing in it can be read: {damage}"),
+                remedy: "get the file again".to_owned(),
+            },
+            None => TraceError::read(path, error),
+        });
+    }
+    let first_bytes = text.first_bytes();
+    if first_bytes.is_empty() {
+        return Err(TraceError::Empty { path: path.to_owned() });
+    }
+    let remedy = if blktrace::is_blktrace(first_bytes) || native::recognise(first_bytes) {
+        "this is a compressed binary trace: unpack it with gunzip first"
+    } else {
+        "readable are ioecho's own files (.parquet), blkreplay's loads and results, and \
+         recordings of blktrace"
+    };
+    Err(TraceError::Unrecognised {
+        path: path.to_owned(),
+        begins: format!("'{}'", text::shown(&first_bytes[..first_bytes.len().min(48)])),
+        remedy: remedy.to_owned(),
+    })
+}
+
+/// Begins a trace at `path` in the format that the name says. The columns that it will have are
+/// those of `header`. It appears under its name when the sink is finished.
+pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let ends = |ending: &str| name.len() > ending.len() && name.ends_with(ending);
+    if ends(".parquet") {
+        native::create(path, header)
+    } else if ends(".load") || ends(".load.gz") {
+        blkreplay::create(path, header)
+    } else {
+        Err(TraceError::UnknownOutput {
+            path: path.to_owned(),
+            remedy: "name it NAME.parquet for ioecho's own format, or NAME.load or NAME.load.gz \
+                     for blkreplay's"
+                .to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compression::tests::gzip;
+    use crate::stream::copy;
+    use crate::{Batch, Op};
+    use std::path::PathBuf;
+
+    const LOAD: &str = "prose\n0.000000000 ; 8 ; 8 ; R ; 0.0 ; 0.0\n";
+
+    fn opened(name: &str, bytes: &[u8]) -> Result<Box<dyn Source>, TraceError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        open(&path, &ReadOptions::default())
+    }
+
+    fn refusal(name: &str, bytes: &[u8]) -> TraceError {
+        opened(name, bytes).err().unwrap()
+    }
+
+    #[test]
+    fn a_format_is_known_by_content_whatever_the_name() {
+        for name in ["x.parquet", "x.csv", "x"] {
+            for bytes in [LOAD.as_bytes(), &gzip(LOAD.as_bytes())] {
+                assert_eq!(opened(name, bytes).unwrap().header().format, blkreplay::LOAD);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_what_it_is() {
+        assert!(matches!(refusal("x", b""), TraceError::Empty { .. }));
+        assert!(matches!(refusal("x", &gzip(b"")), TraceError::Empty { .. }));
+        let error = refusal("x", b"time,lba\n1,2\n");
+        assert!(matches!(error, TraceError::Unrecognised { .. }));
+        assert!(error.to_string().contains("'time,lba"), "{error}");
+        let error = refusal("x", &gzip(b"PAR1 and so on"));
+        assert!(error.to_string().contains("unpack it"), "{error}");
+        let error = refusal("x", b"PAR1 and so on");
+        assert!(error.to_string().contains("damaged or cut short"), "{error}");
+        let error = refusal("x", &gzip(LOAD.as_bytes())[..12]);
+        assert!(error.to_string().contains("breaks off"), "{error}");
+        let mut late = b"a line of prose\n".repeat(LOOK_BYTES / 10);
+        late.extend(LOAD.as_bytes());
+        assert!(matches!(refusal("x", &late), TraceError::Unrecognised { .. }));
+    }
+
+    #[test]
+    fn a_missing_file_and_a_directory_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = ReadOptions::default();
+        let missing = open(&directory.path().join("x"), &options).err().unwrap();
+        assert!(missing.is_io() && missing.to_string().contains("No such file"), "{missing}");
+        let error = open(directory.path(), &options).err().unwrap().to_string();
+        assert!(error.contains("this is a directory"), "{error}");
+    }
+
+    #[test]
+    fn an_output_is_chosen_by_name_and_an_unknown_one_lists_the_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let header = Header::default();
+        for name in ["x.parquet", "x.load", "X.LOAD.GZ"] {
+            assert!(create(&directory.path().join(name), &header).is_ok());
+        }
+        for name in ["x", "x.csv", ".parquet", "load.gz"] {
+            let error = create(&directory.path().join(name), &header).err().unwrap();
+            assert!(matches!(error, TraceError::UnknownOutput { .. }));
+            assert!(error.to_string().contains(".load.gz"), "{error}");
+        }
+        let error = create(Path::new("/nowhere/x.load"), &header).err().unwrap();
+        assert!(error.is_io());
+    }
+
+    /// The loads that blkreplay publishes, where `IOECHO_DATA` says they are.
+    fn published(name: &str) -> Option<PathBuf> {
+        let Some(directory) = std::env::var_os("IOECHO_DATA") else {
+            eprintln!("skipped: IOECHO_DATA does not say where {name} is");
+            return None;
+        };
+        Some(Path::new(&directory).join(name))
+    }
+
+    #[test]
+    fn published_loads_are_read_to_the_last_request_and_survive_conversion() {
+        // Counted with `zcat | awk -F';' 'NF==6 && $1 ~ /^ *[0-9.]+ *$/'`: requests, reads,
+        // sectors, the last start.
+        for (name, requests, reads, sectors, last) in [
+            ("linux-mysql.load.gz", 80_794, 7_187, 2_313_256, 3_599_890_074_831),
+            ("windows-mssql.load.gz", 42_976, 2_528, 2_065_622, 3_062_338_015_914),
+        ] {
+            let Some(path) = published(name) else { return };
+            let directory = tempfile::tempdir().unwrap();
+            let native = directory.path().join("x.parquet");
+            let load = directory.path().join("x.load.gz");
+            for (from, to) in [(&path, &native), (&native, &load)] {
+                let mut source = open(from, &ReadOptions::default()).unwrap();
+                let sink = create(to, source.header()).unwrap();
+                let (copied, lost) = copy(&mut source, sink).unwrap();
+                assert_eq!(copied, requests);
+                assert!(lost.is_empty() && source.header().losses.is_empty());
+                assert!(source.header().guesses.is_empty());
+                assert_eq!(source.header().license.as_deref(), Some("GNU all-permissive"));
+            }
+            for path in [&path, &native, &load] {
+                let mut source = open(path, &ReadOptions::default()).unwrap();
+                let mut batch = Batch::default();
+                let mut found = (0, 0, 0, 0);
+                while source.next_batch(&mut batch).unwrap() {
+                    found.0 += batch.len() as u64;
+                    found.1 += batch.op().iter().filter(|op| **op == Op::Read).count();
+                    found.2 += batch.length_bytes().iter().sum::<u64>() / 512;
+                    found.3 = batch.issue_ns()[batch.len() - 1];
+                }
+                assert_eq!(found, (requests, reads, sectors, last), "{}", path.display());
+            }
+        }
+    }
 }

@@ -1,0 +1,307 @@
+//! The command line: what can be typed. Completions and man pages come from these definitions.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use ioecho_linux::Backend;
+use ioecho_replay::conflict::{ConflictMode, Strong};
+use ioecho_trace::Nanos;
+use ioecho_trace::formats::{IssueEvent, ReadOptions};
+
+/// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe it
+#[derive(Debug, Parser)]
+#[command(name = "ioecho", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What ioecho can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what a trace or a run holds
+    Info(InfoArgs),
+    /// Convert a trace into another format
+    Convert(ConvertArgs),
+    /// Replay a trace on a device, a file or a simulation
+    Replay(ReplayArgs),
+    /// Draw the report of a run again, or recover a run that was killed
+    Report(ReportArgs),
+    /// Replay a recorded database load on a scratch file; needs no root and no device
+    Demo(DemoArgs),
+    /// Print the completions for a shell
+    Completions(CompletionsArgs),
+    /// Write the man pages into a directory
+    Man(ManArgs),
+}
+
+/// How to read a trace.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct ReadArgs {
+    /// Stop at the first malformed line or record instead of counting it
+    #[arg(long, help_heading = "Reading")]
+    pub(crate) strict: bool,
+
+    /// For blktrace recordings: the event that counts as the issue of a request
+    #[arg(long, value_enum, default_value_t, help_heading = "Reading")]
+    pub(crate) event: EventArg,
+}
+
+impl ReadArgs {
+    pub(crate) fn options(self) -> ReadOptions {
+        let event = match self.event {
+            EventArg::Auto => IssueEvent::Auto,
+            EventArg::Q => IssueEvent::Queued,
+            EventArg::I => IssueEvent::Inserted,
+            EventArg::D => IssueEvent::Issued,
+        };
+        ReadOptions { strict: self.strict, event }
+    }
+}
+
+/// The event of a kernel recording.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum EventArg {
+    /// Q if there is one, else I, else D
+    #[default]
+    Auto,
+    /// Queued: as the file system or application sent it
+    #[value(name = "Q", alias = "q")]
+    Q,
+    /// Inserted into the I/O scheduler's queue
+    #[value(name = "I", alias = "i")]
+    I,
+    /// Issued to the driver, after merging and scheduling
+    #[value(name = "D", alias = "d")]
+    D,
+}
+
+/// A part of a trace, in the trace's own time.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct WindowArgs {
+    /// Begin at this instant of the trace's own time, such as 90s, 1.5m or 2h [default: its first
+    /// request]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub(crate) start: Option<Nanos>,
+
+    /// Take this much of the trace's own time [default: all]
+    #[arg(long, value_name = "TIME", value_parser = positive_span)]
+    pub(crate) duration: Option<Nanos>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InfoArgs {
+    /// A trace in any known format, or the directory of a run
+    pub(crate) file: PathBuf,
+
+    /// Print JSON (stable, see docs/formats.md) instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConvertArgs {
+    /// A trace in any known format, or the directory of a run
+    pub(crate) input: PathBuf,
+
+    /// What to write: NAME.parquet (native), NAME.load.gz or NAME.load (blkreplay)
+    pub(crate) output: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
+
+    /// What the trace is, to stand in its header
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+
+    /// Under which terms it may be used, to stand in its header
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) license: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReplayArgs {
+    /// A trace in any known format, or the directory of a run
+    pub(crate) trace: PathBuf,
+
+    /// A block device, a file, or a simulation: sim:size=64G,units=8,service=80us,model=exp
+    #[arg(long, short, value_name = "TARGET")]
+    pub(crate) target: String,
+
+    /// The directory for the results; must not exist or be empty [default: ioecho-DATE-TIME]
+    #[arg(long, short, value_name = "RUN")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
+
+    /// Replay this many times as fast as recorded
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    pub(crate) speedup: f64,
+
+    /// Replay the reads alone; the target is never opened for writing
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) read_only: bool,
+
+    /// Confirm that what this target holds may be destroyed; must name the target
+    #[arg(long, value_name = "TARGET", action = ArgAction::Append, help_heading = "Safety")]
+    pub(crate) destroy: Vec<PathBuf>,
+
+    /// Say what would be done and what would be overwritten, and touch nothing
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) dry_run: bool,
+
+    /// Go through the page cache where the file system refuses direct I/O (the run is marked invalid)
+    #[arg(long, help_heading = "Safety")]
+    pub(crate) allow_cached: bool,
+
+    /// What happens to a request that overlaps one in flight
+    #[arg(long, value_enum, default_value_t, help_heading = "Engine")]
+    pub(crate) conflicts: ConflictsArg,
+
+    /// What conflicts: 0 two writes, 1 all but two reads, 2 all
+    #[arg(long, value_name = "0..2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=2), help_heading = "Engine")]
+    pub(crate) strong: u8,
+
+    /// Most requests in flight at a time
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Engine")]
+    pub(crate) in_flight_max: u32,
+
+    /// How requests reach the kernel
+    #[arg(long, value_enum, default_value_t, help_heading = "Engine")]
+    pub(crate) backend: BackendArg,
+
+    /// Print no progress line
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) read: ReadArgs,
+}
+
+/// What happens on conflict.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum ConflictsArg {
+    /// Both are issued and race
+    Allow,
+    /// The later one is left out
+    Drop,
+    /// The later one waits; others overtake it
+    #[default]
+    Partial,
+    /// The later one and all behind it wait
+    Ordering,
+}
+
+impl ConflictsArg {
+    pub(crate) fn mode(self) -> ConflictMode {
+        match self {
+            Self::Allow => ConflictMode::Allow,
+            Self::Drop => ConflictMode::Drop,
+            Self::Partial => ConflictMode::Partial,
+            Self::Ordering => ConflictMode::Ordering,
+        }
+    }
+}
+
+/// The rule for `--strong`.
+pub(crate) fn strong(level: u8) -> Strong {
+    match level {
+        0 => Strong::WriteWrite,
+        1 => Strong::AllButReads,
+        _ => Strong::All,
+    }
+}
+
+/// How requests reach the kernel.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum BackendArg {
+    /// io_uring if the system allows it, else threads
+    #[default]
+    Auto,
+    /// io_uring
+    Uring,
+    /// A pool of threads with pread and pwrite
+    Threads,
+}
+
+impl BackendArg {
+    pub(crate) fn backend(self) -> Backend {
+        match self {
+            Self::Auto => Backend::Auto,
+            Self::Uring => Backend::Uring,
+            Self::Threads => Backend::Threads,
+        }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// The directory of a run
+    pub(crate) run: PathBuf,
+
+    /// Where to write the page [default: report.html in the run's directory]
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Also write the pictures as SVG and PNG into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) figures: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Replay on a simulated device instead of a scratch file
+    #[arg(long)]
+    pub(crate) sim: bool,
+
+    /// Where to put the run and the scratch file [default: ioecho-demo-DATE-TIME]
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// The directory, which must exist
+    pub(crate) directory: PathBuf,
+}
+
+fn span(text: &str) -> Result<Nanos, String> {
+    text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())
+}
+
+fn positive_span(text: &str) -> Result<Nanos, String> {
+    let span = span(text)?;
+    if span > Nanos::ZERO { Ok(span) } else { Err("must be longer than nothing".to_owned()) }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor.is_finite() && (1e-6..=1e6).contains(&factor) => Ok(factor),
+        Ok(_) => Err("must lie between 0.000001 and 1000000".to_owned()),
+        Err(_) => Err("is not a number (write it like 2 or 0.5)".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_are_sound() {
+        super::Args::command().debug_assert();
+    }
+}

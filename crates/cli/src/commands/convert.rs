@@ -1,0 +1,72 @@
+//! `ioecho convert`: any trace in, any trace out.
+
+use anyhow::Context;
+use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
+
+use crate::args::ConvertArgs;
+use crate::commands::tell_import;
+use crate::exit::{self, Coded};
+use crate::run::open;
+
+pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
+    refuse_same_file(args)?;
+    let source = open::trace(&args.input, &args.read.options(), args.window)?;
+    let mut source = Described::new(source, args);
+    let sink = formats::create(&args.output, source.header())?;
+    let (requests, unsaid) = stream::copy(&mut source, sink)
+        .with_context(|| format!("converting {}", args.input.display()))?;
+    let code = tell_import(source.header());
+    for note in unsaid.iter() {
+        eprintln!("lost in {}: {} {}", args.output.display(), note.count, note.what);
+    }
+    eprintln!("{requests} requests written to {}", args.output.display());
+    Ok(code)
+}
+
+/// Writing over the file that is being read would lose both.
+fn refuse_same_file(args: &ConvertArgs) -> anyhow::Result<()> {
+    let (Ok(input), Ok(output)) = (args.input.canonicalize(), args.output.canonicalize()) else {
+        return Ok(());
+    };
+    if input == output {
+        let name = args.input.display();
+        let text = format!("{name} is both input and output\n  = help: write to another file");
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    Ok(())
+}
+
+/// A trace with the description and the terms that the user gave it.
+struct Described<'a> {
+    source: Box<dyn Source>,
+    args: &'a ConvertArgs,
+    header: Header,
+}
+
+impl<'a> Described<'a> {
+    fn new(source: Box<dyn Source>, args: &'a ConvertArgs) -> Self {
+        let mut described = Self { source, args, header: Header::default() };
+        described.take_header();
+        described
+    }
+
+    fn take_header(&mut self) {
+        self.header = self.source.header().clone();
+        self.header.description = self.args.description.clone().or(self.header.description.take());
+        self.header.license = self.args.license.clone().or(self.header.license.take());
+    }
+}
+
+impl Source for Described<'_> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let more = self.source.next_batch(batch)?;
+        if !more {
+            self.take_header();
+        }
+        Ok(more)
+    }
+}

@@ -1,0 +1,120 @@
+//! `ioecho demo`: the main job without a device, without root, and in less than half a minute.
+//!
+//! It replays some seconds of a recording that the program carries with it (`examples/`) on a scratch
+//! file. Reading holes of a new file would measure the file system's emptiness, so what the load
+//! reads is written first.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ioecho_replay::pattern::Pattern;
+use ioecho_replay::{Io, Payload};
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
+
+use crate::args::{BackendArg, ConflictsArg, DemoArgs, ReadArgs, ReplayArgs, WindowArgs};
+use crate::commands::replay::conclude;
+use crate::exit::{self, Coded};
+use crate::run::execute::execute;
+use crate::run::open;
+use crate::run::plan::{ReplayPlan, dated};
+
+/// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
+const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");
+
+/// The part of it that is replayed, in the trace's own time.
+const WINDOW: WindowArgs =
+    WindowArgs { start: Some(Nanos::from_secs(20)), duration: Some(Nanos::from_secs(12)) };
+
+/// The size of the device that it was recorded on.
+const SCRATCH: Bytes = Bytes(1 << 30);
+
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
+    let directory = args.output.clone().unwrap_or_else(|| dated("ioecho-demo"));
+    let write_error = |what: &Path, error: &std::io::Error| {
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", what.display()))
+    };
+    fs::create_dir_all(&directory).map_err(|error| write_error(&directory, &error))?;
+    let trace = directory.join("pgbench.parquet");
+    fs::write(&trace, RECORDING).map_err(|error| write_error(&trace, &error))?;
+    let scratch = directory.join("scratch.img");
+    let target = if args.sim {
+        format!("sim:size={}", SCRATCH.0)
+    } else {
+        println!("preparing a scratch file of {SCRATCH}: {}", scratch.display());
+        prepare(&trace, &scratch)?;
+        scratch.display().to_string()
+    };
+    println!(
+        "replaying {} of a recorded PostgreSQL load at its natural speed",
+        WINDOW.duration.unwrap_or_default()
+    );
+    let plan = ReplayPlan::new(&ReplayArgs {
+        trace,
+        target,
+        output: Some(directory.join("run")),
+        window: WINDOW,
+        speedup: 1.0,
+        read_only: false,
+        destroy: Vec::new(),
+        dry_run: false,
+        allow_cached: true,
+        conflicts: ConflictsArg::Partial,
+        strong: 1,
+        in_flight_max: 4096,
+        backend: BackendArg::Auto,
+        quiet: false,
+        read: ReadArgs::default(),
+    })?;
+    let finished = execute(&plan);
+    let _ = fs::remove_file(&scratch);
+    let finished = finished?;
+    conclude(&finished)?;
+    println!("next: ioecho replay TRACE --target DEVICE");
+    // A demonstration has shown what it should, whatever this host could do.
+    let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
+    Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })
+}
+
+/// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as
+/// its own.
+fn prepare(trace: &Path, scratch: &Path) -> anyhow::Result<()> {
+    let mut source = open::trace(trace, &ReadOptions::default(), WINDOW)?;
+    let mut batch = Batch::new(source.header().columns);
+    let mut pattern = Pattern::new(0);
+    let mut buffer = Vec::new();
+    let fill = |file: &File,
+                request: ioecho_trace::Request,
+                buffer: &mut Vec<u8>,
+                pattern: &mut Pattern| {
+        buffer.resize(request.length.0 as usize, 0);
+        let io = Io {
+            tag: 0,
+            op: Op::Write,
+            flags: Flags::empty(),
+            offset: request.offset,
+            length: request.length,
+        };
+        pattern.fill(&io, buffer);
+        file.write_all_at(buffer, request.offset.0)
+    };
+    let unwritable = |error: std::io::Error| {
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", scratch.display()))
+    };
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(scratch)
+        .map_err(unwritable)?;
+    file.set_len(SCRATCH.0).map_err(unwritable)?;
+    while source.next_batch(&mut batch)? {
+        for request in batch.iter().filter(|request| request.op != Op::Flush) {
+            if request.end() <= SCRATCH {
+                fill(&file, request, &mut buffer, &mut pattern).map_err(unwritable)?;
+            }
+        }
+    }
+    file.sync_all().map_err(unwritable)
+}

@@ -1,0 +1,225 @@
+//! `ioecho info`: what a trace or a run holds.
+
+use std::io::{self, Write};
+
+use ioecho_stats::histogram::Summary;
+use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
+use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
+use serde_json::{Value, json};
+
+use crate::args::{InfoArgs, WindowArgs};
+use crate::exit;
+use crate::run::{directory, open};
+
+/// How many request sizes the text lists.
+const SIZES_SHOWN: usize = 8;
+
+pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
+    let mut source = open::trace(&args.file, &args.read.options(), WindowArgs::default())?;
+    let mut batch = Batch::new(source.header().columns);
+    let mut summary = TraceSummary::default();
+    while source.next_batch(&mut batch)? {
+        summary.observe(&batch);
+    }
+    let (header, figures) = (source.header(), summary.figures());
+    let run = directory::read_facts(&args.file);
+    let stdout = io::stdout().lock();
+    if args.json {
+        print_json(stdout, header, &figures, run.as_ref())?;
+    } else {
+        print_text(stdout, header, &figures, run.as_ref())?;
+    }
+    let damaged = header.damage.is_some();
+    Ok(if damaged { exit::DAMAGED } else { exit::OK })
+}
+
+/// The keys are stable; what is not known is `null` or missing.
+fn print_json(
+    mut out: impl Write,
+    header: &Header,
+    figures: &TraceFigures,
+    run: Option<&toml::Table>,
+) -> anyhow::Result<()> {
+    let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
+    let volumes: Vec<Value> = figures
+        .per_volume
+        .iter()
+        .map(|(id, count)| {
+            let volume = volume_name(*id);
+            json!({
+                "id": id,
+                "name": volume.map(|volume| &volume.name),
+                "size": volume.and_then(|volume| volume.size),
+                "requests": count.requests,
+                "extent": count.extent,
+            })
+        })
+        .collect();
+    let mut all = serde_json::to_value(figures)?;
+    if let (Value::Object(all), Value::Object(header)) = (&mut all, serde_json::to_value(header)?) {
+        all.remove("per_volume");
+        all.extend(header);
+        all.insert("volumes".to_owned(), Value::Array(volumes));
+        if let Some(run) = run {
+            all.insert("run".to_owned(), serde_json::to_value(run)?);
+        }
+    }
+    writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+    Ok(())
+}
+
+/// Prints one line of the text.
+macro_rules! row {
+    ($out:expr, $name:expr, $($value:tt)*) => {
+        writeln!($out, "{:<14}{}", $name, format_args!($($value)*))
+    };
+}
+
+fn print_text(
+    mut out: impl Write,
+    header: &Header,
+    figures: &TraceFigures,
+    run: Option<&toml::Table>,
+) -> io::Result<()> {
+    print_provenance(&mut out, header, run)?;
+    let TraceFigures { requests, reads, writes, .. } = *figures;
+    let share = |part: u64| part as f64 * 100.0 / requests.max(1) as f64;
+    row!(out, "requests", "{requests}")?;
+    row!(out, "reads", "{reads} ({:.1} %), {}", share(reads), Bytes(figures.bytes_read))?;
+    row!(out, "writes", "{writes} ({:.1} %), {}", share(writes), Bytes(figures.bytes_written))?;
+    for (name, count) in [
+        ("flushes", figures.flushes),
+        ("discards", figures.discards),
+        ("write-zeroes", figures.write_zeroes),
+        ("zone ops", figures.zone_operations),
+    ] {
+        if count > 0 {
+            row!(out, name, "{count} ({:.1} %)", share(count))?;
+        }
+    }
+    if !figures.flags.is_empty() {
+        let flags: Vec<String> =
+            figures.flags.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        row!(out, "flags", "{}", flags.join(", "))?;
+    }
+    let duration = Nanos(figures.duration_ns);
+    row!(out, "duration", "{duration} ({:.9} s)", duration.as_secs_f64())?;
+    row!(
+        out,
+        "mean rate",
+        "{:.1} requests/s, {}/s",
+        figures.mean_requests_per_s,
+        Bytes(figures.mean_bytes_per_s as u64)
+    )?;
+    let peak = figures.peak;
+    row!(out, "peak second", "{} requests, {}", peak.requests_per_s, Bytes(peak.bytes_per_s))?;
+    print_sizes(&mut out, figures)?;
+    for (id, count) in &figures.per_volume {
+        let volume = header.volumes.iter().find(|volume| volume.id == *id);
+        let name = volume.map(|volume| volume.name.as_str()).filter(|name| !name.is_empty());
+        let name = name.map_or(String::new(), |name| format!(" ({name})"));
+        let size = volume.and_then(|volume| volume.size);
+        let size = size.map_or(String::new(), |size| format!(" of {size}"));
+        row!(
+            out,
+            "volume",
+            "{}{name}: {} requests, used up to {}{size}",
+            id.0,
+            count.requests,
+            count.extent
+        )?;
+    }
+    if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
+        row!(out, "in flight", "mean {mean:.2}, max {max} (as recorded)")?;
+    }
+    print_latencies(&mut out, figures)?;
+    print_notes(&mut out, header)
+}
+
+fn print_provenance(
+    out: &mut impl Write,
+    header: &Header,
+    run: Option<&toml::Table>,
+) -> io::Result<()> {
+    row!(out, "trace", "{}", header.source)?;
+    row!(out, "format", "{}", header.format)?;
+    for (name, value) in [
+        ("description", &header.description),
+        ("recorder", &header.recorder),
+        ("event", &header.event),
+        ("started", &header.started),
+        ("licence", &header.license),
+    ] {
+        if let Some(value) = value {
+            row!(out, name, "{value}")?;
+        }
+    }
+    for transform in &header.transforms {
+        row!(out, "transform", "{transform}")?;
+    }
+    let text = |key: &str| run.and_then(|run| run.get(key)).and_then(toml::Value::as_str);
+    if let Some(state) = text("state") {
+        row!(out, "run", "{state}{}", text("reason").map_or(String::new(), |r| format!(": {r}")))?;
+    }
+    if let Some(verdict) = run.and_then(|run| run.get("verdict")).and_then(|v| v.get("summary")) {
+        row!(out, "verdict", "{}", verdict.as_str().unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
+    let (Some(min), Some(max)) = (figures.length_min, figures.length_max) else {
+        return Ok(());
+    };
+    let mean = Bytes(figures.length_mean.unwrap_or_default() as u64);
+    row!(out, "sizes", "min {min}, mean {mean}, max {max}")?;
+    let with_range = figures.requests - figures.flushes;
+    let shown: Vec<String> = figures
+        .sizes
+        .iter()
+        .take(SIZES_SHOWN)
+        .map(|size| {
+            let share = size.requests as f64 * 100.0 / with_range.max(1) as f64;
+            format!("{} {share:.1} %", size.length)
+        })
+        .collect();
+    row!(out, "", "{}", shown.join(", "))?;
+    row!(out, "aligned", "{:.1} % to 4 KiB", figures.aligned_4k_share * 100.0)
+}
+
+fn print_latencies(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
+    let mut line = |name: &str, summary: &Option<Summary>| -> io::Result<()> {
+        let Some(summary) = summary else { return Ok(()) };
+        let [p50, _, p99, p999, _] = summary.quantiles_ns.map(|ns| Nanos(ns as i64));
+        let max = Nanos(summary.max_ns as i64);
+        let count = summary.count;
+        row!(out, name, "p50 {p50}, p99 {p99}, p99.9 {p999}, max {max} (of {count})")
+    };
+    line("latency", &figures.latency)?;
+    let Some(measured) = &figures.measured else { return Ok(()) };
+    line("lateness", &measured.lateness)?;
+    line("service time", &measured.service_time)?;
+    line("response time", &measured.response_time)?;
+    row!(out, "pushed back", "{}", measured.pushed_back)?;
+    let outcomes: Vec<String> =
+        measured.outcomes.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    row!(out, "outcomes", "{}", outcomes.join(", "))
+}
+
+fn print_notes(out: &mut impl Write, header: &Header) -> io::Result<()> {
+    for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
+        if notes.is_empty() {
+            row!(out, kind, "nothing")?;
+        }
+        for note in notes.iter() {
+            row!(out, kind, "{} {}", note.count, note.what)?;
+            for example in &note.examples {
+                row!(out, "", "| {example}")?;
+            }
+        }
+    }
+    if let Some(damage) = &header.damage {
+        row!(out, "damaged", "{damage}")?;
+    }
+    Ok(())
+}

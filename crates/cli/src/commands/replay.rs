@@ -1,0 +1,88 @@
+//! `ioecho replay`: a trace on a target, with a verdict.
+
+use std::io::Write;
+
+use ioecho_stats::run_summary::{Percentiles, RunSummary};
+use ioecho_stats::verdict::Grade;
+use ioecho_trace::Nanos;
+
+use crate::args::ReplayArgs;
+use crate::exit;
+use crate::run::execute::{Finished, execute};
+use crate::run::plan::ReplayPlan;
+use crate::run::settle;
+
+pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
+    let plan = ReplayPlan::new(args)?;
+    if args.dry_run {
+        println!("{plan}\n{}", plan.forecast()?);
+        plan.guard()?;
+        return Ok(exit::OK);
+    }
+    let finished = execute(&plan)?;
+    conclude(&finished)?;
+    Ok(exit::of_run(&finished.summary))
+}
+
+/// Draws the report and prints the outcome.
+pub(crate) fn conclude(finished: &Finished) -> anyhow::Result<()> {
+    let Finished { run, summary } = finished;
+    let page = settle::page(run, summary)?;
+    // A report that cannot be written (a full disk) is no reason to hide the outcome.
+    let report = settle::write_report(run, &page);
+    print_outcome(summary)?;
+    match report {
+        Ok(()) => println!("report        {}", run.report().display()),
+        Err(error) => eprintln!("warning: {error:#}"),
+    }
+    Ok(())
+}
+
+/// Prints the verdict first, then the figures.
+pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let RunSummary { verdict, engine, .. } = summary;
+    let word = match verdict.grade {
+        Grade::Invalid => "INVALID",
+        Grade::Suspect => "SUSPECT",
+        Grade::Pass | Grade::NotApplicable => "VALID",
+    };
+    writeln!(out, "verdict       {word}. {}", verdict.summary)?;
+    for check in &verdict.checks {
+        if !check.advice.is_empty() {
+            writeln!(out, "  {:<12}{} (asked: {})", check.name, check.measured, check.threshold)?;
+            writeln!(out, "  {:<12}{}", "", check.advice)?;
+        }
+    }
+    writeln!(
+        out,
+        "requests      {} replayed, {} pushed back, {} failed",
+        engine.issued.max(summary.recorded.min(engine.planned)),
+        engine.pushed_back,
+        summary.failed
+    )?;
+    for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
+        writeln!(out, "  {count} {outcome}")?;
+    }
+    for (name, by_kind) in [
+        ("lateness", &summary.lateness),
+        ("service time", &summary.service_time),
+        ("response time", &summary.response_time),
+    ] {
+        for (kind, percentiles) in by_kind.iter().filter(|(kind, _)| *kind != "all") {
+            writeln!(out, "{name:<14}{kind:<9}{}", shown(percentiles))?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(percentiles: &Percentiles) -> String {
+    let span = |ns: u64| Nanos(ns as i64).to_string();
+    format!(
+        "p50 {:<9}p99 {:<9}p99.9 {:<9}max {}",
+        span(percentiles.p50_ns),
+        span(percentiles.p99_ns),
+        span(percentiles.p99_9_ns),
+        span(percentiles.max_ns)
+    )
+}

@@ -1,0 +1,109 @@
+//! Exit codes: what a script may rely on. They are documented in `docs/exit-codes.md`.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use ioecho_linux::{DeviceError, TargetError};
+use ioecho_report::ReportError;
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::verdict::{Finding, Grade};
+use ioecho_trace::TraceError;
+
+/// Done; a replay was faithful.
+pub(crate) const OK: u8 = 0;
+/// Something failed that has no code of its own.
+pub(crate) const FAILURE: u8 = 1;
+/// The command line makes no sense (clap's code).
+pub(crate) const USAGE: u8 = 2;
+/// A trace cannot be read or is not one.
+pub(crate) const TRACE: u8 = 3;
+/// A trace ends before its end; what could be read of it was processed.
+pub(crate) const DAMAGED: u8 = 4;
+/// The target cannot be used.
+pub(crate) const TARGET: u8 = 5;
+/// The target may hold somebody's data; nothing was touched.
+pub(crate) const REFUSED: u8 = 6;
+/// Results cannot be written.
+pub(crate) const OUTPUT: u8 = 7;
+/// The replay ran and the device could not take the load.
+pub(crate) const DEVICE_LIMITED: u8 = 10;
+/// The replay ran and this program could not issue in time.
+pub(crate) const GENERATOR_LIMITED: u8 = 11;
+/// The replay ran and the host kept it from its schedule.
+pub(crate) const HOST_STALLED: u8 = 12;
+/// The replay was ended before its end; what was measured is kept.
+pub(crate) const INCOMPLETE: u8 = 13;
+/// The replay kept its schedule and is invalid all the same; the verdict says why.
+pub(crate) const INVALID: u8 = 14;
+
+/// An error that brings its own exit code.
+#[derive(Debug)]
+pub(crate) struct Coded {
+    pub(crate) code: u8,
+    pub(crate) text: String,
+}
+
+impl Coded {
+    /// The error as one that a command can return.
+    pub(crate) fn error(code: u8, text: impl Into<String>) -> anyhow::Error {
+        Self { code, text: text.into() }.into()
+    }
+}
+
+impl std::fmt::Display for Coded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Coded {}
+
+/// The exit code that a run's verdict asks for.
+pub(crate) fn of_run(summary: &RunSummary) -> u8 {
+    match summary.verdict.finding {
+        Finding::Incomplete => INCOMPLETE,
+        Finding::DeviceLimited => DEVICE_LIMITED,
+        Finding::GeneratorLimited => GENERATOR_LIMITED,
+        Finding::HostStalled => HOST_STALLED,
+        Finding::Faithful if summary.verdict.grade == Grade::Invalid => INVALID,
+        Finding::Faithful => OK,
+    }
+}
+
+/// Prints the error for a person and answers its exit code.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let code = code_of(error);
+    // Whoever reads only the first lines (`ioecho info … | head`) has no error to see.
+    if code != OK {
+        eprintln!("error: {error:#}");
+    }
+    ExitCode::from(code)
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    for cause in error.chain() {
+        if let Some(coded) = cause.downcast_ref::<Coded>() {
+            return coded.code;
+        }
+        if let Some(trace) = cause.downcast_ref::<TraceError>() {
+            return match trace {
+                TraceError::Write { .. } => OUTPUT,
+                TraceError::UnknownOutput { .. } => USAGE,
+                _ => TRACE,
+            };
+        }
+        if cause.is::<TargetError>() || cause.is::<DeviceError>() {
+            return TARGET;
+        }
+        if cause.is::<ReportError>() {
+            return OUTPUT;
+        }
+        if let Some(io) = cause.downcast_ref::<io::Error>()
+            && io.kind() == io::ErrorKind::BrokenPipe
+        {
+            return OK;
+        }
+    }
+    FAILURE
+}

@@ -1,0 +1,228 @@
+//! The directory of a run: what it holds, and how it stays readable whatever happens.
+//!
+//! A run may be killed at any moment and its disk may fill up. So `run.toml` says `state = "running"`
+//! from the first moment until everything else is in place, results are appended to a journal that is
+//! readable up to its last record, whole files appear by renaming, and a reserve of disk space is
+//! held until the end so that the last words can be written.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ioecho_linux::{HostFacts, TargetFacts};
+use ioecho_stats::verdict::Verdict;
+use ioecho_trace::Header;
+use serde::Serialize;
+
+use crate::exit::{self, Coded};
+
+/// The version of `run.toml` and of the directory as a whole.
+pub(crate) const RUN_VERSION: i64 = 1;
+
+/// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
+const RESERVE_BYTES: usize = 12 << 20;
+
+/// `run.toml`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunFacts {
+    /// [`RUN_VERSION`].
+    pub(crate) version: i64,
+    /// `running`, `complete` or `incomplete`.
+    pub(crate) state: State,
+    /// Why it is incomplete.
+    pub(crate) reason: Option<String>,
+    /// The version of this program.
+    pub(crate) ioecho: &'static str,
+    /// The run's number, as it stands in every sector that it wrote.
+    pub(crate) run: String,
+    pub(crate) started: String,
+    pub(crate) ended: Option<String>,
+    /// The command line that repeats the run.
+    pub(crate) command: Vec<String>,
+    /// The process, for whoever wonders whether it still lives.
+    pub(crate) pid: u32,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) plan: PlanFacts,
+    pub(crate) target: TargetEntry,
+    pub(crate) host: HostFacts,
+    pub(crate) trace: Header,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    Running,
+    Complete,
+    Incomplete,
+}
+
+/// The plan as `run.toml` holds it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlanFacts {
+    pub(crate) trace: PathBuf,
+    pub(crate) start_ns: Option<i64>,
+    pub(crate) duration_ns: Option<i64>,
+    pub(crate) speedup: f64,
+    pub(crate) read_only: bool,
+    pub(crate) conflicts: ioecho_replay::conflict::ConflictMode,
+    pub(crate) strong: u8,
+    pub(crate) in_flight_max: u32,
+    pub(crate) backend: String,
+    pub(crate) spin_ns: i64,
+}
+
+/// The target as `run.toml` holds it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum TargetEntry {
+    Real(Box<TargetFacts>),
+    Simulated { simulated: String },
+}
+
+/// A directory that holds a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunDirectory {
+    path: PathBuf,
+}
+
+impl RunDirectory {
+    /// The run in the directory `path`, if there is one.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        let run = Self { path: path.to_owned() };
+        run.facts_file().is_file().then_some(run)
+    }
+
+    /// Makes the directory for a new run. It must not exist, or be empty.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display();
+        if path.exists() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+            let text = format!("{name} is not empty\n  = help: name a new directory with -o");
+            return Err(Coded::error(exit::OUTPUT, text));
+        }
+        fs::create_dir_all(path).map_err(|error| {
+            Coded::error(exit::OUTPUT, format!("cannot make the run's directory {name}: {error}"))
+        })?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn facts_file(&self) -> PathBuf {
+        self.path.join("run.toml")
+    }
+
+    pub(crate) fn requests(&self) -> PathBuf {
+        self.path.join("requests.parquet")
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.path.join("requests.journal")
+    }
+
+    pub(crate) fn summary(&self) -> PathBuf {
+        self.path.join("summary.json")
+    }
+
+    pub(crate) fn report(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.path.join(".reserve")
+    }
+
+    /// Takes the reserve of disk space.
+    pub(crate) fn take_reserve(&self) -> anyhow::Result<()> {
+        let write = || -> io::Result<()> {
+            let mut file = File::create(self.reserve())?;
+            file.write_all(&vec![0xA5; RESERVE_BYTES])?;
+            file.sync_data()
+        };
+        write().map_err(|error| {
+            let _ = fs::remove_file(self.reserve());
+            let text = format!(
+                "no room for results in {}: {error}\n  = help: a run needs at least {} MiB and \
+                 about 100 bytes per request; name another directory with -o",
+                self.path.display(),
+                RESERVE_BYTES >> 20
+            );
+            Coded::error(exit::OUTPUT, text)
+        })
+    }
+
+    /// Gives the reserve back; answers whether there was one.
+    pub(crate) fn free_reserve(&self) -> bool {
+        fs::remove_file(self.reserve()).is_ok()
+    }
+
+    /// Writes `run.toml`.
+    pub(crate) fn write_facts(&self, facts: &RunFacts) -> anyhow::Result<()> {
+        // Process names are in the requests' own header; TOML has no numbers as keys.
+        let mut facts = facts.clone();
+        facts.trace.processes.clear();
+        self.write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+    }
+
+    /// Writes a file so that it appears whole or not at all.
+    pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let partial = path.with_extension("partial");
+        let write = || -> io::Result<()> {
+            let mut file = File::create(&partial)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&partial, path)
+        };
+        write().map_err(|error| {
+            let _ = fs::remove_file(&partial);
+            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+        })
+    }
+
+    /// `run.toml` as it is.
+    pub(crate) fn read_facts(&self) -> anyhow::Result<toml::Table> {
+        let path = self.facts_file();
+        let broken = |error: String| {
+            Coded::error(exit::TRACE, format!("cannot read {}: {error}", path.display()))
+        };
+        let text = fs::read_to_string(&path).map_err(|error| broken(error.to_string()))?;
+        let facts: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| broken(error.to_string()))?;
+        match facts.get("version").and_then(toml::Value::as_integer) {
+            Some(RUN_VERSION) => Ok(facts),
+            Some(newer) if newer > RUN_VERSION => Err(broken(format!(
+                "it is of version {newer}, and this program knows {RUN_VERSION}\n  = help: use a \
+                 newer ioecho"
+            ))),
+            _ => Err(broken("it has no version that this program knows".to_owned())),
+        }
+    }
+
+    /// The replayed trace's header as it was when the run began.
+    pub(crate) fn trace_header(&self) -> Option<Header> {
+        self.read_facts().ok()?.get("trace")?.clone().try_into().ok()
+    }
+
+    /// Marks the run incomplete after the fact.
+    pub(crate) fn mark_incomplete(&self, reason: &str) -> anyhow::Result<()> {
+        let mut facts = self.read_facts()?;
+        facts.insert("state".to_owned(), "incomplete".into());
+        facts.insert("reason".to_owned(), reason.into());
+        self.write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+    }
+
+    /// Adds a line with the wall-clock time to `log.txt`. A log that cannot be written ends no run.
+    pub(crate) fn log(&self, line: &str) {
+        let file = File::options().create(true).append(true).open(self.path.join("log.txt"));
+        if let Ok(mut file) = file {
+            let _ = writeln!(file, "{} {line}", jiff::Timestamp::now());
+        }
+    }
+}
+
+/// The facts of the run at `path`, if it is one and readable.
+pub(crate) fn read_facts(path: &Path) -> Option<toml::Table> {
+    RunDirectory::at(path)?.read_facts().ok()
+}

@@ -1,0 +1,152 @@
+//! The reading side of a run: a thread that reads the trace and plans its requests ahead of time.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ioecho_replay::engine::{Feed, Input};
+use ioecho_replay::plan::{PlanTotals, Planned, Planner};
+use ioecho_trace::{Batch, Header, Source, TraceError};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Planned requests that the ring holds: at 100,000 requests/s more than half a second.
+const RING: usize = 1 << 16;
+
+/// How long to sleep when the ring is full: far shorter than it takes to empty.
+const FULL_NAP: Duration = Duration::from_millis(1);
+
+/// Spans in which demand is counted for the progress line, ns.
+const DEMAND_SPAN_NS: i64 = 100_000_000;
+
+/// How many requests fall due when, for the progress line.
+#[derive(Debug, Default)]
+pub(crate) struct Demand {
+    /// Start of a span and requests in it, in order.
+    spans: VecDeque<(i64, u64)>,
+}
+
+impl Demand {
+    fn add(&mut self, scheduled_ns: i64) {
+        let span = scheduled_ns.div_euclid(DEMAND_SPAN_NS) * DEMAND_SPAN_NS;
+        match self.spans.back_mut() {
+            Some((last, count)) if *last >= span => *count += 1,
+            _ => self.spans.push_back((span, 1)),
+        }
+    }
+
+    /// Takes out what fell due until `now_ns`.
+    pub(crate) fn due_until(&mut self, now_ns: i64) -> u64 {
+        let mut due = 0;
+        while let Some((span, count)) = self.spans.front()
+            && span + DEMAND_SPAN_NS <= now_ns
+        {
+            due += count;
+            self.spans.pop_front();
+        }
+        due
+    }
+}
+
+/// What the feeder leaves when the trace has ended or was given up.
+pub(crate) struct FeederEnd {
+    pub(crate) totals: PlanTotals,
+    pub(crate) header: Header,
+    pub(crate) error: Option<TraceError>,
+}
+
+/// The feeder's thread and what it shares.
+pub(crate) struct Feeder {
+    pub(crate) thread: JoinHandle<FeederEnd>,
+    pub(crate) demand: Arc<Mutex<Demand>>,
+    pub(crate) ended: Arc<AtomicBool>,
+}
+
+/// The engine's end of the ring.
+pub(crate) struct RingInput {
+    consumer: Consumer<Planned>,
+    /// In simulated time nobody may be blamed for the reader's real time: wait for it.
+    pub(crate) blocking: bool,
+}
+
+impl RingInput {
+    /// Waits until the ring is full or the trace has ended, so that the replay starts with a full
+    /// look-ahead.
+    pub(crate) fn wait_until_filled(&self, ended: &AtomicBool, stop: &AtomicBool) {
+        while self.consumer.slots() < RING && !ended.load(Relaxed) && !stop.load(Relaxed) {
+            thread::sleep(FULL_NAP);
+        }
+    }
+}
+
+impl Input for RingInput {
+    fn poll(&mut self) -> Feed {
+        loop {
+            let abandoned = self.consumer.is_abandoned();
+            match self.consumer.pop() {
+                Ok(planned) => return Feed::Request(planned),
+                Err(_) if abandoned => return Feed::Ended,
+                Err(_) if self.blocking => thread::yield_now(),
+                Err(_) => return Feed::NotYet,
+            }
+        }
+    }
+}
+
+/// Starts the thread.
+pub(crate) fn spawn(
+    source: Box<dyn Source>,
+    planner: Planner,
+    stop: Arc<AtomicBool>,
+) -> (Feeder, RingInput) {
+    let (producer, consumer) = RingBuffer::new(RING);
+    let demand = Arc::new(Mutex::new(Demand::default()));
+    let ended = Arc::new(AtomicBool::new(false));
+    let (their_demand, their_ended) = (Arc::clone(&demand), Arc::clone(&ended));
+    let thread = thread::spawn(move || {
+        let end = feed(source, planner, producer, &their_demand, &stop);
+        their_ended.store(true, Relaxed);
+        end
+    });
+    (Feeder { thread, demand, ended }, RingInput { consumer, blocking: false })
+}
+
+fn feed(
+    mut source: Box<dyn Source>,
+    mut planner: Planner,
+    mut producer: Producer<Planned>,
+    demand: &Mutex<Demand>,
+    stop: &AtomicBool,
+) -> FeederEnd {
+    let mut batch = Batch::new(source.header().columns);
+    let mut planned = Vec::with_capacity(ioecho_trace::batch::BATCH_ROWS);
+    let error = 'trace: loop {
+        match source.next_batch(&mut batch) {
+            Ok(true) => {}
+            Ok(false) => break None,
+            Err(error) => break Some(error),
+        }
+        planned.clear();
+        planned.extend(batch.iter().filter_map(|request| planner.plan(&request)));
+        if let Ok(mut demand) = demand.lock() {
+            planned.iter().for_each(|request: &Planned| demand.add(request.scheduled.0));
+        }
+        for request in planned.drain(..) {
+            let mut pending = Some(request);
+            while let Some(request) = pending {
+                pending = match producer.push(request) {
+                    Ok(()) => None,
+                    Err(rtrb::PushError::Full(request)) => Some(request),
+                };
+                if pending.is_some() {
+                    if stop.load(Relaxed) || producer.is_abandoned() {
+                        break 'trace None;
+                    }
+                    thread::sleep(FULL_NAP);
+                }
+            }
+        }
+    };
+    FeederEnd { totals: planner.totals(), header: source.header().clone(), error }
+}

@@ -1,0 +1,110 @@
+//! The line that a person watches while a run goes on.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ioecho_replay::engine::Control;
+use ioecho_trace::Nanos;
+
+use crate::run::feeder::Demand;
+use crate::run::writer::Live;
+
+/// How often the line is drawn on a terminal.
+const DRAW_EVERY: Duration = Duration::from_millis(250);
+
+/// How often a line is printed where there is no terminal.
+const PRINT_EVERY: Duration = Duration::from_secs(10);
+
+/// What the line is made of.
+pub(crate) struct Watched {
+    pub(crate) control: Arc<Control>,
+    pub(crate) demand: Arc<Mutex<Demand>>,
+    pub(crate) live: Arc<Mutex<Live>>,
+    /// How long the run is to take, where that is known.
+    pub(crate) duration: Option<Nanos>,
+}
+
+/// The thread that draws; ends when told.
+pub(crate) struct Progress {
+    thread: JoinHandle<()>,
+    end: Arc<AtomicBool>,
+}
+
+impl Progress {
+    /// Starts drawing on standard error.
+    pub(crate) fn start(watched: Watched) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let their_end = Arc::clone(&end);
+        let thread = thread::spawn(move || watch(&watched, &their_end));
+        Self { thread, end }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn finish(self) {
+        self.end.store(true, Relaxed);
+        self.thread.thread().unpark();
+        let _ = self.thread.join();
+    }
+}
+
+fn watch(watched: &Watched, end: &AtomicBool) {
+    let terminal = std::io::stderr().is_terminal();
+    let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+        bar.set_style(style);
+    }
+    let mut seen = Instant::now();
+    loop {
+        thread::park_timeout(every.saturating_sub(seen.elapsed()));
+        if end.load(Relaxed) {
+            bar.finish_and_clear();
+            return;
+        }
+        if seen.elapsed() < every {
+            continue;
+        }
+        let line = line(watched, seen.elapsed());
+        seen = Instant::now();
+        if terminal {
+            bar.set_message(line);
+            bar.tick();
+        } else {
+            eprintln!("{line}");
+        }
+    }
+}
+
+fn line(watched: &Watched, elapsed: Duration) -> String {
+    let now = Nanos(watched.control.now_ns.load(Relaxed).max(0));
+    let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-3);
+    let demanded = watched.demand.lock().map_or(0, |mut demand| demand.due_until(now.0));
+    let (achieved, lateness) = match watched.live.lock() {
+        Ok(mut live) => {
+            let live = std::mem::take(&mut *live);
+            (live.completed, live.lateness.quantile(0.99))
+        }
+        Err(_) => (0, None),
+    };
+    let in_flight = watched.control.in_flight.load(Relaxed);
+    let lateness = lateness.map_or("-".to_owned(), |span| span.to_string());
+    let (total, left) = match watched.duration {
+        Some(total) => {
+            let left = (total - now).max(Nanos::ZERO);
+            (format!(" of {:.0} s", total.as_secs_f64()), format!("{:.0} s", left.as_secs_f64()))
+        }
+        None => (String::new(), "-".to_owned()),
+    };
+    format!(
+        "{:.1} s{total} | demanded {:.0}/s | achieved {:.0}/s | lateness p99 {lateness} | \
+         in flight {in_flight} | ETA {left}",
+        now.as_secs_f64(),
+        per_second(demanded),
+        per_second(achieved),
+    )
+}

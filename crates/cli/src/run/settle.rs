@@ -1,0 +1,230 @@
+//! From the journal to the final files: results in the order of issue, summary, verdict, report.
+
+use std::fs::{self, File};
+
+use anyhow::Context;
+use ioecho_report::{Page, Section};
+use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::{Batch, Columns, Header, Source, formats};
+
+use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
+use crate::run::open::JournalSource;
+
+/// Turns the journal into `requests.parquet` and writes `summary.json`.
+///
+/// When the results cannot be written (the disk is full), the journal stays: nothing is lost, and
+/// `ioecho report` makes the rest up later.
+pub(crate) fn settle(
+    run: &RunDirectory,
+    trace: &Header,
+    engine: EngineFacts,
+) -> anyhow::Result<RunSummary> {
+    let mut source = JournalSource::open(run)?;
+    let mut header = trace.clone();
+    header.columns = Columns { measured: true, ..trace.columns };
+    header.run = Some(run.path().display().to_string());
+    let mut sink = Some(formats::create(&run.requests(), &header)?);
+    let mut failure = None;
+    let mut figures = RunFigures::default();
+    let mut batch = Batch::new(header.columns);
+    while source.next_batch(&mut batch)? {
+        figures.observe(&batch);
+        if let Some(Err(error)) = sink.as_mut().map(|sink| sink.write(&batch)) {
+            sink = None;
+            failure = Some(error);
+        }
+    }
+    header.losses = merged(&header.losses, &source.header().losses);
+    header.guesses = merged(&header.guesses, &source.header().guesses);
+    if let Some(Err(error)) = sink.map(|sink| sink.finish(&header)) {
+        failure = Some(error);
+    }
+    let mut engine = engine;
+    if let Some(error) = failure {
+        run.log(&format!("results stay in the journal: {error}"));
+        run.free_reserve();
+        if engine.incomplete.is_empty() {
+            engine.incomplete =
+                format!("results stay in requests.journal, they could not be converted: {error}");
+        }
+    } else {
+        fs::remove_file(run.journal()).context("removing the journal")?;
+    }
+    let summary = figures.summary(engine);
+    run.write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    Ok(summary)
+}
+
+fn merged(
+    ours: &ioecho_trace::header::Notes,
+    theirs: &ioecho_trace::header::Notes,
+) -> ioecho_trace::header::Notes {
+    let mut all = ours.clone();
+    for note in theirs.iter() {
+        all.add(&note.what, note.count, note.examples.first().cloned());
+    }
+    all
+}
+
+/// Settles a run that was killed; refuses one that still goes on.
+pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+    let path = run.journal();
+    let journal = File::open(&path).map_err(|error| {
+        Coded::error(exit::TRACE, format!("{} holds no results: {error}", run.path().display()))
+    })?;
+    if journal.try_lock().is_err() {
+        let text = format!(
+            "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
+            run.path().display()
+        );
+        return Err(Coded::error(exit::INCOMPLETE, text));
+    }
+    let facts = run.read_facts()?;
+    let known = facts.get("reason").and_then(toml::Value::as_str);
+    let reason =
+        known.unwrap_or("the process was killed; results up to that moment are here").to_owned();
+    let mut figures = RunFigures::default();
+    let mut source = JournalSource::open(run)?;
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        figures.observe(&batch);
+    }
+    let target = facts.get("target").and_then(toml::Value::as_table);
+    let engine = EngineFacts {
+        planned: figures.recorded(),
+        demanded_duration_ns: figures.picture().end().0,
+        incomplete: reason.clone(),
+        simulated: target.is_some_and(|target| target.contains_key("simulated")),
+        direct: target
+            .and_then(|target| target.get("direct"))
+            .and_then(toml::Value::as_bool)
+            .unwrap_or(false),
+        ..EngineFacts::default()
+    };
+    run.free_reserve();
+    let header = run.trace_header().unwrap_or_default();
+    let summary = settle(run, &header, engine)?;
+    run.mark_incomplete(&reason)?;
+    run.log("recovered after the process was killed");
+    Ok(summary)
+}
+
+/// The summary of a settled run.
+pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+    let path = run.summary();
+    let unreadable = |reason: String| {
+        Coded::error(exit::TRACE, format!("cannot read {}: {reason}", path.display()))
+    };
+    let text = fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
+    let value: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    match value.get("version").and_then(serde_json::Value::as_u64) {
+        Some(version) if version == u64::from(SUMMARY_VERSION) => {}
+        version => {
+            return Err(unreadable(format!(
+                "it is of version {version:?}, and this program knows {SUMMARY_VERSION}\n  = help: \
+                 use the ioecho that made it, or a newer one"
+            )));
+        }
+    }
+    serde_json::from_value(value).map_err(|error| unreadable(error.to_string()))
+}
+
+/// Everything that the report page shows.
+pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
+    let mut figures = RunFigures::default();
+    let options = formats::ReadOptions::default();
+    let mut source: Box<dyn Source> = if run.requests().exists() {
+        formats::open(&run.requests(), &options)?
+    } else {
+        Box::new(JournalSource::open(run)?)
+    };
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        figures.observe(&batch);
+    }
+    let facts = run.read_facts()?;
+    let mut warnings = Vec::new();
+    if summary.engine.simulated {
+        warnings.push("Simulated: no storage was measured.".to_owned());
+    }
+    let header = source.header();
+    for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
+        for note in notes.iter() {
+            warnings.push(format!("{kind} when the trace was read: {} {}", note.count, note.what));
+        }
+    }
+    for (outcome, count) in &summary.outcomes {
+        if outcome != "ok" {
+            warnings.push(format!("{count} requests: {outcome}"));
+        }
+    }
+    Ok(Page {
+        title: run.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        verdict: Some(summary.verdict.clone()),
+        facts: sections(&facts, summary),
+        warnings,
+        picture: figures.into_picture(),
+    })
+}
+
+/// The run's facts as the page lays them out: what was run, on what, from what.
+fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
+    let engine = toml::Table::try_from(&summary.engine).unwrap_or_default();
+    let top: toml::Table = facts
+        .iter()
+        .filter(|(_, value)| !value.is_table())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let table = |key: &str| facts.get(key).and_then(toml::Value::as_table);
+    [
+        ("Run", Some(&top)),
+        ("Plan", table("plan")),
+        ("Target", table("target")),
+        ("Trace", table("trace")),
+        ("Engine", Some(&engine)),
+        ("Host", table("host")),
+    ]
+    .into_iter()
+    .filter_map(|(heading, table)| {
+        let rows = table?.iter().map(|(key, value)| (label(key), shown(key, value))).collect();
+        Some(Section { heading: heading.to_owned(), rows })
+    })
+    .collect()
+}
+
+fn label(key: &str) -> String {
+    key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
+}
+
+/// A value as a person reads it: spans and sizes in their units, the rest as it is.
+fn shown(key: &str, value: &toml::Value) -> String {
+    use toml::Value;
+    const SIZES: [&str; 8] = [
+        "capacity",
+        "logical_block",
+        "physical_block",
+        "allocated",
+        "memory_total",
+        "discard_max",
+        "discard_granularity",
+        "write_zeroes_max",
+    ];
+    match value {
+        Value::Integer(ns) if key.ends_with("_ns") => ioecho_trace::Nanos(*ns).to_string(),
+        Value::Integer(bytes) if SIZES.contains(&key) => {
+            ioecho_trace::Bytes(*bytes as u64).to_string()
+        }
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.iter().all(Value::is_str) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Writes the report page of a run.
+pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
+    run.write_whole(&run.report(), ioecho_report::html(page)?.as_bytes())
+}

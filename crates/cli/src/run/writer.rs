@@ -1,0 +1,179 @@
+//! The writing side of a run: a thread that keeps every result.
+//!
+//! The engine must never wait for a disk, and a result must never get lost in silence. So results
+//! pass through a ring that holds seconds of them; what does not fit is counted. The thread appends
+//! them to the journal and hands them to the system every tenth of a second, so that a killed run
+//! loses no more than that.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ioecho_replay::Record;
+use ioecho_replay::engine::Recorder;
+use ioecho_replay::journal::{JOURNAL_MAGIC, encode};
+use ioecho_stats::histogram::Latencies;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::run::directory::RunDirectory;
+
+/// Results that the ring holds: at 100,000 requests/s more than a second.
+const RING: usize = 1 << 17;
+
+/// How long the thread sleeps when there is nothing to write.
+const IDLE_NAP: Duration = Duration::from_millis(5);
+
+/// How often what was gathered is handed to the system.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// How much is gathered at most.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What the progress line shows of the results of the last moments.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) lateness: Latencies,
+    pub(crate) completed: u64,
+}
+
+/// The engine's end of the ring.
+pub(crate) struct RingRecorder {
+    producer: Producer<Record>,
+    /// Results that did not fit.
+    pub(crate) lost: u64,
+    /// In simulated time the writer's real time is nobody's fault: wait for it.
+    pub(crate) blocking: bool,
+}
+
+impl Recorder for RingRecorder {
+    fn record(&mut self, record: &Record) {
+        let mut pending = self.producer.push(*record);
+        while self.blocking && !self.producer.is_abandoned() && pending.is_err() {
+            thread::yield_now();
+            pending = self.producer.push(*record);
+        }
+        self.lost += u64::from(pending.is_err());
+    }
+}
+
+/// What the writer leaves.
+pub(crate) struct WriterEnd {
+    /// Results that are in the journal.
+    pub(crate) written: u64,
+    /// Results that could not be written.
+    pub(crate) lost: u64,
+    /// The first error, after which the run was stopped.
+    pub(crate) error: Option<io::Error>,
+}
+
+/// Starts the thread. It ends when the recorder is dropped and everything is written. When the disk
+/// is full it stops the run, frees the reserve and goes on.
+pub(crate) fn spawn(
+    run: &RunDirectory,
+    journal: File,
+    stop: Arc<AtomicBool>,
+) -> (JoinHandle<WriterEnd>, RingRecorder, Arc<Mutex<Live>>) {
+    let (producer, consumer) = RingBuffer::new(RING);
+    let live = Arc::new(Mutex::new(Live::default()));
+    let writer = Writer {
+        journal,
+        run: run.clone(),
+        stop,
+        buffer: Vec::with_capacity(BUFFER_BYTES),
+        buffered: 0,
+        end: WriterEnd { written: 0, lost: 0, error: None },
+    };
+    let their_live = Arc::clone(&live);
+    let thread = thread::spawn(move || writer.work(consumer, &their_live));
+    (thread, RingRecorder { producer, lost: 0, blocking: false }, live)
+}
+
+struct Writer {
+    journal: File,
+    run: RunDirectory,
+    stop: Arc<AtomicBool>,
+    buffer: Vec<u8>,
+    buffered: u64,
+    end: WriterEnd,
+}
+
+impl Writer {
+    fn work(mut self, mut consumer: Consumer<Record>, live: &Mutex<Live>) -> WriterEnd {
+        self.buffer.extend_from_slice(JOURNAL_MAGIC);
+        let mut flushed = Instant::now();
+        loop {
+            let abandoned = consumer.is_abandoned();
+            let taken = self.take(&mut consumer, live);
+            if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
+                self.flush();
+                flushed = Instant::now();
+            }
+            if taken == 0 {
+                if abandoned {
+                    self.flush();
+                    return self.end;
+                }
+                thread::sleep(IDLE_NAP);
+            }
+        }
+    }
+
+    fn take(&mut self, consumer: &mut Consumer<Record>, live: &Mutex<Live>) -> usize {
+        let count = consumer.slots().min(4096);
+        let Ok(chunk) = consumer.read_chunk(count) else { return 0 };
+        if count == 0 {
+            return 0;
+        }
+        let mut live = live.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for record in chunk {
+            self.buffer.extend_from_slice(&encode(&record));
+            self.buffered += 1;
+            live.completed += 1;
+            record.measured.lateness().inspect(|lateness| live.lateness.record(*lateness));
+        }
+        count
+    }
+
+    fn flush(&mut self) {
+        let mut result = self.write();
+        if let Err(error) = &result {
+            self.stop.store(true, Relaxed);
+            self.run.log(&format!("results cannot be written, the run is stopped: {error}"));
+            if self.run.free_reserve() {
+                self.end.error = result.err();
+                result = self.write();
+            }
+        }
+        match result {
+            Ok(()) => self.end.written += self.buffered,
+            Err(error) => {
+                self.end.lost += self.buffered;
+                self.end.error.get_or_insert(error);
+            }
+        }
+        self.buffer.clear();
+        self.buffered = 0;
+    }
+
+    /// Writes the buffer. What a failed call did write is taken off, so that the next one goes on
+    /// where it ended and no record is torn.
+    fn write(&mut self) -> io::Result<()> {
+        let mut done = 0;
+        let result = loop {
+            if done == self.buffer.len() {
+                break Ok(());
+            }
+            match self.journal.write(&self.buffer[done..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer.drain(..done);
+        result
+    }
+}

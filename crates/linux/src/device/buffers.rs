@@ -1,0 +1,266 @@
+//! Memory for the data of requests.
+//!
+//! Direct I/O wants aligned memory, and a page that is touched for the first time inside a measured
+//! request costs a fault that the device is then blamed for. So buffers are made beforehand,
+//! touched when they are made, and used again; after the first round nothing is allocated.
+
+use std::alloc::{Layout, handle_alloc_error};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+/// The smallest buffer: one page, which is also the strictest alignment that devices ask for.
+const SMALLEST: usize = 4096;
+
+/// The largest buffer, and so the largest request that moves data: 64 MiB.
+pub const BUFFER_MAX: usize = 64 << 20;
+
+/// How much memory a device keeps for buffers unless told otherwise: 512 MiB.
+pub const BUFFER_MEMORY: usize = 512 << 20;
+
+/// Sizes from [`SMALLEST`] to [`BUFFER_MAX`] by powers of two.
+const CLASSES: usize = (BUFFER_MAX / SMALLEST).trailing_zeros() as usize + 1;
+
+/// What is asked of the kernel at once, where buffers are smaller.
+const CHUNK: usize = 256 << 10;
+
+/// The largest buffer that a new pool makes beforehand, and how many of each size.
+const WARM_SIZE: usize = 128 << 10;
+const WARM_COUNT: usize = 64;
+
+/// A mapping that one or several buffers lie in; unmapped when the last of them is gone.
+#[derive(Debug)]
+struct Chunk {
+    address: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a chunk is only an address range that it owns; it never reads or writes it. Whoever does
+// (`Buffer`) owns its part of it alone.
+unsafe impl Send for Chunk {}
+// SAFETY: as above, and nothing can be done with a shared chunk but to read the two fields.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    fn new(length: usize) -> Self {
+        // SAFETY: no address is asked for, so no mapping that exists is touched. The flags make
+        // private anonymous memory, and POPULATE touches all of it now.
+        let answer = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                length,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::POPULATE,
+            )
+        };
+        match answer.ok().and_then(|address| NonNull::new(address.cast::<u8>())) {
+            Some(address) => Self { address, length },
+            None => handle_alloc_error(
+                Layout::from_size_align(length, SMALLEST).unwrap_or(Layout::new::<u8>()),
+            ),
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `new` and no buffer lies in it any more, or the chunk
+        // would not be dropped. Nothing sensible can be done if the kernel refuses.
+        let _ = unsafe { munmap(self.address.as_ptr().cast(), self.length) };
+    }
+}
+
+/// A piece of memory that belongs to one request, aligned to 4096 bytes.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    chunk: Arc<Chunk>,
+    offset: usize,
+    size: usize,
+}
+
+impl Buffer {
+    /// Where it begins, for the kernel.
+    pub(super) fn address(&mut self) -> *mut u8 {
+        // SAFETY: `offset` plus `size` is within the chunk, as the pool cut it.
+        unsafe { self.chunk.address.as_ptr().add(self.offset) }
+    }
+
+    /// Its first `length` bytes.
+    pub(super) fn bytes(&mut self, length: usize) -> &mut [u8] {
+        assert!(length <= self.size, "a request is larger than its buffer");
+        let address = self.address();
+        // SAFETY: the range is inside the chunk, was zeroed by the kernel when it was mapped, lives
+        // as long as this buffer, and no other buffer overlaps it.
+        unsafe { std::slice::from_raw_parts_mut(address, length) }
+    }
+}
+
+/// Buffers by size, made on demand.
+#[derive(Debug)]
+pub(super) struct Pool {
+    free: [Vec<Buffer>; CLASSES],
+    made: [usize; CLASSES],
+    memory: usize,
+    memory_max: usize,
+    over: u64,
+}
+
+impl Pool {
+    /// A pool that keeps up to `memory_max` bytes. `in_flight_max` bounds what it makes beforehand.
+    pub(super) fn new(memory_max: usize, in_flight_max: usize) -> Self {
+        let mut pool = Self {
+            free: [const { Vec::new() }; CLASSES],
+            made: [0; CLASSES],
+            memory: 0,
+            memory_max,
+            over: 0,
+        };
+        for class in 0..=class_of(WARM_SIZE) {
+            while pool.made[class] < WARM_COUNT.min(in_flight_max)
+                && pool.memory + size_of_class(class).max(CHUNK) <= memory_max
+            {
+                pool.grow(class);
+            }
+        }
+        pool
+    }
+
+    /// The largest request: so that eight of them fit into the memory, but no more than
+    /// [`BUFFER_MAX`].
+    pub(super) fn length_max(&self) -> usize {
+        let share = (self.memory_max / 8).max(SMALLEST);
+        (1 << share.ilog2()).min(BUFFER_MAX)
+    }
+
+    /// A buffer of at least `length` bytes: a free one of its size, a new one while the memory
+    /// lasts, a free one of a larger size, or at last a new one beyond the memory, which is counted
+    /// and does not stay.
+    pub(super) fn take(&mut self, length: usize) -> Buffer {
+        let class = class_of(length);
+        if let Some(buffer) = self.free[class].pop() {
+            return buffer;
+        }
+        if self.memory + size_of_class(class) > self.memory_max {
+            if let Some(buffer) = self.free[class..].iter_mut().find_map(Vec::pop) {
+                return buffer;
+            }
+            self.over += 1;
+        }
+        self.grow(class);
+        self.free[class].pop().unwrap_or_else(|| unreachable!("the pool has just grown"))
+    }
+
+    /// Takes back a buffer.
+    pub(super) fn give(&mut self, buffer: Buffer) {
+        let class = class_of(buffer.size);
+        if self.memory > self.memory_max && buffer.size == buffer.chunk.length {
+            self.memory -= buffer.size;
+            self.made[class] -= 1;
+            return;
+        }
+        self.free[class].push(buffer);
+    }
+
+    /// How much memory there is and how often it did not suffice, for the run's facts.
+    pub(super) fn describe(&self) -> String {
+        let mib = |bytes: usize| bytes.div_ceil(1 << 20);
+        let kept = format!("buffers {} of {} MiB", mib(self.memory), mib(self.memory_max));
+        match self.over {
+            0 => kept,
+            over => format!("{kept}, {over} times more was needed and allocated late"),
+        }
+    }
+
+    fn grow(&mut self, class: usize) {
+        let size = size_of_class(class);
+        let room = self.memory_max.saturating_sub(self.memory);
+        let length = if size < CHUNK && room >= CHUNK { CHUNK } else { size };
+        let chunk = Arc::new(Chunk::new(length));
+        self.memory += length;
+        self.made[class] += length / size;
+        let free = &mut self.free[class];
+        // Room for all that can come back, so that giving back never allocates.
+        free.reserve(self.made[class]);
+        free.extend((0..length).step_by(size).map(|offset| Buffer {
+            chunk: Arc::clone(&chunk),
+            offset,
+            size,
+        }));
+    }
+}
+
+const fn size_of_class(class: usize) -> usize {
+    SMALLEST << class
+}
+
+fn class_of(length: usize) -> usize {
+    assert!(length <= BUFFER_MAX, "a request is larger than the device's largest");
+    (length.max(SMALLEST).next_power_of_two() / SMALLEST).trailing_zeros() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_zeroed_and_do_not_overlap() {
+        let mut pool = Pool::new(8 << 20, 4);
+        let mut buffers: Vec<Buffer> = (0..200).map(|_| pool.take(4096)).collect();
+        for (number, buffer) in buffers.iter_mut().enumerate() {
+            assert_eq!(buffer.address() as usize % 4096, 0);
+            assert!(buffer.bytes(4096).iter().all(|byte| *byte == 0));
+            buffer.bytes(4096).fill(number as u8);
+        }
+        for (number, buffer) in buffers.iter_mut().enumerate() {
+            assert!(buffer.bytes(4096).iter().all(|byte| *byte == number as u8));
+        }
+    }
+
+    #[test]
+    fn a_buffer_given_back_is_used_again() {
+        let mut pool = Pool::new(64 << 20, 1);
+        let before = pool.take(5000);
+        let (address, memory) = (before.offset, pool.memory);
+        pool.give(before);
+        assert_eq!(pool.take(8192).offset, address);
+        assert_eq!(pool.memory, memory);
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_to_powers_of_two() {
+        assert_eq!(class_of(1), 0);
+        assert_eq!(class_of(4096), 0);
+        assert_eq!(class_of(4097), 1);
+        assert_eq!(class_of(BUFFER_MAX), CLASSES - 1);
+    }
+
+    #[test]
+    fn memory_beyond_the_cap_is_given_counted_and_not_kept() {
+        let mut pool = Pool::new(1 << 20, 1);
+        let held: Vec<Buffer> = (0..4).map(|_| pool.take(1 << 20)).collect();
+        assert!(pool.over >= 3, "{pool:?}");
+        assert!(pool.memory > pool.memory_max);
+        for buffer in held {
+            pool.give(buffer);
+        }
+        assert!(pool.memory <= pool.memory_max + (1 << 20));
+        assert!(pool.describe().contains("allocated late"));
+    }
+
+    #[test]
+    fn a_larger_free_buffer_serves_when_the_memory_is_used_up() {
+        let mut pool = Pool::new(1 << 20, 0);
+        let large = pool.take(1 << 20);
+        pool.give(large);
+        let small = pool.take(4096);
+        assert_eq!(small.size, 1 << 20);
+        assert_eq!(pool.over, 0);
+    }
+
+    #[test]
+    fn the_largest_request_follows_from_the_memory() {
+        assert_eq!(Pool::new(BUFFER_MEMORY, 0).length_max(), BUFFER_MAX);
+        assert_eq!(Pool::new(8 << 20, 0).length_max(), 1 << 20);
+    }
+}

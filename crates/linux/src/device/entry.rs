@@ -1,0 +1,83 @@
+//! A request in the language of `io_uring`.
+
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags as EntryFlags};
+use io_uring::types::{Fixed, FsyncFlags};
+use ioecho_replay::Io;
+use ioecho_trace::{Flags, Op};
+use rustix::fs::FallocateFlags;
+use rustix::io::ReadWriteFlags;
+
+use super::ring::{BLOCK_URING_CMD_DISCARD, discard_area};
+
+/// Marks the completion of the flush that goes before a write with PREFLUSH. The tag of the request
+/// stands in the lower half.
+pub(super) const FLUSH_PART: u64 = 1 << 32;
+
+/// The target stands first and alone in the ring's table of files.
+const FILE: Fixed = Fixed(0);
+
+/// A request that the kernel has not taken.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The request's tag.
+    pub(super) tag: u32,
+    /// Entries that the kernel has not taken.
+    pub(super) parts: u8,
+    first: Entry,
+    second: Option<Entry>,
+}
+
+impl Prepared {
+    /// `buffer` must stay valid until the request has completed; it is not used for a request that
+    /// moves no data.
+    pub(super) fn new(io: &Io, buffer: *mut u8, has_discard_command: bool) -> Self {
+        let tag = u64::from(io.tag);
+        let entry = build(io, buffer, has_discard_command).user_data(tag);
+        if io.op == Op::Write && io.flags.contains(Flags::PREFLUSH) {
+            let first = flush().flags(EntryFlags::IO_LINK).user_data(tag | FLUSH_PART);
+            Self { tag: io.tag, parts: 2, first, second: Some(entry) }
+        } else {
+            Self { tag: io.tag, parts: 1, first: entry, second: None }
+        }
+    }
+
+    /// Its entries, in order. Where there are two the first is a flush that the second waits for.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        std::iter::once(&self.first).chain(&self.second)
+    }
+}
+
+/// What the request asks the kernel for, apart from a flush before it.
+///
+/// Without the discard command, punching a hole in a block device unmaps it too, but as
+/// `REQ_OP_WRITE_ZEROES` (`blkdev_fallocate` in block/fops.c), and devices that cannot do this answer
+/// that it is unsupported.
+fn build(io: &Io, buffer: *mut u8, has_discard_command: bool) -> Entry {
+    let (offset, length) = (io.offset.0, io.length.0);
+    let allocate = |mode: FallocateFlags| {
+        let mode = (mode | FallocateFlags::KEEP_SIZE).bits() as i32;
+        opcode::Fallocate::new(FILE, length).offset(offset).mode(mode).build()
+    };
+    match io.op {
+        Op::Read => opcode::Read::new(FILE, buffer, length as u32).offset(offset).build(),
+        Op::Write => {
+            let fua = io.flags.contains(Flags::FUA);
+            let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+            let write = opcode::Write::new(FILE, buffer, length as u32).offset(offset);
+            write.rw_flags(flags.bits() as i32).build()
+        }
+        Op::Flush => flush(),
+        Op::Discard if has_discard_command => {
+            let command = opcode::UringCmd16::new(FILE, BLOCK_URING_CMD_DISCARD);
+            command.addr(Some(offset)).cmd(discard_area(length)).build()
+        }
+        Op::Discard => allocate(FallocateFlags::PUNCH_HOLE),
+        Op::WriteZeroes => allocate(FallocateFlags::ZERO_RANGE),
+        Op::Zone => unreachable!("a request that the device does not support was prepared"),
+    }
+}
+
+fn flush() -> Entry {
+    opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build()
+}

@@ -1,0 +1,142 @@
+//! What can be wrong with a target: its path, what is wrong, and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ioecho_trace::Bytes;
+use rustix::io::Errno;
+
+/// Why a target cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// Nothing has this path.
+    #[error(
+        "{}: there is no such file or device\n  = help: `lsblk` lists the devices; to replay on a \
+         file, make it first: truncate -s SIZE {}", .path.display(), .path.display()
+    )]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It is a directory.
+    #[error(
+        "{}: is a directory\n  = help: name a block device or a file; make a file with \
+         truncate -s SIZE {}/FILE", .path.display(), .path.display()
+    )]
+    Directory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It is a character device, a pipe or a socket.
+    #[error(
+        "{}: is a {kind}, and requests need an address\n  = help: name a block device (`lsblk` \
+         lists them) or a regular file", .path.display()
+    )]
+    NotAddressable {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The device, the file system or the file forbids writing to all.
+    #[error(
+        "{}: cannot be opened for writing because it is read-only\n  = help: replay reads only, \
+         or make it writable (blockdev --setrw, mount -o remount,rw)", .path.display()
+    )]
+    ReadOnly {
+        /// The path.
+        path: PathBuf,
+    },
+    /// This user may not open it.
+    #[error(
+        "{}: permission denied\n  = help: run as root, or join the group that owns it (`ls -l` \
+         shows the group; for disks it is usually `disk`)", .path.display()
+    )]
+    Denied {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something else has claimed the device for itself.
+    #[error(
+        "{}: is in use by a mount, by swap or by another program\n  = help: unmount it or stop \
+         what holds it; `lsblk {}` and `fuser -v {}` may show who", .path.display(),
+        .path.display(), .path.display()
+    )]
+    Busy {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another run of ioecho holds the lock.
+    #[error(
+        "{}: another run of ioecho uses it\n  = help: two runs on one target disturb each \
+         other's figures; wait for the other or stop it", .path.display()
+    )]
+    Locked {
+        /// The path.
+        path: PathBuf,
+    },
+    /// It does not hold a single block.
+    #[error(
+        "{}: holds {capacity}, less than one block of {block_size}\n  = help: for a file: \
+         truncate -s SIZE {}", .path.display(), .path.display()
+    )]
+    TooSmall {
+        /// The path.
+        path: PathBuf,
+        /// How much it holds.
+        capacity: Bytes,
+        /// The least that can be addressed.
+        block_size: Bytes,
+    },
+    /// A drive without a disk in it, or a loop device without a file.
+    #[error(
+        "{}: the drive is there but holds no medium\n  = help: insert one; for a loop device: \
+         losetup {} FILE", .path.display(), .path.display()
+    )]
+    NoMedium {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file system does not bypass the page cache.
+    #[error(
+        "{}: its file system ({file_system}) refuses direct I/O, so a replay would measure the \
+         page cache\n  = help: use a file on ext4 or xfs, or a block device; or allow the page \
+         cache explicitly, and the run says so", .path.display()
+    )]
+    DirectRefused {
+        /// The path.
+        path: PathBuf,
+        /// The type of the file system.
+        file_system: String,
+    },
+    /// Anything else that the system refuses.
+    #[error("{}: cannot {action}: {source}", .path.display())]
+    System {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl TargetError {
+    pub(crate) fn system(path: &Path, action: &'static str, error: Errno) -> Self {
+        Self::System { path: path.to_owned(), action, source: error.into() }
+    }
+
+    /// What a failed open means; `writable` if it was tried for writing.
+    pub(crate) fn opening(path: &Path, writable: bool, error: Errno) -> Self {
+        let path = path.to_owned();
+        match error {
+            Errno::NOENT | Errno::NOTDIR => Self::Missing { path },
+            Errno::ISDIR => Self::Directory { path },
+            Errno::ROFS if writable => Self::ReadOnly { path },
+            Errno::ACCESS | Errno::PERM => Self::Denied { path },
+            Errno::BUSY | Errno::TXTBSY => Self::Busy { path },
+            Errno::NOMEDIUM | Errno::NXIO => Self::NoMedium { path },
+            _ => Self::System { path, action: "open it", source: error.into() },
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The target of a replay: a block device or a regular file.
+//!
+//! Everything that can be wrong with a target must be said before the first request, in words that
+//! lead to the remedy; and everything about it that shapes the figures must stand in the run.
+
+mod error;
+mod facts;
+mod ioctl;
+mod open;
+
+pub use error::TargetError;
+pub use facts::{TargetFacts, TargetKind};
+pub(crate) use ioctl::discard;
+pub use open::{Access, OpenOptions, OpenedTarget, open};
+pub(crate) use open::{kind_of, size_of, status};

@@ -1,0 +1,103 @@
+//! The issuing thread, as the kernel sees it.
+//!
+//! A late request can be the fault of the device, of this program, or of a host that did not let
+//! the thread run. The last can only be told by asking the kernel what it did with the thread; and
+//! one cause, the 50 µs by which timers are late by default, is removed by asking.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
+
+use ioecho_trace::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Sets by how many nanoseconds the kernel may delay this thread's timers to serve several at once
+/// (`PR_SET_TIMERSLACK`, prctl(2)). The least is 1; zero would restore the default of 50 µs and is
+/// taken as 1. Threads that this thread starts inherit it.
+pub fn set_timer_slack_ns(nanoseconds: u64) -> io::Result<()> {
+    let slack = NonZeroU64::new(nanoseconds).unwrap_or(NonZeroU64::MIN);
+    Ok(rustix::thread::set_current_timer_slack(Some(slack))?)
+}
+
+/// What the kernel gave to a thread and took from it, since the thread began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadCpu {
+    /// Time on a processor, in user and kernel mode together.
+    pub cpu: Nanos,
+    /// How often it gave up the processor to wait.
+    pub voluntary_switches: u64,
+    /// How often the processor was taken from it although it could have run on.
+    pub involuntary_switches: u64,
+}
+
+impl ThreadCpu {
+    /// The account of the calling thread. One system call and one read of the clock.
+    pub fn now() -> io::Result<Self> {
+        let usage = thread_usage()?;
+        Ok(Self {
+            cpu: thread_cpu_time(),
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        })
+    }
+
+    /// What came to the account since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cpu: self.cpu - earlier.cpu,
+            voluntary_switches: self.voluntary_switches - earlier.voluntary_switches,
+            involuntary_switches: self.involuntary_switches - earlier.involuntary_switches,
+        }
+    }
+}
+
+/// The processor time of the calling thread (`CLOCK_THREAD_CPUTIME_ID`).
+pub fn thread_cpu_time() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
+/// `getrusage(RUSAGE_THREAD)`; rustix does not offer it.
+fn thread_usage() -> io::Result<libc::rusage> {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the kernel writes a whole `struct rusage` to the address, which is large enough for
+    // one and lives through the call.
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so the structure has been written.
+    Ok(unsafe { usage.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_slack_of_this_thread_becomes_what_was_asked_for() {
+        set_timer_slack_ns(1).unwrap();
+        assert_eq!(rustix::thread::current_timer_slack().unwrap(), 1);
+        set_timer_slack_ns(0).unwrap();
+        assert_eq!(rustix::thread::current_timer_slack().unwrap(), 1);
+    }
+
+    #[test]
+    fn work_appears_in_the_account_of_processor_time() {
+        let before = ThreadCpu::now().unwrap();
+        let mut sum = 0_u64;
+        while thread_cpu_time() - before.cpu < Nanos::from_millis(2) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        let spent = ThreadCpu::now().unwrap().since(&before);
+        assert!(spent.cpu >= Nanos::from_millis(2), "only {} were counted", spent.cpu);
+    }
+
+    #[test]
+    fn sleeping_appears_as_a_voluntary_switch() {
+        let before = ThreadCpu::now().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(ThreadCpu::now().unwrap().since(&before).voluntary_switches >= 1);
+    }
+}

@@ -1,0 +1,292 @@
+//! Both back ends do the same on the same target.
+
+use std::path::Path;
+
+use ioecho_linux::device::uring_available;
+use ioecho_linux::{Access, Backend, MonotonicClock, OpenOptions, open_device, target};
+use ioecho_replay::{Clock, Completion, Device, Io};
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+
+use crate::stand::{
+    Backing, LoopDevice, Pattern, byte_at, do_all, io, nobody_spawns, open_rw, or_skip, read_direct,
+};
+
+const MIB: u64 = 1 << 20;
+
+/// Makes the test for `io_uring` and for threads.
+pub(crate) fn with_both(test: impl Fn(Backend)) {
+    match uring_available() {
+        Ok(()) => test(Backend::Uring),
+        Err(reason) => eprintln!("skipped: io_uring: {reason}"),
+    }
+    test(Backend::Threads);
+}
+
+pub(crate) fn device_on(path: &Path, backend: Backend) -> (Box<dyn Device + Send>, MonotonicClock) {
+    let clock = MonotonicClock::new();
+    (open_device(open_rw(path), backend, 64, clock).unwrap(), clock)
+}
+
+pub(crate) fn outcomes(completions: &[Completion]) -> Vec<Outcome> {
+    completions.iter().map(|completion| completion.outcome).collect()
+}
+
+fn flagged(request: Io, flags: Flags) -> Io {
+    Io { flags, ..request }
+}
+
+/// Writes, flushes and reads, and looks at what arrived.
+fn what_is_written_arrives(path: &Path, backend: Backend) {
+    let (mut device, clock) = device_on(path, backend);
+    let lengths = [512, 4096, 65_536, MIB];
+    let flags = [Flags::empty(), Flags::FUA, Flags::PREFLUSH, Flags::FUA | Flags::PREFLUSH];
+    let writes: Vec<Io> = (0..16)
+        .map(|tag| {
+            let write = io(tag, Op::Write, u64::from(tag) * MIB, lengths[tag as usize % 4]);
+            flagged(write, flags[tag as usize / 4])
+        })
+        .collect();
+    let before = clock.now();
+    for done in do_all(&mut *device, clock, &writes) {
+        assert_eq!(done.outcome, Outcome::Ok, "{:?}", writes[done.tag as usize]);
+        assert!(before <= done.submitted && done.submitted <= done.completed);
+    }
+    let done = do_all(&mut *device, clock, &[io(3, Op::Flush, 0, 0), io(9, Op::Read, MIB, MIB)]);
+    assert_eq!(outcomes(&done), [Outcome::Ok; 2]);
+    assert_eq!((done[0].tag, done[1].tag), (3, 9));
+    drop(device);
+    for write in &writes {
+        let data = read_direct(path, write.offset.0, write.length.0 as usize);
+        let wrong = (write.offset.0..)
+            .zip(data)
+            .find(|(position, byte)| *byte != byte_at(write.tag, *position));
+        assert_eq!(wrong, None, "{write:?} did not arrive");
+    }
+}
+
+/// Discards and zeroes a range of written data and looks at what is left.
+fn ranges_are_discarded_and_zeroed(path: &Path, backend: Backend) {
+    let (mut device, clock) = device_on(path, backend);
+    let writes = [io(0, Op::Write, 0, MIB), io(1, Op::Write, MIB, MIB)];
+    assert_eq!(outcomes(&do_all(&mut *device, clock, &writes)), [Outcome::Ok; 2]);
+    assert!(device.supports(Op::Discard) && device.supports(Op::WriteZeroes));
+    let ranges = [io(0, Op::Discard, 65_536, 65_536), io(1, Op::WriteZeroes, MIB + 65_536, 65_536)];
+    let done = do_all(&mut *device, clock, &ranges);
+    drop(device);
+    for (range, done) in ranges.iter().zip(&done) {
+        let data = read_direct(path, range.offset.0, range.length.0 as usize);
+        match done.outcome {
+            Outcome::Ok => assert!(data.iter().all(|byte| *byte == 0), "{range:?}"),
+            Outcome::Unsupported => eprintln!("skipped: {range:?} is unsupported here"),
+            other => panic!("{range:?}: {other:?}"),
+        }
+        let position = range.offset.0 - 512;
+        let before = read_direct(path, position, 512);
+        assert_eq!(before, [byte_at(range.tag, position); 512], "{range:?} reached too far");
+    }
+}
+
+#[test]
+fn writes_arrive_on_a_loop_device() {
+    with_both(|backend| {
+        let device = or_skip!(LoopDevice::new(64 * MIB));
+        what_is_written_arrives(&device.path, backend);
+    });
+}
+
+#[test]
+fn writes_arrive_in_a_file_in_memory() {
+    with_both(|backend| {
+        let file = or_skip!(Backing::on_tmpfs(64 * MIB));
+        what_is_written_arrives(&file.path, backend);
+    });
+}
+
+#[test]
+fn writes_arrive_in_a_file_on_disk() {
+    with_both(|backend| {
+        let file = Backing::on_disk(64 * MIB);
+        what_is_written_arrives(&file.path, backend);
+    });
+}
+
+#[test]
+fn ranges_of_a_loop_device_are_discarded_and_zeroed() {
+    with_both(|backend| {
+        let device = or_skip!(LoopDevice::new(16 * MIB));
+        ranges_are_discarded_and_zeroed(&device.path, backend);
+    });
+}
+
+#[test]
+fn ranges_of_files_are_discarded_and_zeroed_or_said_to_be_unsupported() {
+    with_both(|backend| {
+        ranges_are_discarded_and_zeroed(&Backing::on_disk(16 * MIB).path, backend);
+        let file = or_skip!(Backing::on_tmpfs(16 * MIB));
+        ranges_are_discarded_and_zeroed(&file.path, backend);
+    });
+}
+
+#[test]
+fn thousands_of_requests_complete_once_each() {
+    with_both(|backend| {
+        let file = or_skip!(Backing::on_tmpfs(64 * MIB));
+        let clock = MonotonicClock::new();
+        let mut device = open_device(open_rw(&file.path), backend, 5000, clock).unwrap();
+        for round in 0..3 {
+            let requests: Vec<Io> = (0..5000)
+                .map(|tag| {
+                    let op = if tag % 3 == 0 { Op::Write } else { Op::Read };
+                    let request = io(tag, op, u64::from(tag * 7 % 4096) * 4096, 4096);
+                    let preflush = tag % 1000 == 0 && round == 0;
+                    flagged(request, if preflush { Flags::PREFLUSH } else { Flags::empty() })
+                })
+                .collect();
+            let done = do_all(&mut *device, clock, &requests);
+            assert!(done.iter().enumerate().all(|(tag, done)| done.tag as usize == tag));
+            assert!(done.iter().all(|done| done.outcome == Outcome::Ok));
+        }
+    });
+}
+
+#[test]
+fn one_submission_gives_one_stamp() {
+    or_skip!(uring_available());
+    let file = or_skip!(Backing::on_tmpfs(MIB));
+    let (mut device, clock) = device_on(&file.path, Backend::Uring);
+    for tag in 0..16 {
+        device.prepare(&io(tag, Op::Read, 0, 4096), &mut Pattern);
+    }
+    let before = clock.now();
+    let (stamp, accepted) = device.submit().unwrap();
+    assert_eq!(accepted, 16);
+    assert!(before <= stamp && stamp <= clock.now());
+    let mut done = Vec::new();
+    while done.len() < 16 {
+        device.wait(clock.now() + Nanos::from_secs(1), &mut done).unwrap();
+    }
+    assert!(done.iter().all(|done| done.submitted == stamp));
+}
+
+#[test]
+fn nothing_completes_before_it_is_submitted() {
+    with_both(|backend| {
+        let file = or_skip!(Backing::on_tmpfs(MIB));
+        let (mut device, clock) = device_on(&file.path, backend);
+        device.prepare(&io(0, Op::Write, 0, 4096), &mut Pattern);
+        let mut done = Vec::new();
+        device.wait(clock.now() + Nanos::from_millis(5), &mut done).unwrap();
+        device.reap(&mut done).unwrap();
+        assert!(done.is_empty());
+        assert!(read_direct(&file.path, 0, 4096).iter().all(|byte| *byte == 0));
+    });
+}
+
+#[test]
+fn waiting_ends_at_the_deadline_and_with_nothing_to_wait_for() {
+    with_both(|backend| {
+        let file = or_skip!(Backing::on_tmpfs(MIB));
+        let (mut device, clock) = device_on(&file.path, backend);
+        let mut done = Vec::new();
+        let until = clock.now() + Nanos::from_millis(20);
+        device.wait(until, &mut done).unwrap();
+        assert!(clock.now() >= until, "nothing can have woken it early");
+        device.wait(Nanos::ZERO, &mut done).unwrap();
+        device.wait(Nanos::MAX, &mut done).unwrap();
+        assert!(done.is_empty());
+        assert_eq!(device.submit().unwrap().1, 0);
+    });
+}
+
+#[test]
+fn a_completion_ends_waiting_before_a_far_deadline() {
+    with_both(|backend| {
+        let device = or_skip!(LoopDevice::new(MIB));
+        let (mut device, clock) = device_on(&device.path, backend);
+        device.prepare(&io(5, Op::Read, 0, 4096), &mut Pattern);
+        assert_eq!(device.submit().unwrap().1, 1);
+        let mut done = Vec::new();
+        let far = clock.now() + Nanos::from_secs(3600);
+        while done.is_empty() {
+            device.wait(far, &mut done).unwrap();
+        }
+        assert_eq!((done[0].tag, done[0].outcome), (5, Outcome::Ok));
+    });
+}
+
+#[test]
+fn a_target_opened_for_reading_supports_no_change() {
+    with_both(|backend| {
+        let target = or_skip!(LoopDevice::new(MIB));
+        let opened = target::open(&target.path, OpenOptions::new(Access::ReadOnly)).unwrap();
+        let clock = MonotonicClock::new();
+        let mut device = open_device(opened, backend, 4, clock).unwrap();
+        for op in Op::ALL {
+            assert_eq!(device.supports(op), matches!(op, Op::Read | Op::Flush), "{op:?}");
+        }
+        let done = do_all(&mut *device, clock, &[io(0, Op::Read, 0, 4096), io(1, Op::Flush, 0, 0)]);
+        assert_eq!(outcomes(&done), [Outcome::Ok; 2]);
+    });
+}
+
+#[test]
+fn a_device_made_in_one_thread_works_in_another() {
+    with_both(|backend| {
+        let file = or_skip!(Backing::on_tmpfs(MIB));
+        let (mut device, clock) = device_on(&file.path, backend);
+        std::thread::spawn(move || {
+            let done = do_all(&mut *device, clock, &[io(0, Op::Write, 0, 4096)]);
+            assert_eq!(outcomes(&done), [Outcome::Ok]);
+        })
+        .join()
+        .unwrap();
+    });
+}
+
+#[test]
+fn dropping_a_device_waits_for_what_is_in_flight() {
+    with_both(|backend| {
+        let target = or_skip!(LoopDevice::new(64 * MIB));
+        let (mut device, _) = device_on(&target.path, backend);
+        for tag in 0..32 {
+            device.prepare(&io(tag, Op::Write, u64::from(tag) * MIB, MIB), &mut Pattern);
+        }
+        assert_eq!(device.submit().unwrap().1, 32);
+        drop(device);
+        for tag in 0..32 {
+            let position = u64::from(tag) * MIB + MIB - 512;
+            let data = read_direct(&target.path, position, 512);
+            assert_eq!(data[0], byte_at(tag, position));
+        }
+    });
+}
+
+#[test]
+fn a_target_is_free_as_soon_as_its_device_is_dropped() {
+    with_both(|backend| {
+        let target = or_skip!(LoopDevice::new(MIB));
+        for _ in 0..20 {
+            let _alone = nobody_spawns();
+            // The exclusive open fails if anything still holds the target.
+            let (mut device, clock) = device_on(&target.path, backend);
+            let requests = [io(0, Op::Write, 0, 4096), io(1, Op::Read, 4096, 4096)];
+            assert_eq!(outcomes(&do_all(&mut *device, clock, &requests)), [Outcome::Ok; 2]);
+        }
+    });
+}
+
+#[test]
+fn a_device_tells_its_back_end_and_its_limits() {
+    with_both(|backend| {
+        let file = or_skip!(Backing::on_tmpfs(MIB));
+        let (device, _) = device_on(&file.path, backend);
+        let name = if backend == Backend::Uring { "io_uring" } else { "threads" };
+        assert!(device.describe().starts_with(name), "{}", device.describe());
+        assert_eq!(device.capacity(), Bytes(MIB));
+        assert_eq!(device.length_max(), Bytes(64 * MIB));
+    });
+    let file = Backing::on_disk(MIB);
+    let clock = MonotonicClock::new();
+    let error = open_device(open_rw(&file.path), Backend::Auto, 0, clock).err().unwrap();
+    assert!(error.to_string().contains("between 1 and 32768"), "{error}");
+}

@@ -1,0 +1,189 @@
+//! The guard refuses what somebody needs and lets pass what nobody does.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ioecho_linux::{Hazard, TargetError, inspect};
+use ioecho_replay::pattern::MAGIC;
+use ioecho_trace::Bytes;
+
+use crate::stand::{Backing, LoopDevice, MountPoint, nobody_spawns, open_rw, or_skip, run};
+
+const MIB: u64 = 1 << 20;
+
+/// Inspects while no other test starts a program; the inspection itself starts blkid.
+fn look(path: &Path) -> Result<Vec<Hazard>, TargetError> {
+    let _alone = nobody_spawns();
+    inspect(path)
+}
+
+fn write_at(path: &Path, at: u64, bytes: &[u8]) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.write_all_at(bytes, at).unwrap();
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn a_blank_device_passes() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    assert_eq!(look(&device.path).unwrap(), []);
+}
+
+#[test]
+fn a_blank_file_passes() {
+    assert_eq!(look(&Backing::on_disk(64 * MIB).path).unwrap(), []);
+    let file = or_skip!(Backing::on_tmpfs(64 * MIB));
+    assert_eq!(look(&file.path).unwrap(), []);
+}
+
+#[test]
+fn a_mounted_device_can_not_even_be_named() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    or_skip!(run("mke2fs", &["-q", "-t", "ext4", device.path.to_str().unwrap()]));
+    let mount = or_skip!(MountPoint::of(&device.path));
+    let hazards = look(&device.path).unwrap();
+    let mounted = Hazard::Mounted { device: device.name().to_owned(), at: mount.path().to_owned() };
+    assert_eq!(hazards[0], mounted);
+    assert!(!hazards[0].can_be_named());
+    assert!(hazards[0].to_string().contains("unmount it first"));
+    assert!(matches!(&hazards[1], Hazard::Signature { what, .. } if what.contains("ext")));
+    assert!(!hazards.contains(&Hazard::InUse), "{hazards:?}");
+}
+
+#[test]
+fn a_file_system_at_rest_can_be_named() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    or_skip!(run("mke2fs", &["-q", "-t", "ext4", device.path.to_str().unwrap()]));
+    let hazards = look(&device.path).unwrap();
+    let at = Some(Bytes(0x438));
+    let what = "an ext2/3/4 file system".to_owned();
+    assert_eq!(hazards, [Hazard::Signature { what, at }]);
+    assert!(hazards[0].can_be_named());
+}
+
+#[test]
+fn the_device_of_the_root_file_system_can_not_be_named() {
+    let root = fs::metadata("/").unwrap();
+    let dev = std::os::unix::fs::MetadataExt::dev(&root);
+    let name = format!("/sys/dev/block/{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev));
+    let node = or_skip!(fs::canonicalize(&name).map_err(|e| format!("no root device: {e}")));
+    let path = Path::new("/dev").join(node.file_name().unwrap());
+    let hazards = or_skip!(look(&path).map_err(|error| error.to_string()));
+    assert!(hazards.iter().any(|hazard| !hazard.can_be_named()), "{hazards:?}");
+}
+
+#[test]
+fn an_active_swap_area_can_not_be_named() {
+    let device = or_skip!(LoopDevice::new(16 * MIB));
+    let path = device.path.to_str().unwrap();
+    or_skip!(run("mkswap", &[path]));
+    let what = "a swap area".to_owned();
+    let at = Some(Bytes(0xff6));
+    assert_eq!(look(&device.path).unwrap(), [Hazard::Signature { what, at }]);
+    or_skip!(run("swapon", &[path]));
+    let hazards = look(&device.path);
+    run("swapoff", &[path]).unwrap();
+    let hazards = hazards.unwrap();
+    assert_eq!(hazards[0], Hazard::Swap { area: device.path.clone() });
+    assert!(!hazards[0].can_be_named());
+}
+
+#[test]
+fn a_file_behind_a_loop_device_can_not_be_named() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let link = device.backing.directory().join("other name");
+    fs::hard_link(&device.backing.path, &link).unwrap();
+    let expected = [Hazard::BackingFile { loop_device: device.name().to_owned() }];
+    assert_eq!(look(&link).unwrap(), expected);
+    assert!(!expected[0].can_be_named());
+}
+
+#[test]
+fn a_claimed_device_is_in_use() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let claim = open_rw(&device.path);
+    assert_eq!(look(&device.path).unwrap(), [Hazard::InUse]);
+    let _alone = nobody_spawns();
+    drop(claim);
+    assert_eq!(inspect(&device.path).unwrap(), []);
+}
+
+#[test]
+fn a_file_that_is_open_for_writing_is_in_use() {
+    let file = Backing::on_disk(MIB);
+    let writer = File::options().write(true).open(&file.path).unwrap();
+    assert_eq!(look(&file.path).unwrap(), [Hazard::InUse]);
+    let _alone = nobody_spawns();
+    drop(writer);
+    assert_eq!(inspect(&file.path).unwrap(), []);
+}
+
+#[test]
+fn a_file_with_text_is_refused_and_can_be_named() {
+    let file = Backing::on_disk(0);
+    fs::write(&file.path, "do not lose this\n").unwrap();
+    let hazards = look(&file.path).unwrap();
+    assert_eq!(hazards, [Hazard::HoldsData { at: Bytes(0) }]);
+    assert!(hazards[0].can_be_named());
+}
+
+#[test]
+fn data_without_a_signature_are_found_far_inside_a_device() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    write_at(&device.path, 0, &[0xaa; 4096]);
+    assert_eq!(look(&device.path).unwrap(), [Hazard::HoldsData { at: Bytes(0) }]);
+}
+
+#[test]
+fn what_ioecho_wrote_may_be_overwritten() {
+    let device = or_skip!(LoopDevice::new(16 * MIB));
+    let mut sector = [0x55; 512];
+    sector[..8].copy_from_slice(&MAGIC);
+    // Looks like the end of a boot sector too.
+    sector[510..].copy_from_slice(b"\x55\xaa");
+    for at in [0, 512, 4096, 5 * MIB] {
+        write_at(&device.path, at, &sector);
+    }
+    assert_eq!(look(&device.path).unwrap(), []);
+}
+
+#[test]
+fn a_partitioned_disk_names_its_partitions() {
+    let backing = or_skip!(Backing::on_tmpfs(16 * MIB));
+    // An MBR with one partition of type Linux from sector 2048, 8 MiB long.
+    let mut entry = [0; 16];
+    entry[4] = 0x83;
+    entry[8..12].copy_from_slice(&2048_u32.to_le_bytes());
+    entry[12..].copy_from_slice(&16384_u32.to_le_bytes());
+    write_at(&backing.path, 446, &entry);
+    write_at(&backing.path, 510, b"\x55\xaa");
+    let device = or_skip!(LoopDevice::over(backing, &["--partscan"]));
+    // A kernel that cannot read the table takes the partition from here.
+    let _ = run("addpart", &[device.path.to_str().unwrap(), "1", "2048", "16384"]);
+    let hazards = look(&device.path).unwrap();
+    let partition = format!("{}p1", device.name());
+    if !Path::new("/sys/class/block").join(&partition).exists() {
+        eprintln!("skipped: the kernel made no partition of {}", device.name());
+        return;
+    }
+    assert_eq!(hazards[0], Hazard::Partitioned { partitions: vec![partition.clone()] });
+    assert!(matches!(&hazards[1], Hazard::Signature { what, .. } if what.contains("MBR")));
+    assert!(hazards.iter().all(Hazard::can_be_named));
+
+    let path = Path::new("/dev").join(&partition);
+    if path.exists() {
+        let part = path.to_str().unwrap();
+        or_skip!(run("mke2fs", &["-q", "-t", "ext4", part]));
+        let mount = or_skip!(MountPoint::of(&path));
+        let mounted = Hazard::Mounted { device: partition, at: mount.path().to_owned() };
+        assert_eq!(look(&device.path).unwrap()[0], mounted, "seen from the disk");
+        assert_eq!(look(&path).unwrap()[0], mounted, "seen from the partition");
+    }
+}
+
+#[test]
+fn what_is_not_there_can_not_be_inspected() {
+    let error = look(Path::new("/nowhere/at/all")).unwrap_err();
+    assert!(matches!(error, TargetError::Missing { .. }));
+}

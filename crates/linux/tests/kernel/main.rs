@@ -1,0 +1,11 @@
+//! Against the kernel itself: loop devices, file systems and files, torn down again whatever
+//! happens. What this machine cannot do is skipped, and the reason is printed.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod devices;
+mod faults;
+mod guard;
+mod stand;
+mod targets;

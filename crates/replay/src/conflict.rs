@@ -1,0 +1,141 @@
+//! Which requests must not be in flight together, and which that have to wait for whom.
+//!
+//! Two requests to the same place that are in flight together end in an order that nobody chose:
+//! storage may do either first. In the recording one of them came first, and the file system that
+//! issued them had made sure of it. A replay that lets them race ("damaged I/O" in blkreplay's
+//! manual) measures something that never happens and cannot verify what it wrote.
+//!
+//! blkreplay checks a request against everything that it has already queued for the future, so on a
+//! fast and idle device it pushes back thousands of requests that never overlap anything in time, and
+//! inverts writes. Here a request is checked at the moment it falls due, against what is in flight at
+//! that moment and against those that already wait, so nothing is pushed back that need not be, and
+//! overlapping requests never change their order.
+
+use serde::{Deserialize, Serialize};
+
+use ioecho_trace::Op;
+
+use crate::interval::IntervalSet;
+use crate::plan::Planned;
+
+/// What to do with a request that conflicts with one in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConflictMode {
+    /// Issue it all the same.
+    Allow,
+    /// Leave it out.
+    Drop,
+    /// Push it back until those that it conflicts with have completed; others overtake it.
+    #[default]
+    Partial,
+    /// Issue nothing more until those that it conflicts with have completed: order is kept.
+    Ordering,
+}
+
+/// Which pairs of overlapping requests conflict: blkreplay's `--strong`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Strong {
+    /// 0: only two writes.
+    WriteWrite,
+    /// 1: all but two reads.
+    #[default]
+    AllButReads,
+    /// 2: all.
+    All,
+}
+
+impl Strong {
+    /// Whether requests of these operations conflict where they overlap. Discards and write-zeroes
+    /// count as writes; a flush has no range and conflicts with nothing.
+    pub fn conflict(self, a: Op, b: Op) -> bool {
+        if a == Op::Flush || b == Op::Flush {
+            return false;
+        }
+        match self {
+            Self::WriteWrite => a.changes_data() && b.changes_data(),
+            Self::AllButReads => a.changes_data() || b.changes_data(),
+            Self::All => true,
+        }
+    }
+}
+
+/// The ranges of a group of requests, reads and writes apart, each under a slot of the group.
+#[derive(Clone, Debug)]
+pub struct Ranges {
+    strong: Strong,
+    reads: IntervalSet,
+    writes: IntervalSet,
+}
+
+impl Ranges {
+    /// Room for requests in slots `0..capacity`.
+    pub fn new(strong: Strong, capacity: usize) -> Self {
+        Self { strong, reads: IntervalSet::new(capacity), writes: IntervalSet::new(capacity) }
+    }
+
+    fn set(&mut self, op: Op) -> &mut IntervalSet {
+        if op.changes_data() { &mut self.writes } else { &mut self.reads }
+    }
+
+    /// Adds the request under `slot`. A request without a range is not kept.
+    pub fn insert(&mut self, slot: u32, request: &Planned) {
+        if request.op != Op::Flush {
+            self.set(request.op).insert(slot, request.offset.0, request.end().0);
+        }
+    }
+
+    /// Takes the request under `slot` away.
+    pub fn remove(&mut self, slot: u32, request: &Planned) {
+        if request.op != Op::Flush {
+            self.set(request.op).remove(slot);
+        }
+    }
+
+    /// The sets that `op` can conflict with.
+    fn opponents(&self, op: Op) -> impl Iterator<Item = &IntervalSet> {
+        let with_reads = self.strong.conflict(op, Op::Read);
+        let with_writes = self.strong.conflict(op, Op::Write);
+        let reads = (with_reads && !self.reads.is_empty()).then_some(&self.reads);
+        let writes = (with_writes && !self.writes.is_empty()).then_some(&self.writes);
+        reads.into_iter().chain(writes)
+    }
+
+    /// Whether the request conflicts with any in the group.
+    pub fn conflicts(&self, request: &Planned) -> bool {
+        self.opponents(request.op).any(|set| set.overlaps(request.offset.0, request.end().0))
+    }
+
+    /// Calls `visit` with the slot of every request in the group that the request conflicts with.
+    pub fn for_each_conflict(&self, request: &Planned, mut visit: impl FnMut(u32)) {
+        for set in self.opponents(request.op) {
+            set.for_each_overlap(request.offset.0, request.end().0, &mut visit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_three_strengths_are_those_of_blkreplay() {
+        use Op::{Flush, Read, Write};
+        let table = |strong: Strong| {
+            [
+                strong.conflict(Read, Read),
+                strong.conflict(Read, Write),
+                strong.conflict(Write, Write),
+            ]
+        };
+        assert_eq!(table(Strong::WriteWrite), [false, false, true]);
+        assert_eq!(table(Strong::AllButReads), [false, true, true]);
+        assert_eq!(table(Strong::All), [true, true, true]);
+        assert!(!Strong::All.conflict(Flush, Write));
+    }
+
+    #[test]
+    fn a_discard_counts_as_a_write() {
+        assert!(Strong::WriteWrite.conflict(Op::Discard, Op::Write));
+    }
+}

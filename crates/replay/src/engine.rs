@@ -1,0 +1,328 @@
+//! The engine: asks the scheduler what to do, does it, and sleeps in between.
+//!
+//! Timing errors add up if each wait begins where the last one ended, so every deadline is absolute.
+//! A thread that sleeps wakes tens of microseconds late, and one that spins takes the processor that
+//! the storage stack needs: so the engine sleeps until shortly before the next deadline and spins the
+//! rest of the way.
+//!
+//! Whatever keeps the engine away, it notices and says which requests it made late and why: without
+//! that, a slow generator looks like a slow device.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use ioecho_trace::{LateCause, Nanos, Op};
+
+use crate::clock::Clock;
+use crate::device::{Completion, Device};
+use crate::pattern::Pattern;
+use crate::plan::Planned;
+use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Submission, Wake};
+
+/// How long the engine sleeps at most, so that it notices a stop.
+const NAP_MAX: Nanos = Nanos::from_millis(20);
+
+/// How long to wait for input that is not ready before looking again.
+const INPUT_NAP: Nanos = Nanos::from_micros(200);
+
+/// What the input answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// The next request.
+    Request(Planned),
+    /// There will be more, but not yet.
+    NotYet,
+    /// There is no more.
+    Ended,
+}
+
+/// Where planned requests come from. Must not block.
+pub trait Input {
+    /// The next request, if there is one already.
+    fn poll(&mut self) -> Feed;
+}
+
+/// Where results go. Must not block.
+pub trait Recorder {
+    /// Takes one result. What it cannot take it counts itself; it never delays the engine.
+    fn record(&mut self, record: &Record);
+}
+
+impl Recorder for Vec<Record> {
+    fn record(&mut self, record: &Record) {
+        self.push(*record);
+    }
+}
+
+impl<I: Iterator<Item = Planned>> Input for I {
+    fn poll(&mut self) -> Feed {
+        self.next().map_or(Feed::Ended, Feed::Request)
+    }
+}
+
+/// What other threads may tell the engine and see of it while it runs.
+#[derive(Debug, Default)]
+pub struct Control {
+    /// Set to end the run: nothing more is issued, what is in flight is waited for.
+    pub stop: Arc<AtomicBool>,
+    /// Requests issued so far.
+    pub issued: AtomicU64,
+    /// Requests in flight.
+    pub in_flight: AtomicU32,
+    /// The replay's own time, ns; negative before it starts.
+    pub now_ns: AtomicI64,
+}
+
+/// How the engine spends the time between requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// From the start of the engine to the replay's time zero.
+    pub start_grace: Nanos,
+    /// Sleep until this long before a deadline, then spin.
+    pub spin: Nanos,
+    /// After the last request was issued, how long to wait for completions before giving up.
+    pub drain_max: Nanos,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self {
+            start_grace: Nanos::from_millis(100),
+            spin: Nanos::from_micros(100),
+            drain_max: Nanos::from_secs(60),
+        }
+    }
+}
+
+/// What the engine can say when it has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// The scheduler's counters.
+    pub counts: Counts,
+    /// Requests recorded, issued or not.
+    pub recorded: u64,
+    /// Whether it was stopped before the input ended.
+    pub stopped: bool,
+    /// Requests given up at the end because the device did not answer.
+    pub abandoned: u64,
+    /// How often the look-ahead ran empty because the input was not ready, when something was due.
+    pub input_stalls: u64,
+    /// How often the issuing thread was away for longer than tolerated without having asked for it.
+    pub host_stalls: u64,
+    /// The longest such absence.
+    pub host_stall_max: Nanos,
+    /// How often handing over requests took longer than tolerated.
+    pub slow_submissions: u64,
+    /// The longest hand-over.
+    pub submission_max: Nanos,
+    /// From the replay's time zero to the end of the last completion seen.
+    pub duration: Nanos,
+}
+
+/// Runs `scheduler` on `device` until the input has ended or the run is stopped, and everything in
+/// flight has completed. An error is one of the whole device; results until then are recorded.
+pub fn run<C: Clock>(
+    device: &mut dyn Device,
+    clock: &C,
+    scheduler: Scheduler,
+    input: &mut dyn Input,
+    recorder: &mut dyn Recorder,
+    pattern: &mut Pattern,
+    pacing: Pacing,
+    control: &Control,
+) -> (Totals, io::Result<()>) {
+    let start = clock.now() + pacing.start_grace;
+    let mut engine = Engine {
+        device,
+        clock,
+        start,
+        scheduler,
+        recorder,
+        pattern,
+        pacing,
+        control,
+        completions: Vec::with_capacity(1024),
+        submissions: Vec::with_capacity(1024),
+        records: Vec::with_capacity(1024),
+        unsubmitted: 0,
+        totals: Totals::default(),
+    };
+    let result = engine.run(input);
+    if result.is_err() || engine.scheduler.in_flight() > 0 {
+        engine.abandon();
+    }
+    engine.totals.counts = engine.scheduler.counts();
+    (engine.totals, result)
+}
+
+struct Engine<'a, C> {
+    device: &'a mut dyn Device,
+    clock: &'a C,
+    /// The replay's time zero on the clock.
+    start: Nanos,
+    scheduler: Scheduler,
+    recorder: &'a mut dyn Recorder,
+    pattern: &'a mut Pattern,
+    pacing: Pacing,
+    control: &'a Control,
+    completions: Vec<Completion>,
+    submissions: Vec<Submission>,
+    records: Vec<Record>,
+    /// Requests prepared that the device has not taken yet.
+    unsubmitted: usize,
+    totals: Totals,
+}
+
+impl<C: Clock> Engine<'_, C> {
+    fn now(&self) -> Nanos {
+        self.clock.now() - self.start
+    }
+
+    fn run(&mut self, input: &mut dyn Input) -> io::Result<()> {
+        let mut input_ended = false;
+        let mut drain_until = None;
+        // Until when the engine asked to be away; whatever is beyond is the host's fault.
+        let mut expected_back = Nanos::MAX;
+        let mut gap_cause = LateCause::Host;
+        let mut starved = false;
+        loop {
+            if !input_ended {
+                input_ended = self.refill(input, starved);
+            }
+            let now = self.now();
+            self.notice_stall(now, expected_back, gap_cause);
+            let wake = self.step(now, gap_cause)?;
+            if !input_ended && self.control.stop.load(Relaxed) {
+                self.scheduler.end_input(true);
+                self.totals.stopped = true;
+                input_ended = true;
+                continue;
+            }
+            starved = wake == Wake::Input;
+            if wake == Wake::Finished && self.unsubmitted == 0 {
+                return Ok(());
+            }
+            if input_ended && matches!(wake, Wake::Completion | Wake::Finished) {
+                let until = *drain_until.get_or_insert(now + self.pacing.drain_max);
+                if now > until {
+                    return Ok(());
+                }
+            }
+            if self.submissions.is_empty() && self.unsubmitted == 0 {
+                expected_back = self.rest(now, wake)?;
+                gap_cause = LateCause::Host;
+            } else {
+                let took = self.hand_over()?;
+                gap_cause =
+                    if took > LATENESS_TOLERATED { LateCause::Submission } else { LateCause::Host };
+                expected_back = self.now();
+            }
+        }
+    }
+
+    /// Fills the look-ahead; answers whether the input has ended.
+    fn refill(&mut self, input: &mut dyn Input, starved: bool) -> bool {
+        // A long look-ahead is refilled by and by, so that no step takes long.
+        let mut left = self.scheduler.room().min(256);
+        while left > 0 {
+            match input.poll() {
+                Feed::Request(planned) => {
+                    let now = self.now();
+                    if starved && planned.scheduled < now {
+                        self.totals.input_stalls += 1;
+                    }
+                    self.scheduler.offer(planned, now, starved);
+                    left -= 1;
+                }
+                Feed::NotYet => return false,
+                Feed::Ended => {
+                    self.scheduler.end_input(false);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes completions, lets the scheduler decide, records results.
+    fn step(&mut self, now: Nanos, gap_cause: LateCause) -> io::Result<Wake> {
+        self.device.reap(&mut self.completions)?;
+        for completion in &mut self.completions {
+            completion.submitted -= self.start;
+            completion.completed -= self.start;
+            self.totals.duration = self.totals.duration.max(completion.completed);
+        }
+        self.submissions.clear();
+        let wake = self.scheduler.step(
+            now,
+            gap_cause,
+            &self.completions,
+            &mut self.submissions,
+            &mut self.records,
+        );
+        self.completions.clear();
+        self.flush_records();
+        self.control.in_flight.store(self.scheduler.in_flight(), Relaxed);
+        self.control.now_ns.store(now.0, Relaxed);
+        Ok(wake)
+    }
+
+    fn flush_records(&mut self) {
+        for record in self.records.drain(..) {
+            self.recorder.record(&record);
+            self.totals.recorded += 1;
+        }
+    }
+
+    /// Hands what is due to the device; answers how long that took.
+    fn hand_over(&mut self) -> io::Result<Nanos> {
+        let before = self.clock.now();
+        for submission in self.submissions.drain(..) {
+            if submission.io.op == Op::Write {
+                self.pattern.begin(submission.seq, submission.scheduled);
+            }
+            self.device.prepare(&submission.io, self.pattern);
+            self.unsubmitted += 1;
+        }
+        let (_, taken) = self.device.submit()?;
+        self.unsubmitted -= taken;
+        self.control.issued.fetch_add(taken as u64, Relaxed);
+        let took = self.clock.now() - before;
+        if took > LATENESS_TOLERATED {
+            self.totals.slow_submissions += 1;
+        }
+        self.totals.submission_max = self.totals.submission_max.max(took);
+        Ok(took)
+    }
+
+    /// Lets time pass until there is something to do; answers when the engine meant to be back.
+    fn rest(&mut self, now: Nanos, wake: Wake) -> io::Result<Nanos> {
+        let until = match wake {
+            Wake::At(due) => due.min(now + NAP_MAX + self.pacing.spin) - self.pacing.spin,
+            Wake::Completion | Wake::Finished => now + NAP_MAX,
+            Wake::Input => now + INPUT_NAP,
+        };
+        if until > now {
+            self.device.wait(until + self.start, &mut self.completions)?;
+        } else {
+            std::hint::spin_loop();
+        }
+        Ok(until.max(now))
+    }
+
+    /// Counts an absence that nobody asked for.
+    fn notice_stall(&mut self, now: Nanos, expected_back: Nanos, cause: LateCause) {
+        if cause == LateCause::Host && now.saturating_sub(expected_back) > LATENESS_TOLERATED {
+            self.totals.host_stalls += 1;
+            self.totals.host_stall_max = self.totals.host_stall_max.max(now - expected_back);
+        }
+    }
+
+    fn abandon(&mut self) {
+        let before = self.totals.recorded;
+        self.scheduler.abandon(&mut self.records);
+        self.flush_records();
+        self.totals.abandoned = self.totals.recorded - before;
+    }
+}

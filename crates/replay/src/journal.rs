@@ -1,0 +1,295 @@
+//! The journal: the results of a run while it runs.
+//!
+//! A Parquet file is unreadable until its footer is written, and a run that is killed never writes
+//! one. So results are appended to a plain file of fixed-size records, in the order of their
+//! completion, which is readable up to its last whole record at any moment; when the run ends (or
+//! later, if it was killed) it is put into the order of issue and becomes the native file.
+//!
+//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-1`, then records of [`RECORD_BYTES`]:
+//!
+//! ```text
+//!   0 8 seq        8 8 scheduled   16 8 issue      24 8 submitted   32 8 completed
+//!  40 8 offset    48 8 length      56 8 latency    64 4 volume      68 4 pid
+//!  72 4 cpu       76 4 in flight   80 4 outcome    84 2 flags       86 1 op
+//!  87 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
+//! ```
+//!
+//! Instants in ns as in [`ioecho_trace::Measured`]; an unknown one is the smallest 64-bit number.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Read};
+
+use ioecho_trace::{
+    Bytes, Flags, LateCause, Measured, Nanos, Op, Origin, Outcome, Request, VolumeId,
+};
+
+use crate::plan::Planned;
+use crate::schedule::Record;
+
+/// How a journal begins.
+pub const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-1";
+
+/// The size of a record.
+pub const RECORD_BYTES: usize = 88;
+
+const UNKNOWN: i64 = i64::MIN;
+const PUSHED_BACK: u8 = 1;
+const ORIGIN_KNOWN: u8 = 2;
+
+/// The record's bytes.
+pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
+    let Record { planned, measured } = record;
+    let instant = |value: Option<Nanos>| value.map_or(UNKNOWN, |nanos| nanos.0);
+    let origin = planned.origin.unwrap_or_default();
+    let mut bits = (measured.late_cause as u8) << 4;
+    bits |= if measured.pushed_back { PUSHED_BACK } else { 0 };
+    bits |= if planned.origin.is_some() { ORIGIN_KNOWN } else { 0 };
+    let mut bytes = [0; RECORD_BYTES];
+    let mut at = 0;
+    let mut put = |field: &[u8]| {
+        bytes[at..at + field.len()].copy_from_slice(field);
+        at += field.len();
+    };
+    put(&planned.seq.to_le_bytes());
+    put(&planned.scheduled.0.to_le_bytes());
+    put(&planned.issue.0.to_le_bytes());
+    put(&instant(measured.submitted).to_le_bytes());
+    put(&instant(measured.completed).to_le_bytes());
+    put(&planned.offset.0.to_le_bytes());
+    put(&planned.length.0.to_le_bytes());
+    put(&instant(planned.latency).to_le_bytes());
+    put(&planned.volume.0.to_le_bytes());
+    put(&origin.pid.to_le_bytes());
+    put(&origin.cpu.to_le_bytes());
+    put(&measured.in_flight.to_le_bytes());
+    put(&measured.outcome.code().to_le_bytes());
+    put(&planned.flags.bits().to_le_bytes());
+    put(&[planned.op.code(), bits]);
+    bytes
+}
+
+/// The record that these bytes hold; `None` if they hold none.
+pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+    let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let instant = |at: usize| (word(at) != UNKNOWN).then_some(Nanos(word(at)));
+    let bits = bytes[87];
+    let origin = Origin { pid: half(68), cpu: half(72) };
+    let outcome = Outcome::from_code(half(80) as i32)?;
+    let scheduled = Nanos(word(8));
+    let planned = Planned {
+        seq: word(0) as u64,
+        scheduled,
+        issue: Nanos(word(16)),
+        op: Op::from_code(bytes[86])?,
+        flags: Flags::from_bits(u16::from_le_bytes([bytes[84], bytes[85]]))?,
+        offset: Bytes(word(40) as u64),
+        length: Bytes(word(48) as u64),
+        volume: VolumeId(half(64)),
+        latency: instant(56),
+        origin: (bits & ORIGIN_KNOWN != 0).then_some(origin),
+        refusal: (!outcome.was_issued()).then_some(outcome),
+    };
+    let measured = Measured {
+        scheduled,
+        submitted: instant(24),
+        completed: instant(32),
+        in_flight: half(76),
+        outcome,
+        pushed_back: bits & PUSHED_BACK != 0,
+        late_cause: LateCause::from_code(bits >> 4)?,
+    };
+    Some(Record { planned, measured })
+}
+
+/// The record as a row of a trace: the request as it was replayed, with what was measured.
+pub fn to_request(record: &Record) -> Request {
+    let Record { planned, measured } = record;
+    Request {
+        issue: planned.issue,
+        op: planned.op,
+        flags: planned.flags,
+        offset: planned.offset,
+        length: planned.length,
+        volume: planned.volume,
+        latency: planned.latency,
+        origin: planned.origin,
+        measured: Some(*measured),
+    }
+}
+
+/// How many records are held back to put them into order. A request that completes later than this
+/// many younger ones comes out of order, and is counted.
+const REORDER_MAX: usize = 1 << 20;
+
+/// Reads a journal and gives its records in the order of their numbers.
+pub struct JournalReader<R> {
+    reader: R,
+    /// Held back until every earlier one was given; the smallest number first.
+    held: BinaryHeap<Reverse<(u64, HeldRecord)>>,
+    next_seq: u64,
+    ended: bool,
+    /// Records that are no records, and the bytes of a last one that is not whole.
+    pub damaged_records: u64,
+    /// Records given after a younger one.
+    pub disordered: u64,
+}
+
+/// A record that takes no part in comparisons: the number in front of it decides.
+struct HeldRecord(Record);
+
+impl PartialEq for HeldRecord {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for HeldRecord {}
+impl PartialOrd for HeldRecord {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for HeldRecord {
+    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}
+
+impl<R: Read> JournalReader<R> {
+    /// A reader, if `reader` gives a journal.
+    pub fn new(mut reader: R) -> io::Result<Self> {
+        let mut magic = [0; JOURNAL_MAGIC.len()];
+        reader.read_exact(&mut magic)?;
+        if &magic != JOURNAL_MAGIC {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of ioecho"));
+        }
+        let held = BinaryHeap::new();
+        Ok(Self { reader, held, next_seq: 0, ended: false, damaged_records: 0, disordered: 0 })
+    }
+
+    /// The next record; `None` at the end.
+    pub fn next(&mut self) -> io::Result<Option<Record>> {
+        loop {
+            let may_give = match self.held.peek() {
+                Some(Reverse((seq, _))) => {
+                    self.ended || *seq <= self.next_seq || self.held.len() >= REORDER_MAX
+                }
+                None => false,
+            };
+            if may_give {
+                let record = self.held.pop().map(|Reverse((_, held))| held.0);
+                if let Some(record) = &record {
+                    self.disordered += u64::from(record.planned.seq < self.next_seq);
+                    self.next_seq = self.next_seq.max(record.planned.seq + 1);
+                }
+                return Ok(record);
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.read_one()?;
+        }
+    }
+
+    fn read_one(&mut self) -> io::Result<()> {
+        let mut bytes = [0; RECORD_BYTES];
+        let mut filled = 0;
+        while filled < RECORD_BYTES {
+            match self.reader.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if filled < RECORD_BYTES {
+            self.ended = true;
+            self.damaged_records += u64::from(filled > 0);
+        } else if let Some(record) = decode(&bytes) {
+            self.held.push(Reverse((record.planned.seq, HeldRecord(record))));
+        } else {
+            self.damaged_records += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(seq: u64) -> Record {
+        let planned = Planned {
+            seq,
+            scheduled: Nanos(seq as i64 * 10),
+            issue: Nanos(seq as i64 * 20),
+            op: Op::Write,
+            flags: Flags::FUA | Flags::SYNC,
+            offset: Bytes(seq * 4096),
+            length: Bytes(4096),
+            volume: VolumeId(2),
+            latency: (seq % 2 == 0).then_some(Nanos(5)),
+            origin: (seq % 3 == 0).then_some(Origin { pid: 7, cpu: 1 }),
+            refusal: None,
+        };
+        let measured = Measured {
+            scheduled: planned.scheduled,
+            submitted: Some(Nanos(1)),
+            completed: (seq % 5 != 0).then_some(Nanos(2)),
+            in_flight: 4,
+            outcome: if seq % 5 == 0 { Outcome::Abandoned } else { Outcome::Error(5) },
+            pushed_back: seq % 4 == 0,
+            late_cause: LateCause::Conflict,
+        };
+        Record { planned, measured }
+    }
+
+    fn read_all(journal: &[u8]) -> (Vec<Record>, u64) {
+        let mut reader = JournalReader::new(journal).unwrap();
+        let mut records = Vec::new();
+        while let Some(record) = reader.next().unwrap() {
+            records.push(record);
+        }
+        (records, reader.damaged_records)
+    }
+
+    fn journal(seqs: &[u64]) -> Vec<u8> {
+        let mut bytes = JOURNAL_MAGIC.to_vec();
+        seqs.iter().for_each(|seq| bytes.extend(encode(&record(*seq))));
+        bytes
+    }
+
+    #[test]
+    fn records_come_back_in_the_order_of_their_numbers() {
+        let (records, damaged) = read_all(&journal(&[2, 0, 1, 5, 3, 4]));
+        assert_eq!(records, (0..6).map(record).collect::<Vec<_>>());
+        assert_eq!(damaged, 0);
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_gives_every_whole_record() {
+        let whole = journal(&[0, 1, 2, 3]);
+        for cut in JOURNAL_MAGIC.len()..whole.len() {
+            let (records, damaged) = read_all(&whole[..cut]);
+            assert_eq!(records.len(), (cut - JOURNAL_MAGIC.len()) / RECORD_BYTES);
+            assert_eq!(damaged, u64::from((cut - JOURNAL_MAGIC.len()) % RECORD_BYTES != 0));
+        }
+    }
+
+    #[test]
+    fn a_request_that_never_completed_leaves_a_gap_and_nothing_else() {
+        let (records, _) = read_all(&journal(&[3, 1, 4]));
+        assert_eq!(records.iter().map(|r| r.planned.seq).collect::<Vec<_>>(), [1, 3, 4]);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+            let mut journal = JOURNAL_MAGIC.to_vec();
+            journal.extend(bytes);
+            read_all(&journal);
+        }
+    }
+}

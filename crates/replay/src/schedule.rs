@@ -1,0 +1,460 @@
+//! The scheduler: what is to be issued now, and until when nothing is.
+//!
+//! What goes wrong in a scheduler goes wrong once in a million requests, under a load that cannot be
+//! repeated. So this one is a pure state machine: it is told the time and the completions, and
+//! answers with requests to issue, results to record and the next instant at which it must be asked
+//! again. It never reads a clock, sleeps, or does I/O, and a seed repeats a run exactly.
+//!
+//! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting* for
+//! those that it conflicts with → completed. Requests enter in order of their due time, and what
+//! falls due is decided in that order.
+//!
+//! Waiting is by counting. A request that must wait counts the requests, in flight or already
+//! waiting, that it conflicts with. Whatever completes counts down those waiting that it conflicts
+//! with. This is exact: nothing that conflicts with a waiting request can pass it, so everything that
+//! conflicts with it and completes was counted. At zero it is issued. Hence overlapping requests keep
+//! their order, whatever the device does.
+//!
+//! Invariants (checked in `tests/simulation.rs`): every request is recorded exactly once; no two
+//! conflicting requests are in flight together except under `allow`; conflicting requests are issued
+//! in order; nothing is issued before it is due.
+
+use std::collections::VecDeque;
+
+use ioecho_trace::{LateCause, Measured, Nanos, Outcome};
+
+use crate::conflict::{ConflictMode, Ranges, Strong};
+use crate::device::{Completion, Io};
+use crate::plan::Planned;
+
+/// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
+pub const LATENESS_TOLERATED: Nanos = Nanos::from_micros(100);
+
+/// How the scheduler is to behave.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// What to do on conflict.
+    pub conflicts: ConflictMode,
+    /// What a conflict is.
+    pub strong: Strong,
+    /// The cap on requests in flight, those once pushed back not counted.
+    pub in_flight_max: u32,
+    /// The cap on requests in flight that had been pushed back: they take no place of ordinary
+    /// ones, so that a hot spot does not throttle the rest of the load.
+    pub pushed_in_flight_max: u32,
+    /// How many requests may wait for others. When as many wait, nothing more is issued.
+    pub waiting_max: u32,
+    /// How many planned requests are held before they are due.
+    pub look_ahead: usize,
+}
+
+impl Config {
+    /// A configuration with this cap on requests in flight, blkreplay's conflict rules, and
+    /// everything else in proportion.
+    pub fn with_in_flight_max(in_flight_max: u32) -> Self {
+        Self {
+            conflicts: ConflictMode::default(),
+            strong: Strong::default(),
+            in_flight_max,
+            pushed_in_flight_max: in_flight_max,
+            waiting_max: 1 << 16,
+            look_ahead: 1 << 12,
+        }
+    }
+
+    /// How many requests a device must be able to hold.
+    pub fn device_slots(&self) -> u32 {
+        self.in_flight_max + self.pushed_in_flight_max
+    }
+}
+
+/// The result of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What was planned.
+    pub planned: Planned,
+    /// What became of it.
+    pub measured: Measured,
+}
+
+/// A request to issue now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// What to ask the device for.
+    pub io: Io,
+    /// The request's number in the replay.
+    pub seq: u64,
+    /// When it was due.
+    pub scheduled: Nanos,
+}
+
+/// When the scheduler must be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// At this instant, or at a completion before it.
+    At(Nanos),
+    /// At the next completion: everything due is blocked.
+    Completion,
+    /// As soon as there is more input.
+    Input,
+    /// Never: everything is done.
+    Finished,
+}
+
+/// Counters of what the scheduler did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests that had to wait for one that they overlap.
+    pub pushed_back: u64,
+    /// Requests left out on conflict.
+    pub dropped: u64,
+    /// Requests that held up everything behind them on conflict (mode `ordering`).
+    pub ordered: u64,
+    /// The largest number in flight together.
+    pub in_flight_peak: u32,
+    /// The largest number waiting together.
+    pub waiting_peak: u32,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    planned: Planned,
+    in_flight: u32,
+    pushed_back: bool,
+    late_cause: LateCause,
+}
+
+/// A planned request and whether its lateness is the input's fault.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    planned: Planned,
+    came_late: bool,
+}
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    planned: Planned,
+    /// Requests in flight or waiting that must complete first.
+    blockers: u32,
+}
+
+/// The state machine.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    config: Config,
+    ahead: VecDeque<Ahead>,
+    input_ended: bool,
+
+    /// By tag: ordinary requests first, those once pushed back behind them.
+    flying: Vec<Option<Flying>>,
+    free: Vec<u32>,
+    free_pushed: Vec<u32>,
+    in_flight: u32,
+    flying_ranges: Ranges,
+
+    waiting: Vec<Option<Waiting>>,
+    waiting_free: Vec<u32>,
+    waiting_ranges: Ranges,
+    /// Waiting requests that nothing blocks any more, in the order in which that became so.
+    ready: VecDeque<u32>,
+
+    /// Why the first request of the look-ahead could not go at the last step, and when that was.
+    held_up: Option<LateCause>,
+    stepped_at: Nanos,
+    counts: Counts,
+}
+
+impl Scheduler {
+    /// A scheduler with nothing to do yet.
+    pub fn new(config: Config) -> Self {
+        let slots = config.device_slots();
+        let waiting_max = config.waiting_max as usize;
+        Self {
+            config,
+            ahead: VecDeque::with_capacity(config.look_ahead),
+            input_ended: false,
+            flying: vec![None; slots as usize],
+            free: (0..config.in_flight_max).rev().collect(),
+            free_pushed: (config.in_flight_max..slots).rev().collect(),
+            in_flight: 0,
+            flying_ranges: Ranges::new(config.strong, slots as usize),
+            waiting: vec![None; waiting_max],
+            waiting_free: (0..config.waiting_max).rev().collect(),
+            waiting_ranges: Ranges::new(config.strong, waiting_max),
+            ready: VecDeque::with_capacity(waiting_max),
+            held_up: None,
+            stepped_at: Nanos(i64::MIN),
+            counts: Counts::default(),
+        }
+    }
+
+    /// How many more planned requests the look-ahead takes.
+    pub fn room(&self) -> usize {
+        self.config.look_ahead - self.ahead.len()
+    }
+
+    /// Hands over the next planned request. They come in order of `scheduled`; there must be room.
+    /// `starved` tells that the look-ahead was empty and the input had not been ready: then lateness
+    /// is the input's fault.
+    pub fn offer(&mut self, planned: Planned, now: Nanos, starved: bool) {
+        debug_assert!(self.room() > 0);
+        let came_late = starved && planned.scheduled < now;
+        self.ahead.push_back(Ahead { planned, came_late });
+    }
+
+    /// Tells that no more requests come. After a stop the rest of the look-ahead is forgotten.
+    pub fn end_input(&mut self, forget_look_ahead: bool) {
+        self.input_ended = true;
+        if forget_look_ahead {
+            self.ahead.clear();
+        }
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Requests waiting for others.
+    pub fn waiting(&self) -> u32 {
+        self.config.waiting_max - self.waiting_free.len() as u32
+    }
+
+    /// Advances to `now`.
+    ///
+    /// `completions` are taken first, then whatever is due goes to `submissions`. Results go to
+    /// `records`. `gap_cause` is why the engine was away since the last step: the blame for requests
+    /// that fell due in between and that nothing else had held up.
+    pub fn step(
+        &mut self,
+        now: Nanos,
+        gap_cause: LateCause,
+        completions: &[Completion],
+        submissions: &mut Vec<Submission>,
+        records: &mut Vec<Record>,
+    ) -> Wake {
+        for completion in completions {
+            self.complete(completion, records);
+        }
+        self.issue_ready(now, submissions);
+        self.issue_due(now, gap_cause, submissions, records);
+        self.stepped_at = now;
+        self.wake(now)
+    }
+
+    /// Gives up everything in flight and waiting, at the end of a run whose device does not answer.
+    pub fn abandon(&mut self, records: &mut Vec<Record>) {
+        for flying in self.flying.iter_mut().filter_map(Option::take) {
+            let measured = Measured {
+                scheduled: flying.planned.scheduled,
+                submitted: None,
+                completed: None,
+                in_flight: flying.in_flight,
+                outcome: Outcome::Abandoned,
+                pushed_back: flying.pushed_back,
+                late_cause: flying.late_cause,
+            };
+            records.push(Record { planned: flying.planned, measured });
+        }
+        for waiting in self.waiting.iter_mut().filter_map(Option::take) {
+            records.push(refused(waiting.planned, Outcome::Abandoned, true));
+        }
+        self.in_flight = 0;
+    }
+
+    fn complete(&mut self, completion: &Completion, records: &mut Vec<Record>) {
+        let tag = completion.tag;
+        let Some(flying) = self.flying[tag as usize].take() else {
+            debug_assert!(false, "completion of tag {tag}, which is not in flight");
+            return;
+        };
+        self.in_flight -= 1;
+        let ordinary = tag < self.config.in_flight_max;
+        if ordinary {
+            self.free.push(tag)
+        } else {
+            self.free_pushed.push(tag)
+        }
+        if self.config.conflicts != ConflictMode::Allow {
+            self.flying_ranges.remove(tag, &flying.planned);
+            self.count_down(&flying.planned);
+        }
+        let measured = Measured {
+            scheduled: flying.planned.scheduled,
+            submitted: Some(completion.submitted),
+            completed: Some(completion.completed),
+            in_flight: flying.in_flight,
+            outcome: completion.outcome,
+            pushed_back: flying.pushed_back,
+            late_cause: flying.late_cause,
+        };
+        records.push(Record { planned: flying.planned, measured });
+    }
+
+    /// Tells every waiting request that conflicts with the completed one.
+    fn count_down(&mut self, completed: &Planned) {
+        let Self { waiting, waiting_ranges, ready, .. } = self;
+        waiting_ranges.for_each_conflict(completed, |slot| {
+            if let Some(entry) = &mut waiting[slot as usize]
+                && entry.blockers > 0
+            {
+                entry.blockers -= 1;
+                if entry.blockers == 0 {
+                    ready.push_back(slot);
+                }
+            }
+        });
+    }
+
+    fn issue_ready(&mut self, now: Nanos, submissions: &mut Vec<Submission>) {
+        while !self.free_pushed.is_empty()
+            && let Some(slot) = self.ready.pop_front()
+            && let Some(waiting) = self.waiting[slot as usize].take()
+            && let Some(tag) = self.free_pushed.pop()
+        {
+            self.waiting_ranges.remove(slot, &waiting.planned);
+            self.waiting_free.push(slot);
+            let cause = late(now, &waiting.planned, LateCause::Conflict);
+            self.launch(tag, waiting.planned, true, cause, submissions);
+        }
+    }
+
+    fn issue_due(
+        &mut self,
+        now: Nanos,
+        gap_cause: LateCause,
+        submissions: &mut Vec<Submission>,
+        records: &mut Vec<Record>,
+    ) {
+        let held_up = self.held_up.take();
+        while let Some(&Ahead { planned, came_late }) = self.ahead.front()
+            && planned.scheduled <= now
+        {
+            if let Some(outcome) = planned.refusal {
+                self.ahead.pop_front();
+                records.push(refused(planned, outcome, false));
+                continue;
+            }
+            if self.conflicts(&planned) {
+                match self.config.conflicts {
+                    ConflictMode::Drop => {
+                        self.ahead.pop_front();
+                        self.counts.dropped += 1;
+                        records.push(refused(planned, Outcome::Dropped, false));
+                        continue;
+                    }
+                    ConflictMode::Partial => {
+                        if !self.push_back(&planned) {
+                            self.held_up = Some(LateCause::Conflict);
+                            return;
+                        }
+                        self.ahead.pop_front();
+                        continue;
+                    }
+                    ConflictMode::Ordering => {
+                        self.counts.ordered += u64::from(held_up != Some(LateCause::Conflict));
+                        self.held_up = Some(LateCause::Conflict);
+                        return;
+                    }
+                    ConflictMode::Allow => {}
+                }
+            }
+            let Some(tag) = self.free.pop() else {
+                self.held_up = Some(LateCause::InFlightCap);
+                return;
+            };
+            self.ahead.pop_front();
+            let blame = match held_up {
+                Some(cause) if planned.scheduled <= self.stepped_at => cause,
+                _ if came_late => LateCause::Input,
+                _ => gap_cause,
+            };
+            self.launch(tag, planned, false, late(now, &planned, blame), submissions);
+        }
+    }
+
+    /// Whether the request conflicts with any in flight or, where order among those waiting must be
+    /// kept, with any that waits.
+    fn conflicts(&self, planned: &Planned) -> bool {
+        self.config.conflicts != ConflictMode::Allow
+            && (self.flying_ranges.conflicts(planned) || self.waiting_ranges.conflicts(planned))
+    }
+
+    /// Puts the request among those waiting; `false` if there is no room.
+    fn push_back(&mut self, planned: &Planned) -> bool {
+        let Some(slot) = self.waiting_free.pop() else {
+            return false;
+        };
+        let mut blockers = 0;
+        self.flying_ranges.for_each_conflict(planned, |_| blockers += 1);
+        self.waiting_ranges.for_each_conflict(planned, |_| blockers += 1);
+        self.waiting[slot as usize] = Some(Waiting { planned: *planned, blockers });
+        self.waiting_ranges.insert(slot, planned);
+        self.counts.pushed_back += 1;
+        self.counts.waiting_peak = self.counts.waiting_peak.max(self.waiting());
+        true
+    }
+
+    fn launch(
+        &mut self,
+        tag: u32,
+        planned: Planned,
+        pushed_back: bool,
+        late_cause: LateCause,
+        submissions: &mut Vec<Submission>,
+    ) {
+        self.in_flight += 1;
+        self.counts.issued += 1;
+        self.counts.in_flight_peak = self.counts.in_flight_peak.max(self.in_flight);
+        if self.config.conflicts != ConflictMode::Allow {
+            self.flying_ranges.insert(tag, &planned);
+        }
+        let in_flight = self.in_flight;
+        self.flying[tag as usize] = Some(Flying { planned, in_flight, pushed_back, late_cause });
+        let Planned { op, flags, offset, length, seq, scheduled, .. } = planned;
+        submissions.push(Submission { io: Io { tag, op, flags, offset, length }, seq, scheduled });
+    }
+
+    fn wake(&self, now: Nanos) -> Wake {
+        let busy = self.in_flight > 0 || self.waiting() > 0;
+        match self.ahead.front() {
+            // What is due and still here is blocked by something in flight.
+            Some(next) if next.planned.scheduled <= now => Wake::Completion,
+            Some(next) => Wake::At(next.planned.scheduled),
+            None if !self.input_ended => Wake::Input,
+            None if busy => Wake::Completion,
+            None => Wake::Finished,
+        }
+    }
+}
+
+/// The cause of the lateness, if there is any to speak of.
+fn late(now: Nanos, planned: &Planned, cause: LateCause) -> LateCause {
+    if now - planned.scheduled > LATENESS_TOLERATED { cause } else { LateCause::None }
+}
+
+/// The record of a request that is never issued.
+fn refused(planned: Planned, outcome: Outcome, pushed_back: bool) -> Record {
+    let measured = Measured {
+        scheduled: planned.scheduled,
+        submitted: None,
+        completed: None,
+        in_flight: 0,
+        outcome,
+        pushed_back,
+        late_cause: LateCause::None,
+    };
+    Record { planned, measured }
+}
+
+#[cfg(test)]
+mod tests;

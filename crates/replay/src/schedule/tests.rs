@@ -1,0 +1,193 @@
+use ioecho_trace::{Bytes, Flags, Op, VolumeId};
+
+use super::*;
+
+/// A small language to tell a scheduler's story in.
+struct Story {
+    scheduler: Scheduler,
+    submissions: Vec<Submission>,
+    records: Vec<Record>,
+    next_seq: u64,
+}
+
+impl Story {
+    fn new(config: Config) -> Self {
+        let scheduler = Scheduler::new(config);
+        Self { scheduler, submissions: Vec::new(), records: Vec::new(), next_seq: 0 }
+    }
+
+    fn offer(&mut self, at_us: i64, op: Op, offset: u64, length: u64) -> &mut Self {
+        let planned = Planned {
+            seq: self.next_seq,
+            scheduled: Nanos::from_micros(at_us),
+            issue: Nanos::from_micros(at_us),
+            op,
+            flags: Flags::empty(),
+            offset: Bytes(offset),
+            length: Bytes(length),
+            volume: VolumeId(0),
+            latency: None,
+            origin: None,
+            refusal: None,
+        };
+        self.next_seq += 1;
+        self.scheduler.offer(planned, planned.scheduled, false);
+        self
+    }
+
+    /// Steps to `at_us` while the requests numbered `done` complete; answers the numbers issued.
+    fn step(&mut self, at_us: i64, done: &[u64]) -> (Vec<u64>, Wake) {
+        let now = Nanos::from_micros(at_us);
+        let completions: Vec<Completion> = done
+            .iter()
+            .map(|seq| {
+                let submitted = self.submissions.iter().find(|s| s.seq == *seq).unwrap();
+                Completion {
+                    tag: submitted.io.tag,
+                    submitted: submitted.scheduled,
+                    completed: now,
+                    outcome: Outcome::Ok,
+                }
+            })
+            .collect();
+        let before = self.submissions.len();
+        let mut new = Vec::new();
+        let cause = LateCause::Host;
+        let wake = self.scheduler.step(now, cause, &completions, &mut new, &mut self.records);
+        self.submissions.extend(new);
+        (self.submissions[before..].iter().map(|s| s.seq).collect(), wake)
+    }
+
+    fn record(&self, seq: u64) -> Measured {
+        self.records.iter().find(|r| r.planned.seq == seq).unwrap().measured
+    }
+}
+
+fn config(conflicts: ConflictMode) -> Config {
+    Config { conflicts, look_ahead: 64, waiting_max: 64, ..Config::with_in_flight_max(8) }
+}
+
+const K: u64 = 1024;
+
+#[test]
+fn nothing_is_issued_before_it_is_due() {
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(10, Op::Read, 0, K).offer(20, Op::Read, 0, K);
+    assert_eq!(story.step(9, &[]), (vec![], Wake::At(Nanos::from_micros(10))));
+    assert_eq!(story.step(10, &[]), (vec![0], Wake::At(Nanos::from_micros(20))));
+    assert_eq!(story.step(25, &[]), (vec![1], Wake::Input));
+}
+
+#[test]
+fn a_request_that_overlaps_a_write_in_flight_waits_and_others_overtake_it() {
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(0, Op::Write, 0, 4 * K).offer(1, Op::Read, 2 * K, K).offer(2, Op::Read, 8 * K, K);
+    assert_eq!(story.step(5, &[]).0, [0, 2]);
+    assert_eq!(story.step(500, &[0]).0, [1]);
+    story.step(600, &[1]);
+    let pushed = story.record(1);
+    assert!(pushed.pushed_back);
+    assert_eq!(pushed.late_cause, LateCause::Conflict);
+    assert!(!story.record(0).pushed_back);
+}
+
+#[test]
+fn a_request_that_overlaps_only_in_the_recording_is_not_pushed_back() {
+    // blkreplay pushes the second write back although the first has long completed.
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(0, Op::Write, 0, K).offer(1000, Op::Write, 0, K);
+    story.step(0, &[]);
+    story.step(500, &[0]);
+    assert_eq!(story.step(1000, &[]).0, [1]);
+    assert_eq!(story.scheduler.counts().pushed_back, 0);
+}
+
+#[test]
+fn overlapping_writes_keep_their_order_though_the_first_waits_for_a_third() {
+    // Story of blkreplay's inversion: W1 is pushed back behind W0; W2 overlaps W1 but not W0, and
+    // was let through, so the older data ended on the device.
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(0, Op::Write, 0, 4 * K).offer(1, Op::Write, 3 * K, 4 * K).offer(
+        2,
+        Op::Write,
+        6 * K,
+        K,
+    );
+    assert_eq!(story.step(10, &[]).0, [0]);
+    assert_eq!(story.step(20, &[0]).0, [1]);
+    assert_eq!(story.step(30, &[1]).0, [2]);
+}
+
+#[test]
+fn two_readers_of_one_place_wait_for_the_writer_and_then_go_together() {
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(0, Op::Write, 0, K).offer(1, Op::Read, 0, K).offer(2, Op::Read, 0, K);
+    assert_eq!(story.step(10, &[]).0, [0]);
+    assert_eq!(story.step(20, &[0]).0, [1, 2]);
+}
+
+#[test]
+fn a_conflicting_request_is_dropped_and_accounted_for() {
+    let mut story = Story::new(config(ConflictMode::Drop));
+    story.offer(0, Op::Write, 0, K).offer(1, Op::Write, 0, K);
+    assert_eq!(story.step(10, &[]).0, [0]);
+    assert_eq!(story.record(1).outcome, Outcome::Dropped);
+    assert_eq!(story.scheduler.counts().dropped, 1);
+}
+
+#[test]
+fn in_ordering_mode_nothing_overtakes_a_blocked_request() {
+    let mut story = Story::new(config(ConflictMode::Ordering));
+    story.offer(0, Op::Write, 0, K).offer(1, Op::Write, 0, K).offer(2, Op::Read, 8 * K, K);
+    assert_eq!(story.step(10, &[]), (vec![0], Wake::Completion));
+    assert_eq!(story.step(20, &[0]).0, [1, 2]);
+    assert_eq!(story.scheduler.counts().ordered, 1);
+}
+
+#[test]
+fn in_allow_mode_conflicts_race() {
+    let mut story = Story::new(config(ConflictMode::Allow));
+    story.offer(0, Op::Write, 0, K).offer(1, Op::Write, 0, K);
+    assert_eq!(story.step(10, &[]).0, [0, 1]);
+}
+
+#[test]
+fn beyond_the_cap_requests_wait_for_a_place_and_the_device_is_to_blame() {
+    let mut story = Story::new(Config { in_flight_max: 2, ..config(ConflictMode::Partial) });
+    for n in 0..3 {
+        story.offer(0, Op::Read, n * K, K);
+    }
+    assert_eq!(story.step(0, &[]), (vec![0, 1], Wake::Completion));
+    assert_eq!(story.step(900, &[0]).0, [2]);
+    story.step(950, &[1, 2]);
+    assert_eq!(story.record(2).late_cause, LateCause::InFlightCap);
+    assert_eq!(story.record(2).in_flight, 2);
+}
+
+#[test]
+fn lateness_that_nothing_explains_is_blamed_on_whatever_kept_the_engine_away() {
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(0, Op::Read, 0, K).offer(1000, Op::Read, K, K);
+    story.step(0, &[]);
+    story.step(5000, &[0]);
+    story.step(5100, &[1]);
+    assert_eq!(story.record(0).late_cause, LateCause::None);
+    assert_eq!(story.record(1).late_cause, LateCause::Host);
+}
+
+#[test]
+fn a_flush_conflicts_with_nothing() {
+    let mut story = Story::new(Config { strong: Strong::All, ..config(ConflictMode::Partial) });
+    story.offer(0, Op::Write, 0, K).offer(0, Op::Flush, 0, 0).offer(0, Op::Flush, 0, 0);
+    assert_eq!(story.step(0, &[]).0, [0, 1, 2]);
+}
+
+#[test]
+fn everything_left_at_the_end_is_recorded_as_abandoned() {
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.offer(0, Op::Write, 0, K).offer(0, Op::Write, 0, K);
+    story.step(0, &[]);
+    story.scheduler.abandon(&mut story.records);
+    let outcomes: Vec<_> = story.records.iter().map(|r| r.measured.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Abandoned, Outcome::Abandoned]);
+}

@@ -1,0 +1,393 @@
+//! Hundreds of random loads on random devices, from seeds, under a virtual clock.
+//!
+//! The engine runs here exactly as on the kernel. What watches it is a device that knows nothing of
+//! the scheduler's data structures: it keeps a plain list of what is in flight and compares every
+//! new request with all of it. `IOECHO_SEEDS=FROM..TO` runs other seeds than the default.
+
+use std::collections::HashMap;
+use std::io;
+
+use ioecho_replay::conflict::{ConflictMode, Strong};
+use ioecho_replay::engine::{self, Control, Feed, Input, Pacing};
+use ioecho_replay::pattern::{Pattern, SplitMix64};
+use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing};
+use ioecho_replay::schedule::{Config, LATENESS_TOLERATED};
+use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
+use ioecho_replay::{Clock, Completion, Device, Io, Payload, Record, Scheduler};
+use ioecho_trace::{Bytes, LateCause, Nanos, Op, Outcome, Request};
+
+/// A device that checks what it is asked for, stalls, takes only some, and forgets none.
+struct Watched {
+    inner: SimDevice,
+    clock: SimClock,
+    random: SplitMix64,
+    config: Config,
+    in_flight: HashMap<u32, Io>,
+    /// Prepared and not yet handed down.
+    queued: Vec<Io>,
+    /// The order in which requests were asked for.
+    issued: Vec<Io>,
+    stall_share: f64,
+    conflicting_pairs: u64,
+}
+
+fn overlap(a: &Io, b: &Io) -> bool {
+    a.offset.0 < b.offset.0 + b.length.0 && b.offset.0 < a.offset.0 + a.length.0
+}
+
+impl Device for Watched {
+    fn capacity(&self) -> Bytes {
+        self.inner.capacity()
+    }
+    fn block_size(&self) -> Bytes {
+        self.inner.block_size()
+    }
+    fn length_max(&self) -> Bytes {
+        self.inner.length_max()
+    }
+    fn supports(&self, op: Op) -> bool {
+        self.inner.supports(op)
+    }
+
+    fn prepare(&mut self, io: &Io, _: &mut dyn Payload) {
+        assert!(io.tag < self.config.device_slots());
+        for other in self.in_flight.values() {
+            assert_ne!(other.tag, io.tag, "a tag is in flight twice");
+            if overlap(other, io) && self.config.strong.conflict(other.op, io.op) {
+                self.conflicting_pairs += 1;
+            }
+        }
+        self.in_flight.insert(io.tag, *io);
+        self.queued.push(*io);
+        self.issued.push(*io);
+    }
+
+    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        if self.random.unit() < self.stall_share {
+            // The hand-over blocks, as a kernel whose queue is full does.
+            let until = self.clock.now() + Nanos(self.random.below(5_000_000) as i64);
+            self.clock.advance_to(until);
+        }
+        let taken = if self.random.below(4) == 0 {
+            self.random.below(self.queued.len() as u64 + 1) as usize
+        } else {
+            self.queued.len()
+        };
+        struct Nothing;
+        impl Payload for Nothing {
+            fn fill(&mut self, _: &Io, _: &mut [u8]) {}
+        }
+        for io in self.queued.drain(..taken) {
+            self.inner.prepare(&io, &mut Nothing);
+        }
+        let (at, _) = self.inner.submit()?;
+        Ok((at, taken))
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let from = completions.len();
+        self.inner.reap(completions)?;
+        self.forget(&completions[from..]);
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let from = completions.len();
+        self.inner.wait(until, completions)?;
+        self.forget(&completions[from..]);
+        if self.random.unit() < self.stall_share {
+            // The host does not wake the thread in time.
+            self.clock.advance_to(until + Nanos(self.random.below(3_000_000) as i64));
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+impl Watched {
+    fn forget(&mut self, completions: &[Completion]) {
+        for completion in completions {
+            assert!(self.in_flight.remove(&completion.tag).is_some());
+        }
+    }
+}
+
+/// A load with bursts, hot spots, every operation, and requests that do not fit.
+fn random_load(random: &mut SplitMix64, capacity: u64) -> Vec<Request> {
+    let count = 50 + random.below(400);
+    let hot = 1 + random.below(capacity / 512);
+    let mut issue = 0;
+    (0..count)
+        .map(|_| {
+            issue +=
+                if random.below(3) == 0 { random.below(3_000_000) } else { random.below(2_000) };
+            let op = [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Discard, Op::Flush]
+                [random.below(7) as usize];
+            let range = if random.below(2) == 0 { hot.min(32) } else { capacity / 512 * 2 };
+            let offset = random.below(range) * 512 + u64::from(random.below(50) == 0);
+            let length = (random.below(16) + u64::from(random.below(40) > 0)) * 512;
+            let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, length) };
+            Request::new(Nanos(issue as i64), op, Bytes(offset), Bytes(length))
+        })
+        .collect()
+}
+
+/// An input that is now and then not ready.
+struct Hesitant {
+    planned: std::vec::IntoIter<Planned>,
+    random: SplitMix64,
+    share: f64,
+}
+
+impl Input for Hesitant {
+    fn poll(&mut self) -> Feed {
+        if self.random.unit() < self.share {
+            return Feed::NotYet;
+        }
+        self.planned.next().map_or(Feed::Ended, Feed::Request)
+    }
+}
+
+struct Outcomes {
+    records: Vec<Record>,
+    planned: Vec<Planned>,
+    device: Watched,
+    totals: engine::Totals,
+    mode: ConflictMode,
+}
+
+fn simulate(seed: u64) -> Outcomes {
+    let mut random = SplitMix64(seed);
+    let pick = |random: &mut SplitMix64, n: u64| random.below(n) as usize;
+    let mode = [
+        ConflictMode::Partial,
+        ConflictMode::Partial,
+        ConflictMode::Drop,
+        ConflictMode::Ordering,
+        ConflictMode::Allow,
+    ][pick(&mut random, 5)];
+    let strong = [Strong::WriteWrite, Strong::AllButReads, Strong::All][pick(&mut random, 3)];
+    let clock = SimClock::new(Nanos(30));
+    let spec = SimSpec {
+        capacity: Bytes(512 << random.below(12)),
+        units: 1 + random.below(8) as u32,
+        service: Nanos(1_000 + random.below(2_000_000) as i64),
+        error_share: if random.below(4) == 0 { 0.1 } else { 0.0 },
+        seed,
+        ..SimSpec::default()
+    };
+    let config = Config {
+        conflicts: mode,
+        strong,
+        look_ahead: 1 + pick(&mut random, 64),
+        waiting_max: 1 + random.below(40) as u32,
+        ..Config::with_in_flight_max(1 + random.below(16) as u32)
+    };
+    let inner = SimDevice::new(spec, clock.clone());
+    let limits = TargetLimits {
+        capacity: inner.capacity(),
+        block_size: inner.block_size(),
+        length_max: inner.length_max(),
+        supports: Op::ALL.map(|op| inner.supports(op)),
+    };
+    let speedup = [1.0, 1.0, 10.0, 0.5][pick(&mut random, 4)];
+    let mut planner = Planner::new(limits, Timing { start: None, speedup, read_only: false });
+    let load = random_load(&mut random, limits.capacity.0);
+    let planned: Vec<_> = load.iter().filter_map(|request| planner.plan(request)).collect();
+    let mut device = Watched {
+        inner,
+        clock: clock.clone(),
+        random: SplitMix64(seed ^ 1),
+        config,
+        in_flight: HashMap::new(),
+        queued: Vec::new(),
+        issued: Vec::new(),
+        stall_share: if random.below(2) == 0 { 0.0 } else { 0.05 },
+        conflicting_pairs: 0,
+    };
+    let mut input = Hesitant {
+        planned: planned.clone().into_iter(),
+        random: SplitMix64(seed ^ 2),
+        share: if random.below(2) == 0 { 0.0 } else { 0.2 },
+    };
+    let mut records = Vec::new();
+    let spin = Nanos(random.below(2) as i64 * 2_000);
+    let (totals, result) = engine::run(
+        &mut device,
+        &clock,
+        Scheduler::new(config),
+        &mut input,
+        &mut records,
+        &mut Pattern::new(seed),
+        Pacing { spin, ..Pacing::default() },
+        &Control::default(),
+    );
+    result.unwrap();
+    Outcomes { records, planned, device, totals, mode }
+}
+
+fn check(seed: u64) {
+    let Outcomes { mut records, planned, device, totals, mode } = simulate(seed);
+
+    // Every request is accounted for exactly once.
+    records.sort_by_key(|record| record.planned.seq);
+    assert_eq!(records.len(), planned.len());
+    assert!(records.iter().zip(&planned).all(|(record, planned)| record.planned == *planned));
+    assert_eq!(totals.recorded as usize, planned.len());
+    assert_eq!(totals.abandoned, 0);
+    assert!(device.in_flight.is_empty());
+
+    for record in &records {
+        let measured = record.measured;
+        assert_eq!(measured.submitted.is_some(), measured.outcome.was_issued());
+        if let Some(lateness) = measured.lateness() {
+            // Nothing is issued early, and lateness has a cause.
+            assert!(lateness >= Nanos::ZERO, "early by {lateness}");
+            assert!(measured.service_time().unwrap() > Nanos::ZERO);
+            if measured.late_cause == LateCause::None && device.stall_share == 0.0 {
+                assert!(lateness <= LATENESS_TOLERATED + LATENESS_TOLERATED, "late by {lateness}");
+            }
+        }
+        assert_eq!(measured.outcome == Outcome::Dropped && mode != ConflictMode::Drop, false);
+    }
+
+    // No two conflicting requests are in flight together.
+    if mode != ConflictMode::Allow {
+        assert_eq!(device.conflicting_pairs, 0);
+    }
+
+    // Conflicting requests are issued in the order of the trace; in mode `ordering`, all are.
+    if mode == ConflictMode::Ordering {
+        let issued = records.iter().filter(|r| r.measured.outcome.was_issued());
+        let expected: Vec<_> = issued.map(|r| (r.planned.offset, r.planned.op)).collect();
+        let actual: Vec<_> = device.issued.iter().map(|io| (io.offset, io.op)).collect();
+        assert_eq!(actual, expected);
+    }
+    if mode == ConflictMode::Partial {
+        let done: Vec<_> = records.iter().filter(|r| r.measured.outcome.was_issued()).collect();
+        for (index, a) in done.iter().enumerate() {
+            for b in &done[index + 1..] {
+                let (a_end, b_end) = (a.planned.end(), b.planned.end());
+                let overlap = a.planned.offset < b_end && b.planned.offset < a_end;
+                if overlap && device.config.strong.conflict(a.planned.op, b.planned.op) {
+                    assert!(a.measured.completed <= b.measured.submitted, "order is inverted");
+                }
+            }
+        }
+    }
+    if mode != ConflictMode::Partial {
+        assert!(records.iter().all(|record| !record.measured.pushed_back));
+    }
+}
+
+#[test]
+fn no_seed_breaks_an_invariant() {
+    let (from, to) = match std::env::var("IOECHO_SEEDS") {
+        Ok(range) => {
+            let (from, to) = range.split_once("..").expect("IOECHO_SEEDS=FROM..TO");
+            (from.parse().unwrap(), to.parse().unwrap())
+        }
+        Err(_) => (0, 1000),
+    };
+    for seed in from..to {
+        if let Err(panic) = std::panic::catch_unwind(|| check(seed)) {
+            eprintln!("seed {seed} breaks an invariant: IOECHO_SEEDS={seed}..{}", seed + 1);
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn a_seed_repeats_a_run_exactly() {
+    for seed in 0..20 {
+        let (first, second) = (simulate(seed), simulate(seed));
+        assert_eq!(first.records, second.records);
+        assert_eq!(first.totals, second.totals);
+    }
+}
+
+#[test]
+fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
+    // blkreplay pushes back thousands of requests here: it compares with the look-ahead.
+    let clock = SimClock::new(Nanos(30));
+    let spec: SimSpec = "service=10us,model=const,units=64".parse().unwrap();
+    let mut device = SimDevice::new(spec, clock.clone());
+    let planned: Vec<_> = (0..10_000)
+        .map(|n| {
+            let limits = TargetLimits {
+                capacity: device.capacity(),
+                block_size: device.block_size(),
+                length_max: device.length_max(),
+                supports: [true; 6],
+            };
+            let timing = Timing { start: Some(Nanos::ZERO), speedup: 1.0, read_only: false };
+            let offset = Bytes(n % 4 * 512);
+            let request = Request::new(Nanos(n as i64 * 50_000), Op::Write, offset, Bytes(512));
+            Planned { seq: n, ..Planner::new(limits, timing).plan(&request).unwrap() }
+        })
+        .collect();
+    let mut records: Vec<Record> = Vec::new();
+    let (totals, result) = engine::run(
+        &mut device,
+        &clock,
+        Scheduler::new(Config::with_in_flight_max(64)),
+        &mut planned.into_iter(),
+        &mut records,
+        &mut Pattern::new(1),
+        Pacing::default(),
+        &Control::default(),
+    );
+    result.unwrap();
+    assert_eq!(totals.counts.pushed_back, 0);
+    assert_eq!(totals.counts.issued, 10_000);
+    let late = records.iter().filter_map(|record| record.measured.lateness()).max().unwrap();
+    assert!(late < Nanos::from_micros(1), "late by {late}");
+}
+
+#[test]
+fn a_stop_ends_the_run_and_everything_issued_is_recorded() {
+    let clock = SimClock::new(Nanos(30));
+    let mut device = SimDevice::new(SimSpec::default(), clock.clone());
+    let control = Control::default();
+    struct StopAt<'a> {
+        control: &'a Control,
+        n: u64,
+    }
+    impl Input for StopAt<'_> {
+        fn poll(&mut self) -> Feed {
+            self.n += 1;
+            if self.n == 5000 {
+                self.control.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            let request = Request::new(Nanos(self.n as i64 * 1000), Op::Read, Bytes(0), Bytes(512));
+            let limits = TargetLimits {
+                capacity: Bytes(1 << 20),
+                block_size: Bytes(512),
+                length_max: Bytes(1 << 20),
+                supports: [true; 6],
+            };
+            let timing = Timing { start: Some(Nanos::ZERO), speedup: 1.0, read_only: false };
+            let planned = Planner::new(limits, timing).plan(&request).unwrap();
+            Feed::Request(Planned { seq: self.n, ..planned })
+        }
+    }
+    let mut records: Vec<Record> = Vec::new();
+    let (totals, result) = engine::run(
+        &mut device,
+        &clock,
+        Scheduler::new(Config::with_in_flight_max(64)),
+        &mut StopAt { control: &control, n: 0 },
+        &mut records,
+        &mut Pattern::new(1),
+        Pacing::default(),
+        &control,
+    );
+    result.unwrap();
+    assert!(totals.stopped);
+    assert_eq!(totals.abandoned, 0);
+    assert_eq!(totals.counts.issued, records.len() as u64);
+    assert!(records.iter().all(|record| record.measured.completed.is_some()));
+}

@@ -1,0 +1,70 @@
+// What the page carries: counts packed as text, unpacked here into columns of numbers.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const run = data.panels;
+
+/// The cells of a raster bucket by bucket: those of bucket b are start[b] to start[b + 1].
+function unpack(text, buckets, rows) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  let at = 0;
+  const number = () => {
+    let value = 0, scale = 1, byte;
+    do {
+      byte = bytes[at++];
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte > 127);
+    return value;
+  };
+  const start = new Uint32Array(buckets + 1);
+  const row = [], count = [];
+  let cell = 0, total = 0, low = rows, high = 0;
+  while (at < bytes.length) {
+    cell += number();
+    const r = cell % rows, n = number();
+    start[Math.floor(cell / rows) + 1] += 1;
+    row.push(r);
+    count.push(n);
+    total += n;
+    low = Math.min(low, r);
+    high = Math.max(high, r);
+    cell += 1;
+  }
+  for (let b = 0; b < buckets; b++) start[b + 1] += start[b];
+  return { start, row: Uint8Array.from(row), count: Float64Array.from(count), total, low, high };
+}
+
+const sonarLayers = data.sonar.map((packed, i) => ({
+  name: packed.name, colour: `--c${i}`, shown: true,
+  ...unpack(packed.cells, run.buckets, data.rows),
+}));
+const latenessLayer = {
+  name: "lateness", colour: "--cloud", shown: true,
+  ...unpack(data.lateness.cells, run.buckets, data.rows),
+};
+
+/// The counts by row of a raster's buckets from `from` up to but not including `to`.
+function rowsBetween(layer, from, to) {
+  const rows = new Float64Array(data.rows);
+  for (let i = layer.start[from]; i < layer.start[to]; i++) rows[layer.row[i]] += layer.count[i];
+  return rows;
+}
+
+/// The lower edge of a row in nanoseconds.
+function edge(row) {
+  return data.lowest_ns * 10 ** (row / data.rows_per_decade);
+}
+
+/// The row where the share q of the counts is reached; -1 where there are none.
+function quantileRow(rows, q) {
+  let total = 0;
+  for (const n of rows) total += n;
+  if (total === 0) return -1;
+  const rank = Math.max(1, Math.ceil(q * total));
+  let seen = 0;
+  for (let r = 0; r < rows.length; r++) {
+    seen += rows[r];
+    if (seen >= rank) return r;
+  }
+  return rows.length - 1;
+}

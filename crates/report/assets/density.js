@@ -1,0 +1,123 @@
+// Density: counts as colour. Each layer has its own scale from one request to its densest cell, and
+// where layers meet their colours mix: none hides another, and a rare one is seen beside a frequent
+// one.
+
+/// The parts of a colour written #rrggbb.
+function parts(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+/// Sums the shown layers into columns of the screen: as many as buckets, or as pixels if fewer.
+function gather(panel, layers, wide) {
+  const [from, to] = panel.buckets();
+  const { x } = panel.area;
+  const pixel = (bucket) => Math.round((panel.x(bucket * run.width_ns) - x) * panel.dense);
+  // Behind the end of the run the last bucket is not drawn wider than it is on the axis.
+  const columns = [];
+  let column = null;
+  for (let b = from; b < to; b++) {
+    const left = Math.max(0, pixel(b)), right = Math.min(wide, Math.max(left + 1, pixel(b + 1)));
+    if (column && left < column.right) {
+      column.to = b + 1;
+      column.right = Math.max(column.right, right);
+    } else if (left < wide) {
+      column = { from: b, to: b + 1, left, right };
+      columns.push(column);
+    }
+  }
+  let filled = 0;
+  const sums = layers.map((layer) => {
+    const counts = new Float32Array(columns.length * data.rows);
+    columns.forEach((c, i) => {
+      for (let k = layer.start[c.from]; k < layer.start[c.to]; k++) {
+        const cell = i * data.rows + layer.row[k];
+        if (counts[cell] === 0) filled += 1;
+        counts[cell] += layer.count[k];
+      }
+    });
+    let most = 0;
+    for (const n of counts) if (n > most) most = n;
+    return { counts, most, layer };
+  });
+  return { columns, sums, filled };
+}
+
+/// Draws layers of density into the panel between two rows (`low` included, `high` not).
+function drawDensity(panel, pen, layers, low, high, strength = 1) {
+  const wide = Math.round(panel.area.w * panel.dense);
+  const tall = Math.round(panel.area.h * panel.dense);
+  const { columns, sums, filled } = gather(panel, layers, wide);
+  const dark = parts(colour("--plot"))[0] < 128;
+  // A few lonely requests would be invisible as single pixels; many cells need no help.
+  const least = filled < 4000 ? 3 * panel.dense : filled < 20000 ? 2 * panel.dense : 1;
+  panel.least = least > 1 ? least / panel.dense : 0;
+  const top = (row) => Math.round((high - row) / (high - low) * tall);
+  const red = new Float32Array(wide * tall), green = new Float32Array(wide * tall);
+  const blue = new Float32Array(wide * tall), weight = new Float32Array(wide * tall);
+  const clear = new Float32Array(wide * tall).fill(1);
+  const level = new Float32Array(wide * tall);
+  for (const { counts, most, layer } of sums) {
+    if (most === 0) continue;
+    const scale = 1 / Math.log1p(most);
+    // Where the densest cell holds a few, it is no reason to lose the colour.
+    const depth = 1.6 * Math.min(1, Math.log1p(most) / Math.log(60)) ** 2;
+    level.fill(0);
+    columns.forEach((column, i) => {
+      const grow = Math.max(0, least - (column.right - column.left)) / 2;
+      const left = Math.max(0, Math.floor(column.left - grow));
+      const right = Math.min(wide, Math.max(left + 1, Math.ceil(column.right + grow)));
+      for (let row = low; row < high; row++) {
+        const n = counts[i * data.rows + row];
+        if (n === 0) continue;
+        let above = top(row + 1), below = Math.max(above + 1, top(row));
+        const taller = Math.max(0, least - (below - above)) / 2;
+        above = Math.max(0, Math.floor(above - taller));
+        below = Math.min(tall, Math.ceil(below + taller));
+        const density = Math.log1p(n) * scale;
+        for (let y = above; y < below; y++) {
+          for (let p = y * wide + left; p < y * wide + right; p++) {
+            if (density > level[p]) level[p] = density;
+          }
+        }
+      }
+    });
+    const [r, g, b] = parts(colour(layer.colour));
+    for (let p = 0; p < level.length; p++) {
+      const d = level[p];
+      if (d === 0) continue;
+      // First more opaque, then, above two thirds, further away from the background.
+      const alpha = strength * Math.min(1, 0.18 + d);
+      const deep = Math.max(0, d - 0.7) * depth;
+      const far = dark ? 255 * deep : 0;
+      weight[p] += alpha;
+      red[p] += alpha * (r * (1 - deep) + far);
+      green[p] += alpha * (g * (1 - deep) + far);
+      blue[p] += alpha * (b * (1 - deep) + far);
+      clear[p] *= 1 - alpha;
+    }
+  }
+  const image = new ImageData(wide, tall);
+  for (let p = 0; p < weight.length; p++) {
+    if (weight[p] === 0) continue;
+    image.data[4 * p] = red[p] / weight[p];
+    image.data[4 * p + 1] = green[p] / weight[p];
+    image.data[4 * p + 2] = blue[p] / weight[p];
+    image.data[4 * p + 3] = 255 * (1 - clear[p]);
+  }
+  const sheet = element("canvas", { width: wide, height: tall });
+  sheet.getContext("2d").putImageData(image, 0, 0);
+  pen.drawImage(sheet, panel.area.x, panel.area.y, panel.area.w, panel.area.h);
+  return columns;
+}
+
+/// The rows to show: what is filled and a little more, at least two decades.
+function rowsOf(layers) {
+  const filled = layers.filter((layer) => layer.total > 0);
+  let low = Math.min(...filled.map((layer) => layer.low), data.rows);
+  let high = Math.max(...filled.map((layer) => layer.high + 1), 0);
+  if (filled.length === 0) [low, high] = [24, 120];
+  const missing = Math.max(0, 2 * data.rows_per_decade - (high - low));
+  low = Math.max(0, low - 4 - Math.floor(missing / 2));
+  high = Math.min(data.rows, high + 4 + Math.ceil(missing / 2));
+  return [low, high];
+}

@@ -1,0 +1,93 @@
+// Numbers as people read them, and where an axis has its marks.
+
+/// Three significant digits with a unit of time: 12.3 µs, 1.50 s.
+function spanText(ns) {
+  for (const [scale, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+    if (ns >= scale * 0.9995) return `${digits3(ns / scale)} ${unit}`;
+  }
+  return `${Math.round(ns)} ns`;
+}
+
+function digits3(value) {
+  return value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0);
+}
+
+/// A count or a rate: groups of three digits; three significant digits below a hundred, two
+/// below one.
+function countText(value) {
+  if (value < 1) return `${+value.toPrecision(2)}`;
+  if (value < 100 && !Number.isInteger(value)) return digits3(value);
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+}
+
+/// An instant of the run: seconds below two minutes, else hours, minutes and seconds.
+function instantText(ns, step) {
+  const decimals = Math.max(0, Math.min(6, -Math.floor(Math.log10(step / 1e9) + 1e-9)));
+  if (run.end_ns < 120e9) return `${(ns / 1e9).toFixed(decimals)} s`;
+  // Rounded before it is split, so that no 59.99 turns into 60 seconds.
+  const unit = 10 ** decimals;
+  const all = Math.round(ns / 1e9 * unit);
+  const secs = (all % (60 * unit)) / unit;
+  const minutes = Math.floor(all / (60 * unit));
+  const tail = secs.toFixed(decimals).padStart(decimals ? 3 + decimals : 2, "0");
+  if (minutes < 60) return `${minutes}:${tail}`;
+  return `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")}:${tail}`;
+}
+
+/// Marks of a time axis: at most `most` whole multiples of a round step.
+function timeMarks(from, to, most) {
+  const range = to - from;
+  let step = 1000;
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600,
+    43200, 86400].map((secs) => secs * 1e9);
+  if (range / most < 0.5e9) {
+    const decade = 10 ** Math.floor(Math.log10(range / most));
+    step = [1, 2, 5, 10].map((m) => m * decade).find((s) => range / s <= most);
+  } else {
+    step = steps.find((s) => range / s <= most) ?? 86400e9 * Math.ceil(range / most / 86400e9);
+  }
+  const marks = [];
+  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + step * 1e-9; i++) {
+    marks.push(i * step);
+  }
+  return { step, marks };
+}
+
+/// Marks of a linear axis from zero: a round top and the marks below it.
+function linearMarks(highest, most) {
+  if (!(highest > 0)) return { top: 1, marks: [0, 1] };
+  const decade = 10 ** Math.floor(Math.log10(highest / most));
+  const step = [1, 2, 5, 10].map((m) => m * decade).find((s) => highest / s <= most);
+  const top = Math.ceil(highest / step - 1e-9) * step;
+  const marks = [];
+  for (let i = 0; i * step <= top * (1 + 1e-9); i++) marks.push(i * step);
+  return { top, marks };
+}
+
+/// Marks of a logarithmic axis: every power of ten, and 2 to 9 times as small marks.
+function logMarks(low, high) {
+  const marks = [], small = [];
+  for (let e = Math.floor(Math.log10(low)) ; 10 ** e <= high * (1 + 1e-9); e++) {
+    for (let m = 1; m < 10; m++) {
+      const value = m * 10 ** e;
+      if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9)) continue;
+      (m === 1 ? marks : small).push(value);
+    }
+  }
+  return { marks, small };
+}
+
+/// A power of ten as a short label of an axis of time: 100 µs, 1 s.
+function decadeText(ns) {
+  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  const [scale, unit] = units.find(([s]) => ns >= s * 0.999) ?? units[3];
+  return `${Math.round(ns / scale)} ${unit}`;
+}
+
+/// A linear axis's label: k, M, G above a thousand.
+function shortText(value) {
+  for (const [scale, unit] of [[1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
+    if (value >= scale) return `${+(value / scale).toPrecision(4)}${unit}`;
+  }
+  return `${+value.toPrecision(4)}`;
+}

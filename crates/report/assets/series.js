@@ -1,0 +1,247 @@
+// Panels of lines: lateness, throughput, in flight. Neighbouring buckets are joined until a line
+// has room for its points and a rate has enough requests to be one; the window is told.
+
+/// The number of buckets per point, a power of two.
+function joined(panel, counts) {
+  const [from, to] = panel.buckets();
+  let total = 0;
+  for (let b = from; b < to; b++) total += counts[b];
+  let join = 1;
+  const points = () => (to - from) / join;
+  while (points() > panel.area.w / 2 || (points() > 60 && total / points() < 12)) join *= 2;
+  return join;
+}
+
+/// The points shown: their first bucket and the one behind their last.
+function pointsOf(panel, join) {
+  const [from, to] = panel.buckets();
+  const points = [];
+  for (let b = from - from % join; b < to; b += join) {
+    points.push([b, Math.min(run.buckets, b + join)]);
+  }
+  return points;
+}
+
+/// All points as one.
+function whole(points) {
+  return [points[0][0], points.at(-1)[1]];
+}
+
+function sum(column, [from, to]) {
+  let total = 0;
+  for (let b = from; b < to; b++) total += column[b];
+  return total;
+}
+
+function largest(column, [from, to]) {
+  let most = null;
+  for (let b = from; b < to; b++) {
+    if (column[b] !== null && (most === null || column[b] > most)) most = column[b];
+  }
+  return most;
+}
+
+class Series extends Panel {
+  /// `series` are { name, colour, dash, fill, at(point) → number or null }.
+  constructor(options) {
+    super(options);
+    this.series = options.series;
+    this.counts = options.counts;
+    this.text = options.text;
+    this.items = this.series.map((series) => {
+      const value = element("span", { className: "value" });
+      const sign = swatch(series.colour, true);
+      this.legend.append(element("span", { className: "item" }, sign, `${series.name} `, value));
+      return value;
+    });
+    this.every = element("span", { className: "every" });
+    this.legend.append(this.every);
+  }
+
+  draw(pen) {
+    const join = joined(this, this.counts);
+    this.join = join;
+    this.every.textContent = `per ${spanText(join * run.width_ns)}`;
+    const points = pointsOf(this, join);
+    const drawn = this.series.map((series) => points.map((point) => series.at(point)));
+    const toY = this.axis(pen, drawn);
+    pen.save();
+    pen.beginPath();
+    pen.rect(this.area.x, this.area.y - 1, this.area.w, this.area.h + 2);
+    pen.clip();
+    this.background?.(pen);
+    drawn.forEach((values, i) => this.line(pen, this.series[i], points, values, toY));
+    pen.restore();
+    if (this.area.right > 60) this.margin(pen, points, drawn);
+  }
+
+  /// Steps: a value holds for its whole window.
+  line(pen, series, points, values, toY) {
+    pen.beginPath();
+    let before = null;
+    points.forEach(([from, to], i) => {
+      if (values[i] === null) { before = null; return; }
+      const left = this.x(from * run.width_ns);
+      const right = this.x(Math.min(to * run.width_ns, run.end_ns));
+      const y = toY(values[i]);
+      if (before === null) pen.moveTo(left, y); else pen.lineTo(left, y);
+      // A lone point in a gap must still be seen.
+      pen.lineTo(Math.max(right, left + 1.5), y);
+      before = y;
+    });
+    pen.strokeStyle = colour(series.colour);
+    pen.lineWidth = series.wide ?? 1.4;
+    pen.setLineDash(series.dash ?? []);
+    pen.lineJoin = "round";
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
+  /// On the right: each series over the part shown.
+  margin(pen, points, drawn) {
+    const left = this.area.x + this.area.w + 10;
+    pen.textAlign = "left";
+    pen.textBaseline = "top";
+    let y = this.area.y;
+    this.series.forEach((series, i) => {
+      const known = drawn[i].filter((value) => value !== null);
+      if (known.length === 0) return;
+      pen.fillStyle = colour(series.colour);
+      pen.fillText(series.name, left, y);
+      pen.fillStyle = colour("--soft");
+      const [what, text] = series.over(points, known, series);
+      pen.fillText(`${what} ${text}`, left, y + 13);
+      y += 32;
+    });
+  }
+
+  hover(pen, inside) {
+    const bucket = inside ? Math.min(run.buckets - 1, Math.floor(view.cursor / run.width_ns)) : 0;
+    const first = bucket - bucket % this.join;
+    const point = [first, Math.min(run.buckets, first + this.join)];
+    this.series.forEach((series, i) => {
+      const value = inside ? series.at(point) : null;
+      this.items[i].textContent = value === null ? "" : this.text(value);
+    });
+  }
+
+  /// A linear axis from zero; the largest value of all decides.
+  linear(pen, drawn, toText) {
+    const highest = Math.max(0, ...drawn.flat().filter((value) => value !== null));
+    const { top, marks } = linearMarks(highest * 1.02, Math.max(2, Math.floor(this.area.h / 34)));
+    const toY = (value) => this.area.y + (1 - value / top) * this.area.h;
+    this.valueAxis(pen, marks, [], toY, toText);
+    return toY;
+  }
+}
+
+class Lateness extends Series {
+  constructor() {
+    const quantile = (q) => (point) => {
+      const row = quantileRow(rowsBetween(latenessLayer, ...point), q);
+      return row < 0 ? null : Math.min(edge(row + 1), largest(run.lateness_max_ns, point));
+    };
+    const most = (_, known) => ["max", spanText(Math.max(...known))];
+    const total = (q) => (points) => {
+      const row = quantileRow(rowsBetween(latenessLayer, ...whole(points)), q);
+      return ["all ≤", spanText(edge(row + 1))];
+    };
+    super({
+      title: "Lateness", note: "submitted − scheduled", height: 210, label: () => "lateness",
+      counts: run.demanded_requests, text: spanText,
+      series: [
+        {
+          name: "max", colour: "--max", wide: 1, over: most,
+          at: (point) => largest(run.lateness_max_ns, point),
+        },
+        { name: "99 %", colour: "--p99", at: quantile(0.99), over: total(0.99) },
+        { name: "median", colour: "--p50", at: quantile(0.5), over: total(0.5) },
+      ],
+    });
+    [this.low, this.high] = rowsOf([latenessLayer]);
+  }
+
+  axis(pen) {
+    const rowOf = (ns) => Math.log10(Math.max(1, ns) / data.lowest_ns) * data.rows_per_decade;
+    const held = (ns) => Math.min(this.high, Math.max(this.low, rowOf(ns)));
+    const toY = (ns) => this.area.y
+      + (this.high - held(ns)) / (this.high - this.low) * this.area.h;
+    const { marks, small } = logMarks(edge(this.low), edge(this.high));
+    const text = (ns) => ns <= data.lowest_ns * 1.001 ? `≤ ${decadeText(ns)}` : decadeText(ns);
+    this.valueAxis(pen, marks, small, toY, text);
+    return toY;
+  }
+
+  background(pen) {
+    drawDensity(this, pen, [latenessLayer], this.low, this.high, 0.55);
+  }
+}
+
+class Throughput extends Series {
+  constructor() {
+    const rate = (of) => (point) => {
+      const column = this.unit === "bytes" ? run[`${of}_bytes`] : run[`${of}_requests`];
+      const secs = (point[1] - point[0]) * run.width_ns / 1e9;
+      return sum(column, point) / secs / (this.unit === "bytes" ? 1048576 : 1);
+    };
+    const mean = (points, _, series) => ["mean", this.text(series.at(whole(points)))];
+    const text = (value) => `${countText(value)} ${this.unit === "bytes" ? "MiB/s" : "IOPS"}`;
+    super({
+      title: "Throughput", height: 190, label: () => this.unit === "bytes" ? "MiB/s" : "requests/s",
+      counts: run.demanded_requests, text,
+      series: [
+        { name: "demanded", colour: "--demanded", wide: 1.2, at: rate("demanded"), over: mean },
+        { name: "achieved", colour: "--achieved", wide: 1.6, at: rate("achieved"), over: mean },
+      ],
+    });
+    this.unit = "requests";
+    this.controls.append(...choice([["requests", "IOPS"], ["bytes", "MiB/s"]], (unit) => {
+      this.unit = unit;
+      drawAll();
+    }));
+  }
+
+  axis(pen, drawn) {
+    return this.linear(pen, drawn, shortText);
+  }
+}
+
+class InFlight extends Series {
+  constructor() {
+    const mean = (column) => (point) => sum(column, point) / (point[1] - point[0]);
+    const average = (points, _, series) => ["mean", countText(series.at(whole(points)))];
+    const most = (_, known) => ["max", countText(Math.max(...known))];
+    const series = [
+      {
+        name: "max", colour: "--peak", wide: 1, over: most,
+        at: (point) => largest(run.in_flight_max, point),
+      },
+      { name: "mean", colour: "--mean", wide: 1.6, at: mean(run.in_flight_mean), over: average },
+    ];
+    if (run.recorded_mean) {
+      series.push({
+        name: "recorded mean", colour: "--recorded", dash: [5, 3], over: average,
+        at: mean(run.recorded_mean),
+      });
+    }
+    super({
+      title: "In flight", note: "submitted, not yet completed; the mean is weighted by time",
+      height: 190, label: () => "requests", counts: run.demanded_requests, text: countText, series,
+    });
+    this.log = false;
+    this.controls.append(...choice([[false, "linear"], [true, "log"]], (log) => {
+      this.log = log;
+      drawAll();
+    }));
+  }
+
+  axis(pen, drawn) {
+    if (!this.log) return this.linear(pen, drawn, shortText);
+    const top = 10 ** Math.ceil(Math.log10(Math.max(1.1, ...drawn.flat())));
+    const toY = (value) => this.area.y
+      + Math.log10(top / Math.max(0.1, value)) / Math.log10(top / 0.1) * this.area.h;
+    const { marks, small } = logMarks(0.1, top);
+    this.valueAxis(pen, marks, small, toY, (value) => value < 0.11 ? "≤ 0.1" : shortText(value));
+    return toY;
+  }
+}

@@ -1,0 +1,218 @@
+// The sonar diagram: when requests were submitted and how long they took, one layer of density for
+// each class.
+
+class Sonar extends Panel {
+  constructor() {
+    super({
+      title: "Service time", note: "sonar diagram: each request at its submission", height: 400,
+      label: () => "service time",
+    });
+    [this.low, this.high] = rowsOf(sonarLayers);
+    this.lines = false;
+    this.values = sonarLayers.map((layer) => {
+      const value = element("span", { className: "value" });
+      const name = ` ${layer.name} `;
+      const button = toggle([swatch(layer.colour), name, value], true, (on) => {
+        layer.shown = on;
+        drawAll();
+      });
+      button.disabled = layer.total === 0;
+      this.controls.append(button);
+      return value;
+    });
+    const lines = element("span", { textContent: "median and 99 % lines" });
+    this.controls.append(toggle([lines], false, (on) => { this.lines = on; drawAll(); }, "choice"));
+    this.readout = element("div", { className: "readout" });
+    this.readout.setAttribute("aria-live", "polite");
+    this.summary = element("div", { className: "readout" });
+    this.figure.append(this.readout, this.summary);
+    this.plot.tabIndex = 0;
+    this.plot.setAttribute("role", "application");
+    this.plot.setAttribute("aria-label", "Sonar diagram. Arrow keys move the cursor, with Shift "
+      + "left and right select, Enter zooms into the selection, Escape shows the whole run.");
+    this.plot.addEventListener("keydown", (event) => keys(this, event));
+  }
+
+  toY(row) {
+    return this.area.y + (this.high - row) / (this.high - this.low) * this.area.h;
+  }
+
+  shown() {
+    return sonarLayers.filter((layer) => layer.shown && layer.total > 0);
+  }
+
+  draw(pen) {
+    const rowOf = (ns) => Math.log10(ns / data.lowest_ns) * data.rows_per_decade;
+    const { marks, small } = logMarks(edge(this.low), edge(this.high));
+    this.valueAxis(pen, marks, small, (ns) => this.toY(rowOf(ns)), decadeText);
+    const shown = this.shown();
+    drawDensity(this, pen, shown, this.low, this.high);
+    this.failures(pen);
+    if (this.lines) this.percentileLines(pen, shown);
+    const [from, to] = this.buckets();
+    this.rows = shown.map((layer) => rowsBetween(layer, from, to));
+    this.totals = sonarLayers.map((layer) => {
+      let n = 0;
+      for (let i = layer.start[from]; i < layer.start[to]; i++) n += layer.count[i];
+      return n;
+    });
+    this.summary.textContent = this.summed();
+    if (this.area.right > 60) this.margin(pen, shown);
+  }
+
+  /// Ticks along the upper edge where requests failed: they have no service time to show.
+  failures(pen) {
+    const [from, to] = this.buckets();
+    pen.fillStyle = colour("--invalid");
+    for (let b = from; b < to; b++) {
+      if (run.failed[b] === 0) continue;
+      pen.fillRect(Math.round(this.x((b + 0.5) * run.width_ns)) - 1, this.area.y, 2, 6);
+    }
+  }
+
+  percentileLines(pen, shown) {
+    const [from, to] = this.buckets();
+    const step = Math.max(1, Math.ceil((to - from) / (this.area.w / 6)));
+    pen.save();
+    pen.beginPath();
+    pen.rect(this.area.x, this.area.y, this.area.w, this.area.h);
+    pen.clip();
+    for (const [q, dash] of [[0.5, []], [0.99, [4, 3]]]) {
+      pen.beginPath();
+      pen.setLineDash(dash);
+      let drawing = false;
+      for (let b = from - from % step; b < to; b += step) {
+        const rows = new Float64Array(data.rows);
+        const upTo = Math.min(run.buckets, b + step);
+        for (const layer of shown) rowsBetween(layer, b, upTo).forEach((n, r) => { rows[r] += n; });
+        const row = quantileRow(rows, q);
+        if (row < 0) { drawing = false; continue; }
+        const x = this.x((b + upTo) / 2 * run.width_ns), y = this.toY(row + 0.5);
+        if (drawing) pen.lineTo(x, y); else pen.moveTo(x, y);
+        drawing = true;
+      }
+      pen.strokeStyle = colour("--page");
+      pen.lineWidth = 3.5;
+      pen.stroke();
+      pen.strokeStyle = colour("--ink");
+      pen.lineWidth = 1.4;
+      pen.stroke();
+    }
+    pen.restore();
+  }
+
+  /// On the right: how many requests of each class took how long in the part shown.
+  margin(pen, shown) {
+    const left = this.area.x + this.area.w + 10, wide = this.area.right - 14;
+    const most = Math.max(1, ...this.rows.map((rows) => Math.max(...rows)));
+    const long = (n) => n > 0 ? (0.04 + 0.96 * Math.log1p(n) / Math.log1p(most)) * wide : 0;
+    shown.forEach((layer, i) => {
+      pen.beginPath();
+      pen.moveTo(left, this.toY(this.low));
+      for (let row = this.low; row < this.high; row++) {
+        // Where there are none the outline is left out: it would paint the axis.
+        const n = this.rows[i][row], x = left + long(n);
+        if (n > 0) pen.lineTo(x, this.toY(row)); else pen.moveTo(left, this.toY(row));
+        if (n > 0) pen.lineTo(x, this.toY(row + 1)); else pen.moveTo(left, this.toY(row + 1));
+      }
+      pen.strokeStyle = colour(layer.colour);
+      pen.lineWidth = 1;
+      pen.stroke();
+      pen.fillStyle = colour(layer.colour);
+      pen.globalAlpha = 0.2;
+      for (let row = this.low; row < this.high; row++) {
+        const top = this.toY(row + 1);
+        pen.fillRect(left, top, long(this.rows[i][row]), this.toY(row) - top);
+      }
+      pen.globalAlpha = 1;
+    });
+    pen.fillStyle = colour("--soft");
+    pen.textAlign = "right";
+    pen.textBaseline = "top";
+    pen.fillText("requests (log)", left + wide, this.area.y + this.area.h + 7);
+  }
+
+  hover(pen, inside) {
+    const y = this.pointer;
+    const within = inside && y !== null && y !== undefined
+      && y >= this.area.y && y < this.area.y + this.area.h;
+    if (!within) {
+      this.totals.forEach((n, i) => { this.values[i].textContent = countText(n); });
+      this.readout.textContent = "point at the diagram for the requests of a cell";
+      return;
+    }
+    // The column and the row under the cursor, and where dots are drawn larger than their cell, so
+    // that lonely requests are seen, as far around as a dot reaches.
+    const pixel = (view.to - view.from) / this.area.w, grow = this.least / 2;
+    const bucketAt = (ns) => Math.min(run.buckets - 1, Math.max(0, Math.floor(ns / run.width_ns)));
+    const from = bucketAt(view.cursor - grow * pixel);
+    const to = bucketAt(view.cursor + Math.max(grow, 0.5) * pixel) + 1;
+    const middle = Math.floor(this.high - (y - this.area.y) / this.area.h * (this.high - this.low));
+    const around = this.least > 0 ? 1 : 0;
+    const [low, high] = [Math.max(0, middle - around), Math.min(data.rows, middle + around + 1)];
+    const counts = sonarLayers.map((layer) => {
+      let n = 0;
+      for (const count of rowsBetween(layer, from, to).subarray(low, high)) n += count;
+      return n;
+    });
+    counts.forEach((n, i) => { this.values[i].textContent = countText(n); });
+    const step = run.width_ns / 2;
+    const found = sonarLayers
+      .map((layer, i) => counts[i] > 0 ? `${layer.name}: ${countText(counts[i])}` : "")
+      .filter((text) => text).join(", ");
+    this.readout.textContent = `${instantText(from * run.width_ns, step)} to `
+      + `${instantText(to * run.width_ns, step)}, `
+      + `${spanText(edge(low))} to ${spanText(edge(high))}: ` + (found || "no request");
+    pen.strokeStyle = colour("--ink");
+    pen.strokeRect(Math.round(this.x(from * run.width_ns)) - 0.5, Math.round(this.toY(high)) - 0.5,
+      Math.max(2, Math.round(this.x(to * run.width_ns) - this.x(from * run.width_ns))) + 1,
+      Math.round(this.toY(low) - this.toY(high)) + 1);
+  }
+
+  /// Counts and percentiles of the part shown, from the raster: right to its rows of 10 %.
+  summed() {
+    const texts = this.shown().map((layer, i) => {
+      const rows = this.rows[i];
+      let total = 0;
+      for (const n of rows) total += n;
+      if (total === 0) return `${layer.name}: none`;
+      const at = (q) => spanText(edge(quantileRow(rows, q) + 1));
+      return `${layer.name}: ${countText(total)}, 50 % ≤ ${at(0.5)}, 99 % ≤ ${at(0.99)}`;
+    });
+    return texts.length > 0 ? `shown: ${texts.join(" · ")}` : "no request completed in full";
+  }
+}
+
+/// The diagram by keyboard.
+function keys(panel, event) {
+  const wide = view.to - view.from;
+  const sideways = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const upwards = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (sideways) {
+    const before = view.cursor ?? (view.from + view.to) / 2;
+    const step = Math.max(run.width_ns, wide / 100);
+    view.cursor = Math.min(view.to, Math.max(view.from, before + sideways * step));
+    panel.pointer ??= panel.area.y + panel.area.h / 2;
+    view.select = event.shiftKey ? [view.select ? view.select[0] : before, view.cursor] : null;
+    drawCursors();
+  } else if (upwards) {
+    const step = panel.area.h / (panel.high - panel.low);
+    const y = (panel.pointer ?? panel.area.y + panel.area.h / 2) + upwards * step;
+    panel.pointer = Math.min(panel.area.y + panel.area.h - 1, Math.max(panel.area.y, y));
+    view.cursor ??= (view.from + view.to) / 2;
+    drawCursors();
+  } else if (event.key === "Enter" && view.select) {
+    const [from, to] = [...view.select].sort((a, b) => a - b);
+    view.select = null;
+    zoom(from, to);
+  } else if (event.key === "+" || event.key === "-") {
+    const middle = view.cursor ?? (view.from + view.to) / 2;
+    const half = wide * (event.key === "+" ? 0.25 : 1);
+    zoom(middle - half, middle + half);
+  } else if (event.key === "Escape") {
+    wholeRun();
+  } else {
+    return;
+  }
+  event.preventDefault();
+}

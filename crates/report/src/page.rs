@@ -1,0 +1,113 @@
+//! The words of the page: verdict first, then facts, then what the browser draws.
+//!
+//! Names of files and devices come from the outside. The template engine escapes every one of them;
+//! the only texts put in as they are belong to this crate or were written by `data`.
+
+use askama::Template;
+use ioecho_stats::verdict::{Check, Finding, Grade, Verdict};
+
+use crate::tables::{self, Table};
+use crate::{Page, ReportError, Section, data};
+
+/// The scripts, in the order in which they build on each other.
+const SCRIPTS: [&str; 8] = [
+    include_str!("../assets/data.js"),
+    include_str!("../assets/scale.js"),
+    include_str!("../assets/panel.js"),
+    include_str!("../assets/density.js"),
+    include_str!("../assets/sonar.js"),
+    include_str!("../assets/series.js"),
+    include_str!("../assets/percentiles.js"),
+    include_str!("../assets/page.js"),
+];
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct View<'a> {
+    title: &'a str,
+    verdict: Option<VerdictView<'a>>,
+    warnings: &'a [String],
+    facts: Vec<&'a Section>,
+    tables: Vec<Table>,
+    drawn: bool,
+    style: &'static str,
+    script: String,
+    data: String,
+    version: &'static str,
+}
+
+struct VerdictView<'a> {
+    class: &'static str,
+    word: &'static str,
+    finding: &'static str,
+    summary: &'a str,
+    checks: Vec<CheckView<'a>>,
+}
+
+struct CheckView<'a> {
+    class: &'static str,
+    word: &'static str,
+    check: &'a Check,
+}
+
+/// The report as one HTML file that opens offline.
+pub fn html(page: &Page) -> Result<String, ReportError> {
+    let panels = page.picture.finish();
+    let requests = tables::requests(&page.picture);
+    let view = View {
+        title: &page.title,
+        verdict: page.verdict.as_ref().map(view),
+        warnings: &page.warnings,
+        facts: page.facts.iter().chain([&requests]).collect(),
+        tables: tables::percentiles(&page.picture),
+        drawn: !panels.is_empty(),
+        style: include_str!("../assets/report.css"),
+        script: SCRIPTS.concat(),
+        data: data::json(&page.picture, &panels)?,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    Ok(view.render()?)
+}
+
+fn view(verdict: &Verdict) -> VerdictView<'_> {
+    let (class, word) = match verdict.grade {
+        Grade::Pass => ("pass", "Valid"),
+        Grade::Suspect => ("suspect", "Suspect"),
+        Grade::Invalid => ("invalid", "Invalid"),
+        Grade::NotApplicable => ("none", "Not judged"),
+    };
+    let finding = match verdict.finding {
+        Finding::Faithful => "faithful: the replay held its schedule",
+        Finding::DeviceLimited => "device-limited: the device could not take the load",
+        Finding::GeneratorLimited => {
+            "generator-limited: this program could not issue in time, a fault of the measurement"
+        }
+        Finding::HostStalled => {
+            "host-stalled: the host did not let this program run, a fault of the measurement"
+        }
+        Finding::Incomplete => "incomplete: the run ended before its end",
+    };
+    // What went wrong comes first; what passed is the proof and may wait.
+    let mut checks: Vec<&Check> = verdict.checks.iter().collect();
+    checks.sort_by_key(|check| std::cmp::Reverse(check.grade));
+    let check = |check| {
+        let (class, word) = of_check(check);
+        CheckView { class, word, check }
+    };
+    VerdictView {
+        class,
+        word,
+        finding,
+        summary: &verdict.summary,
+        checks: checks.into_iter().map(check).collect(),
+    }
+}
+
+fn of_check(check: &Check) -> (&'static str, &'static str) {
+    match check.grade {
+        Grade::Pass => ("pass", "✓ pass"),
+        Grade::Suspect => ("suspect", "⚠ suspect"),
+        Grade::Invalid => ("invalid", "✗ invalid"),
+        Grade::NotApplicable => ("none", "– not applicable"),
+    }
+}

@@ -1,0 +1,276 @@
+//! A plot as SVG text: axes, lines, density, legend.
+//!
+//! Text that is the same for the same run can be compared, kept in tests and read in a review, and
+//! any browser shows it. So every number is written with one decimal, and nothing depends on the
+//! fonts of a machine: the font list ends with the generic `sans-serif`.
+
+use std::fmt::Write as _;
+
+use crate::scale::Mark;
+
+/// The size of every figure in units of its `viewBox`.
+pub(crate) const WIDE: f64 = 1000.0;
+/// Its height.
+pub(crate) const TALL: f64 = 500.0;
+
+const LEFT: f64 = 86.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 74.0;
+const BOTTOM: f64 = 56.0;
+
+/// The width of the part that is drawn in.
+pub(crate) const PLOT_WIDE: f64 = WIDE - LEFT - RIGHT;
+/// Its height.
+pub(crate) const PLOT_TALL: f64 = TALL - TOP - BOTTOM;
+
+/// How the texts above a plot read.
+pub(crate) struct Heading<'a> {
+    /// What is drawn.
+    pub(crate) what: &'a str,
+    /// The name of the run.
+    pub(crate) run: &'a str,
+    /// The verdict in a word, and its colour.
+    pub(crate) verdict: (&'a str, &'a str),
+}
+
+/// A line of a plot.
+pub(crate) struct Line<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) colour: &'a str,
+    pub(crate) dash: &'a str,
+    /// Places as shares of the plot, 0 to 1 from left to right and from bottom to top. A line is
+    /// broken where there is none.
+    pub(crate) points: Vec<Option<(f64, f64)>>,
+}
+
+/// How density is painted.
+pub(crate) struct Paint<'a> {
+    pub(crate) colour: &'a str,
+    /// The opacity of the densest cell.
+    pub(crate) strongest: f64,
+    /// How much of its row a run covers, 0 to 1.
+    pub(crate) height: f64,
+}
+
+/// A figure in the making.
+pub(crate) struct Plot {
+    text: String,
+    legend: f64,
+}
+
+impl Plot {
+    /// A white sheet with its headings and an empty frame.
+    pub(crate) fn new(heading: &Heading<'_>) -> Self {
+        let mut plot = Self { text: String::new(), legend: LEFT };
+        let run = escaped(&shortened(heading.run, 90));
+        let (verdict, colour) = heading.verdict;
+        let what = heading.what;
+        plot.put(&format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDE} {TALL}\" \
+             width=\"{WIDE}\" height=\"{TALL}\" font-size=\"13\" \
+             font-family=\"'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif\">\n\
+             <title>{what}: {run}</title>\n\
+             <rect width=\"{WIDE}\" height=\"{TALL}\" fill=\"#ffffff\"/>\n\
+             <text x=\"{LEFT}\" y=\"26\" font-size=\"17\" fill=\"#1b1f24\">{what}</text>\n\
+             <text x=\"{LEFT}\" y=\"44\" font-size=\"12\" fill=\"#5c6670\">{run}</text>\n\
+             <text x=\"{x}\" y=\"26\" text-anchor=\"end\" font-size=\"15\" fill=\"{colour}\">\
+             {verdict}</text>\n",
+            x = WIDE - RIGHT,
+        ));
+        plot
+    }
+
+    /// Marks along the lower edge. `end` is the value at the right edge.
+    pub(crate) fn across(&mut self, marks: &[Mark], end: f64, label: &str) {
+        let bottom = TOP + PLOT_TALL;
+        for mark in marks {
+            let x = LEFT + mark.at / end * PLOT_WIDE;
+            self.put(&format!(
+                "<path d=\"M{x:.1} {TOP}V{y:.1}\" stroke=\"#eceff2\"/>\
+                 <text x=\"{x:.1}\" y=\"{t:.1}\" text-anchor=\"middle\" \
+                 fill=\"#5c6670\">{}</text>\n",
+                mark.label,
+                y = bottom + 4.0,
+                t = bottom + 20.0,
+            ));
+        }
+        self.put(&format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
+             fill=\"#1b1f24\">{label}</text>\n",
+            LEFT + PLOT_WIDE / 2.0,
+            bottom + 42.0,
+        ));
+    }
+
+    /// Marks along the left edge; `share` says how far up a value lies, 0 to 1.
+    pub(crate) fn upward(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
+        for mark in marks {
+            let y = TOP + (1.0 - share(mark.at)) * PLOT_TALL;
+            self.put(&format!(
+                "<path d=\"M{x:.1} {y:.1}H{end:.1}\" stroke=\"#dfe3e8\"/>\
+                 <text x=\"{t:.1}\" y=\"{base:.1}\" text-anchor=\"end\" \
+                 fill=\"#5c6670\">{}</text>\n",
+                mark.label,
+                x = LEFT - 4.0,
+                end = LEFT + PLOT_WIDE,
+                t = LEFT - 8.0,
+                base = y + 4.5,
+            ));
+        }
+        let middle = TOP + PLOT_TALL / 2.0;
+        self.put(&format!(
+            "<text transform=\"translate(20 {middle:.1}) rotate(-90)\" text-anchor=\"middle\" \
+             fill=\"#1b1f24\">{label}</text>\n",
+        ));
+    }
+
+    /// A name in the legend; an empty one is left out.
+    pub(crate) fn name(&mut self, name: &str, colour: &str, dash: &str) {
+        if name.is_empty() {
+            return;
+        }
+        let x = self.legend;
+        self.put(&format!(
+            "<path d=\"M{x:.1} 60h18\" stroke=\"{colour}\" stroke-width=\"4\"{}/>\
+             <text x=\"{:.1}\" y=\"64.5\" font-size=\"12\" fill=\"#1b1f24\">{name}</text>\n",
+            dashed(dash),
+            x + 24.0,
+        ));
+        // Letters are some 6.2 units wide in any sans-serif of 12 units; no text is measured here.
+        self.legend += 44.0 + 6.2 * name.chars().count() as f64;
+    }
+
+    /// A line and its name in the legend.
+    pub(crate) fn line(&mut self, line: &Line<'_>) {
+        self.name(line.name, line.colour, line.dash);
+        let mut path = String::new();
+        let mut drawing = false;
+        for point in &line.points {
+            let Some((x, y)) = point else {
+                drawing = false;
+                continue;
+            };
+            let x = LEFT + x * PLOT_WIDE;
+            let y = TOP + (1.0 - y.clamp(0.0, 1.0)) * PLOT_TALL;
+            let letter = if drawing { 'L' } else { 'M' };
+            let _ = write!(path, "{letter}{x:.1} {y:.1}");
+            drawing = true;
+        }
+        if !path.is_empty() {
+            self.put(&format!(
+                "<path d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" \
+                 stroke-linejoin=\"round\" stroke-linecap=\"round\"{}/>\n",
+                line.colour,
+                dashed(line.dash),
+            ));
+        }
+    }
+
+    /// Runs of equal density: each `(column, row, columns)` of a grid, `size` in columns and rows
+    /// with rows counted from below, painted in one colour.
+    pub(crate) fn runs(
+        &mut self,
+        runs: &[(usize, usize, usize)],
+        size: (usize, usize),
+        paint: &Paint<'_>,
+        opacity: f64,
+    ) {
+        let (wide, tall) = (PLOT_WIDE / size.0 as f64, PLOT_TALL / size.1 as f64);
+        let mut path = String::new();
+        for (column, row, columns) in runs {
+            let x = LEFT + *column as f64 * wide;
+            let y = TOP + PLOT_TALL - (*row as f64 + 0.5) * tall;
+            // A single request on an empty sheet must still be seen.
+            let long = (*columns as f64 * wide).max(2.0).min(LEFT + PLOT_WIDE - x);
+            let _ = write!(path, "M{x:.1} {y:.1}h{long:.1}");
+        }
+        if !path.is_empty() {
+            self.put(&format!(
+                "<path d=\"{path}\" stroke=\"{}\" stroke-width=\"{:.1}\" \
+                 stroke-opacity=\"{opacity:.2}\"/>\n",
+                paint.colour,
+                (tall * paint.height).max(2.0),
+            ));
+        }
+    }
+
+    /// A word in the middle of the frame.
+    pub(crate) fn word(&mut self, word: &str) {
+        self.put(&format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"16\" \
+             fill=\"#5c6670\">{word}</text>\n",
+            LEFT + PLOT_WIDE / 2.0,
+            TOP + PLOT_TALL / 2.0,
+        ));
+    }
+
+    /// The finished text. `stamp` is written across the plot, as blkreplay does with results that
+    /// are none.
+    pub(crate) fn finish(mut self, stamp: Option<&str>) -> String {
+        self.put(&format!(
+            "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{PLOT_WIDE}\" height=\"{PLOT_TALL}\" \
+             fill=\"none\" stroke=\"#9aa5b1\"/>\n",
+        ));
+        if let Some(stamp) = stamp {
+            self.put(&format!(
+                "<text transform=\"translate({:.1} {:.1}) rotate(-22)\" text-anchor=\"middle\" \
+                 font-size=\"92\" fill=\"#a1121f\" fill-opacity=\"0.16\">{stamp}</text>\n",
+                LEFT + PLOT_WIDE / 2.0,
+                TOP + PLOT_TALL / 2.0 + 30.0,
+            ));
+        }
+        self.put("</svg>\n");
+        self.text
+    }
+
+    fn put(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+}
+
+fn dashed(dash: &str) -> String {
+    if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") }
+}
+
+/// The first characters of a text, and a sign where more were left off.
+fn shortened(text: &str, most: usize) -> String {
+    let mut short: String = text.chars().take(most).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// A text as XML: markup escaped, and what XML 1.0 has no way to say replaced.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\n' | '\t' | '\r' => safe.push(' '),
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            c if c.is_control() => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_run_are_no_markup() {
+        assert_eq!(escaped("<a b=\"c\">&\n\0"), "&lt;a b=&quot;c&quot;&gt;&amp; \u{fffd}");
+    }
+
+    #[test]
+    fn long_names_are_cut_between_letters() {
+        assert_eq!(shortened("grün und blau", 3), "grü…");
+        assert_eq!(shortened("grün", 4), "grün");
+    }
+}

@@ -1,0 +1,140 @@
+//! The numbers beside the pictures: percentiles by kind and what became of the requests.
+
+use std::collections::BTreeMap;
+
+use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
+use ioecho_stats::picture::{Kind, RunPicture, Span};
+use ioecho_trace::{LateCause, Nanos};
+
+use crate::Section;
+
+/// A cell of a table and whether it may be taken at its word.
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    /// Too few requests for this percentile: it is the maximum by another name.
+    pub(crate) weak: bool,
+}
+
+/// The percentiles of one span of one kind of request.
+pub(crate) struct Row {
+    pub(crate) kind: &'static str,
+    pub(crate) total: bool,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// The percentiles of one span.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) meaning: &'static str,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The tables of all three spans; a span that nothing was measured of has none.
+pub(crate) fn percentiles(picture: &RunPicture) -> Vec<Table> {
+    let tables = Span::ALL.map(|span| {
+        let of = |kind: Kind| row(kind.name(), false, picture.spans(span, kind));
+        let mut rows: Vec<Row> = Kind::ALL.into_iter().filter_map(of).collect();
+        if rows.len() > 1 {
+            rows.extend(row("all", true, &picture.spans_of_all(span)));
+        }
+        let meaning = match span {
+            Span::Service => "from submission to completion: what the device took",
+            Span::Response => {
+                "from the scheduled instant to completion: what a user of the device waits, free \
+                 of coordinated omission"
+            }
+            Span::Lateness => "from the scheduled instant to submission: how late the replay was",
+        };
+        Table { name: span.name(), meaning, rows }
+    });
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn row(kind: &'static str, total: bool, latencies: &Latencies) -> Option<Row> {
+    let summary = latencies.summary()?;
+    let span = |ns: u64| Nanos(ns as i64).to_string();
+    let sure = |text| Cell { text, weak: false };
+    let mut cells = vec![sure(grouped(summary.count)), sure(span(summary.mean_ns))];
+    for (quantile, ns) in QUANTILES.into_iter().zip(summary.quantiles_ns) {
+        cells.push(Cell { text: span(ns), weak: is_weak(quantile, &summary) });
+    }
+    cells.push(sure(span(summary.max_ns)));
+    Some(Row { kind, total, cells })
+}
+
+/// Whether fewer than one request is expected beyond the quantile.
+fn is_weak(quantile: f64, summary: &Summary) -> bool {
+    (1.0 - quantile) * (summary.count as f64) < 1.0 - 1e-9
+}
+
+/// What became of the requests and why they were late, as facts.
+pub(crate) fn requests(picture: &RunPicture) -> Section {
+    let mut rows = vec![("requests".to_owned(), grouped(picture.requests()))];
+    // Two codes may share a name only if the names are unsound; then they are added up.
+    let mut outcomes: BTreeMap<(bool, String), u64> = BTreeMap::new();
+    for outcome in picture.outcomes() {
+        *outcomes.entry((!outcome.ok, outcome.name)).or_default() += outcome.count;
+    }
+    let share = |count: u64| {
+        let percent = 100.0 * count as f64 / (picture.requests().max(1) as f64);
+        format!("{} ({percent:.3} %)", grouped(count))
+    };
+    rows.extend(outcomes.into_iter().map(|((_, name), count)| (name, share(count))));
+    for (cause, count) in LateCause::ALL.into_iter().zip(picture.late_causes()) {
+        let name = match cause {
+            LateCause::None => continue,
+            LateCause::Conflict => "late: waited for an overlapping request",
+            LateCause::InFlightCap => "late: cap on requests in flight reached",
+            LateCause::Submission => "late: slow submission",
+            LateCause::Input => "late: trace read too slowly",
+            LateCause::Host => "late: host did not run the replay",
+        };
+        if *count > 0 {
+            rows.push((name.to_owned(), share(*count)));
+        }
+    }
+    if picture.unmeasured() > 0 {
+        rows.push(("never replayed".to_owned(), grouped(picture.unmeasured())));
+    }
+    rows.push(("length of the run".to_owned(), picture.end().to_string()));
+    Section { heading: "Requests".to_owned(), rows }
+}
+
+/// A number in groups of three digits, held together by narrow no-break spaces.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 2);
+    for (i, digit) in digits.char_indices() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three_digits() {
+        let shown = [0, 999, 1_000, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1\u{202f}000", "1\u{202f}234\u{202f}567"]);
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_requests_is_marked() {
+        let mut latencies = Latencies::new();
+        (0..100).for_each(|ns| latencies.record(Nanos(ns)));
+        let weak: Vec<bool> =
+            row("read", false, &latencies).unwrap().cells.iter().map(|cell| cell.weak).collect();
+        assert_eq!(weak, [false, false, false, false, false, true, true, false]);
+    }
+
+    #[test]
+    fn a_picture_of_nothing_has_no_percentiles() {
+        assert!(percentiles(&RunPicture::new()).is_empty());
+        assert_eq!(requests(&RunPicture::new()).rows[0].1, "0");
+    }
+}

@@ -1,0 +1,155 @@
+//! What a report holds, for runs of every kind.
+
+use ioecho_report::{Figure, Page, Section, figures, html};
+use ioecho_stats::picture::RunPicture;
+use ioecho_stats::verdict::{Check, Finding, Grade, Verdict};
+use ioecho_trace::{Batch, Bytes, Columns, LateCause, Measured, Nanos, Op, Outcome, Request};
+
+fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome) -> Request {
+    let mut request = Request::new(Nanos(scheduled), op, Bytes(0), Bytes(8192));
+    let submitted = outcome.was_issued().then_some(Nanos(scheduled + lateness));
+    request.latency = Some(Nanos(service / 2));
+    request.measured = Some(Measured {
+        scheduled: Nanos(scheduled),
+        submitted,
+        completed: submitted.map(|submitted| submitted + Nanos(service)),
+        in_flight: 1,
+        outcome,
+        pushed_back: lateness > 1_000_000,
+        late_cause: LateCause::None,
+    });
+    request
+}
+
+fn page(requests: &[Request]) -> Page {
+    let mut batch = Batch::new(Columns { latency: true, origin: false, measured: true });
+    for request in requests {
+        batch.push(request);
+    }
+    let mut picture = RunPicture::new();
+    picture.observe(&batch);
+    Page { title: "a run".to_owned(), picture, ..Page::default() }
+}
+
+/// Twelve requests of all classes with round instants and spans.
+fn small() -> Page {
+    let ops = [Op::Read, Op::Write, Op::Flush, Op::Discard];
+    let one = |i: i64| {
+        let lateness = if i == 7 { 2_000_000 } else { 3_000 };
+        request(ops[i as usize % 4], i * 50_000_000, lateness, 100_000 << (i % 3), Outcome::Ok)
+    };
+    page(&(0..12).map(one).collect::<Vec<_>>())
+}
+
+fn verdict(grade: Grade) -> Verdict {
+    Verdict {
+        grade,
+        finding: Finding::DeviceLimited,
+        summary: "The <b>device</b> could not.".to_owned(),
+        checks: vec![Check {
+            name: "lateness".to_owned(),
+            grade,
+            measured: "99 % ≤ 3 s".to_owned(),
+            threshold: "1 ms".to_owned(),
+            advice: "Replay slower & look again.".to_owned(),
+        }],
+    }
+}
+
+#[test]
+fn the_verdict_and_its_checks_come_before_everything_else() {
+    let text = html(&Page { verdict: Some(verdict(Grade::Invalid)), ..small() }).unwrap();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
+    assert!(at("<strong>Invalid</strong>") < at("device-limited"));
+    assert!(at("The &#60;b&#62;device&#60;/b&#62; could not.") < at("99 % ≤ 3 s"));
+    assert!(at("Replay slower &#38; look again.") < at("class=\"facts\""));
+    assert!(at("class=\"facts\"") < at("id=\"panels\""));
+}
+
+#[test]
+fn a_page_without_a_verdict_says_so() {
+    assert!(html(&small()).unwrap().contains("Not judged"));
+}
+
+#[test]
+fn texts_of_the_run_are_shown_and_never_executed() {
+    let evil = "</script><script>alert('x\n\"')</script>".to_owned();
+    let page = Page {
+        title: evil.clone(),
+        warnings: vec![evil.clone()],
+        facts: vec![Section { heading: evil.clone(), rows: vec![(evil.clone(), evil)] }],
+        ..small()
+    };
+    let text = html(&page).unwrap();
+    assert!(!text.contains("<script>alert"));
+    assert_eq!(text.matches("</script>").count(), 2);
+    assert_eq!(text.matches("&#60;script&#62;alert").count(), 6);
+    for figure in figures(&page) {
+        assert!(!figure.svg.contains("<script"), "{}", figure.name);
+    }
+}
+
+#[test]
+fn nothing_is_loaded_from_anywhere() {
+    let page = small();
+    let text = html(&page).unwrap();
+    for address in ["http:", "https:", "//cdn", "@import", "src=", "url("] {
+        assert!(!text.contains(address), "{address}");
+    }
+    for figure in figures(&page) {
+        assert_eq!(figure.svg.matches("http").count(), 1, "only the name space of SVG");
+    }
+}
+
+#[test]
+fn a_run_with_nothing_to_draw_is_told_as_such() {
+    let none = page(&[]);
+    assert!(html(&none).unwrap().contains("Nothing to draw"));
+    assert!(figures(&none).iter().all(|figure| figure.svg.contains("nothing to draw")));
+}
+
+#[test]
+fn odd_runs_are_drawn_without_nonsense_numbers() {
+    let failed = request(Op::Read, 0, 5, 70, Outcome::Error(5));
+    let border = request(Op::Write, 9, 0, 0, Outcome::Border);
+    let lone = request(Op::Read, 0, 0, 0, Outcome::Ok);
+    let endless = request(Op::Write, i64::MAX / 8, 5, i64::MAX / 8, Outcome::Ok);
+    for requests in [&[failed, border][..], &[border], &[lone], &[endless], &[lone, endless]] {
+        let page = page(requests);
+        let text = html(&page).unwrap();
+        let data = text.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+        serde_json::from_str::<serde_json::Value>(data).unwrap();
+        for Figure { name, svg } in figures(&page) {
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}: {svg}");
+        }
+    }
+}
+
+#[test]
+fn an_invalid_run_is_stamped_on_every_figure() {
+    let page = Page { verdict: Some(verdict(Grade::Invalid)), ..small() };
+    assert!(figures(&page).iter().all(|figure| figure.svg.contains(">INVALID</text>")));
+}
+
+#[test]
+fn figures_are_drawn_the_same_every_time() {
+    for figure in figures(&small()) {
+        insta::assert_snapshot!(figure.name, figure.svg);
+    }
+}
+
+#[cfg(feature = "png")]
+#[test]
+fn a_png_is_as_large_as_asked_for_and_has_text() {
+    let figure = figures(&page(&[])).swap_remove(0);
+    let pixels = ioecho_report::png(&figure.svg, 2.0).unwrap();
+    assert_eq!(&pixels[..4], b"\x89PNG");
+    assert_eq!(&pixels[16..24], [0, 0, 7, 208, 0, 0, 3, 232], "2000 × 1000");
+    // The same sheet without its words packs far smaller: letters were drawn, without any font
+    // of the machine.
+    let bare = figure.svg.lines().filter(|line| !line.contains("<text")).collect::<String>();
+    let bare = ioecho_report::png(&bare, 2.0).unwrap();
+    assert!(pixels.len() > bare.len() + 4_000, "{} and {}", pixels.len(), bare.len());
+    assert!(ioecho_report::png("no drawing", 1.0).is_err());
+    assert!(ioecho_report::png(&figure.svg, 0.0).is_err());
+}

@@ -1,0 +1,294 @@
+//! Everything that a report draws of a run, from one pass over its requests.
+//!
+//! A report has to show where a device was slow, whether the replay kept its schedule and what was
+//! in flight meanwhile, for a run of a second as for one of a week, without keeping its requests.
+//! [`RunPicture`] is fed batch by batch, holds some megabytes whatever the length, and pictures of
+//! parts merge to the picture of the whole. [`RunPicture::finish`] brings all of it on one axis.
+//!
+//! What counts where:
+//! * *demanded*: every request of the plan, by the instant it was scheduled for;
+//! * *lateness*: every request that was submitted, by the instant it was scheduled for;
+//! * *achieved*, service time and response time: requests that completed in full
+//!   ([`Outcome::Ok`]). A quick error is no quick answer, so failures are counted apart;
+//! * *in flight*: from submission to completion, failed or not. An abandoned request is in flight
+//!   to the end of the run.
+
+mod flow;
+mod panels;
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::{Batch, LateCause, Measured, Nanos, Op, Outcome, Request};
+use serde::Serialize;
+
+use crate::histogram::Latencies;
+use crate::raster::Raster;
+use crate::timeline::Timeline;
+
+use flow::Bucket;
+pub use panels::Panels;
+
+/// What the sonar diagram tells apart by colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A read that waited for nobody.
+    Read,
+    /// A write that waited for nobody.
+    Write,
+    /// A flush, discard, write of zeroes or zone operation that waited for nobody.
+    Other,
+    /// Any request that overlapped one in flight and waited for it.
+    PushedBack,
+}
+
+impl Class {
+    /// Every class, in the order of [`Panels::sonar`].
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Other, Self::PushedBack];
+
+    /// The class of a request.
+    pub const fn of(op: Op, pushed_back: bool) -> Self {
+        match op {
+            _ if pushed_back => Self::PushedBack,
+            Op::Read => Self::Read,
+            Op::Write => Self::Write,
+            Op::Flush | Op::Discard | Op::WriteZeroes | Op::Zone => Self::Other,
+        }
+    }
+
+    /// The name in legends.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "reads",
+            Self::Write => "writes",
+            Self::Other => "flush, discard, other",
+            Self::PushedBack => "pushed back",
+        }
+    }
+}
+
+/// What the tables of percentiles tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Flushes of the volatile cache.
+    Flush,
+    /// Discards and writes of zeroes: ranges without data.
+    Discard,
+    /// Zone operations.
+    Zone,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Flush, Self::Discard, Self::Zone];
+
+    /// The kind of an operation.
+    pub const fn of(op: Op) -> Self {
+        match op {
+            Op::Read => Self::Read,
+            Op::Write => Self::Write,
+            Op::Flush => Self::Flush,
+            Op::Discard | Op::WriteZeroes => Self::Discard,
+            Op::Zone => Self::Zone,
+        }
+    }
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Flush => "flush",
+            Self::Discard => "discard, write-zeroes",
+            Self::Zone => "zone",
+        }
+    }
+}
+
+/// The three spans of a request, which are always told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Span {
+    /// Completed − submitted.
+    Service,
+    /// Completed − scheduled: free of coordinated omission.
+    Response,
+    /// Submitted − scheduled.
+    Lateness,
+}
+
+impl Span {
+    /// Every span.
+    pub const ALL: [Self; 3] = [Self::Service, Self::Response, Self::Lateness];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service time",
+            Self::Response => "response time",
+            Self::Lateness => "lateness",
+        }
+    }
+}
+
+/// How often the outcome with a code ([`Outcome::code`]) occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutcomeCount {
+    /// The outcome in a word or two.
+    pub name: String,
+    /// Whether the request completed in full.
+    pub ok: bool,
+    /// How many requests came out so.
+    pub count: u64,
+}
+
+/// The picture of a run or of a part of one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunPicture {
+    sonar: [Raster; Class::ALL.len()],
+    lateness: Raster,
+    flow: Timeline<Bucket>,
+    spans: [[Latencies; Kind::ALL.len()]; Span::ALL.len()],
+    outcomes: BTreeMap<i32, u64>,
+    late_causes: [u64; LateCause::ALL.len()],
+    unmeasured: u64,
+    recorded: bool,
+    end: Nanos,
+}
+
+impl RunPicture {
+    /// A picture of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the requests of a batch. A request that carries nothing measured is only counted.
+    pub fn observe(&mut self, batch: &Batch) {
+        for request in batch.iter() {
+            match &request.measured {
+                Some(measured) => self.add(&request, measured),
+                None => self.unmeasured += 1,
+            }
+        }
+    }
+
+    fn add(&mut self, request: &Request, measured: &Measured) {
+        // Discards move no data: counted in MiB/s, one of them would dwarf everything else.
+        let moves_data = matches!(request.op, Op::Read | Op::Write);
+        let bytes = if moves_data { request.length.0 } else { 0 };
+        let kind = Kind::of(request.op) as usize;
+        let done = measured.outcome == Outcome::Ok;
+
+        *self.outcomes.entry(measured.outcome.code()).or_default() += 1;
+        let scheduled = measured.scheduled.max(Nanos::ZERO);
+        self.end = self.end.max(scheduled);
+        self.flow.at(scheduled).demand(bytes);
+        if let Some(latency) = request.latency {
+            let end = scheduled.saturating_add(latency.max(Nanos::ZERO));
+            self.recorded = true;
+            self.end = self.end.max(end);
+            self.flow.at(scheduled).recorded.begin(scheduled);
+            self.flow.at(end).recorded.finish(end);
+        }
+
+        let Some(submitted) = measured.submitted else { return };
+        let lateness = submitted.saturating_sub(measured.scheduled);
+        let submitted = submitted.max(Nanos::ZERO);
+        self.end = self.end.max(submitted);
+        self.late_causes[measured.late_cause as usize] += 1;
+        self.spans[Span::Lateness as usize][kind].record(lateness);
+        self.lateness.at(scheduled).record(lateness);
+        self.flow.at(scheduled).late(lateness);
+        self.flow.at(submitted).submit(submitted, measured.in_flight);
+
+        let Some(completed) = measured.completed.map(|at| at.max(Nanos::ZERO)) else { return };
+        self.end = self.end.max(completed);
+        self.flow.at(completed).complete(completed, bytes, done);
+        if done {
+            let service = completed.saturating_sub(submitted);
+            let class = Class::of(request.op, measured.pushed_back) as usize;
+            self.sonar[class].at(submitted).record(service);
+            self.spans[Span::Service as usize][kind].record(service);
+            let response = completed.saturating_sub(measured.scheduled);
+            self.spans[Span::Response as usize][kind].record(response);
+        }
+    }
+
+    /// Adds the picture of another part of the same run, in any order.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.sonar.iter_mut().zip(&other.sonar) {
+            mine.merge(theirs);
+        }
+        self.lateness.merge(&other.lateness);
+        self.flow.merge(&other.flow);
+        let theirs = other.spans.iter().flatten();
+        for (mine, theirs) in self.spans.iter_mut().flatten().zip(theirs) {
+            mine.merge(theirs);
+        }
+        for (code, count) in &other.outcomes {
+            *self.outcomes.entry(*code).or_default() += count;
+        }
+        for (mine, theirs) in self.late_causes.iter_mut().zip(&other.late_causes) {
+            *mine += theirs;
+        }
+        self.unmeasured += other.unmeasured;
+        self.recorded |= other.recorded;
+        self.end = self.end.max(other.end);
+    }
+
+    /// How many requests carried measured columns.
+    pub fn requests(&self) -> u64 {
+        self.outcomes.values().sum()
+    }
+
+    /// How many requests carried none: they are in no other figure.
+    pub fn unmeasured(&self) -> u64 {
+        self.unmeasured
+    }
+
+    /// The last instant seen, counted from the start of the run.
+    pub fn end(&self) -> Nanos {
+        self.end
+    }
+
+    /// The spans of one kind of request.
+    pub fn spans(&self, span: Span, kind: Kind) -> &Latencies {
+        &self.spans[span as usize][kind as usize]
+    }
+
+    /// The spans of all requests.
+    pub fn spans_of_all(&self, span: Span) -> Latencies {
+        let mut all = Latencies::new();
+        self.spans[span as usize].iter().for_each(|kind| all.merge(kind));
+        all
+    }
+
+    /// How often each outcome occurred, success first, only those that did.
+    pub fn outcomes(&self) -> Vec<OutcomeCount> {
+        let count_of = |(code, count): (&i32, &u64)| {
+            let outcome = Outcome::from_code(*code)?;
+            Some(OutcomeCount { name: outcome.name(), ok: outcome == Outcome::Ok, count: *count })
+        };
+        let mut outcomes: Vec<_> = self.outcomes.iter().filter_map(count_of).collect();
+        outcomes.sort_by_key(|outcome| !outcome.ok);
+        outcomes
+    }
+
+    /// How many submitted requests were late for each cause, in the order of [`LateCause::ALL`].
+    pub fn late_causes(&self) -> &[u64; LateCause::ALL.len()] {
+        &self.late_causes
+    }
+
+    /// Everything on one axis of time, as plain columns to draw or to write down.
+    pub fn finish(&self) -> Panels {
+        Panels::of(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

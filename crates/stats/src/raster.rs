@@ -1,0 +1,157 @@
+//! A hundred million points on a page.
+//!
+//! blkreplay's sonar diagram draws one dot per request: the later ones hide the earlier ones, and
+//! a solid block says nothing about how many there are. A raster counts how many requests fall into
+//! each cell of time and logarithm of latency; what is drawn is the density, and the count of every
+//! cell can be asked for. Its size does not depend on the number of requests.
+
+use std::sync::LazyLock;
+
+use ioecho_trace::Nanos;
+
+use crate::timeline::{Cell, Timeline};
+
+/// Rows per factor of ten: a row's upper edge is 10 % above its lower one.
+pub const ROWS_PER_DECADE: usize = 24;
+
+/// The lower edge of the first row, in nanoseconds. What is shorter counts in the first row.
+pub const LOWEST_NS: i64 = 100;
+
+/// Nine decades: from 100 ns to 100 s. What is longer counts in the last row.
+pub const ROWS: usize = 9 * ROWS_PER_DECADE;
+
+/// The lower edges of all rows but the first, in nanoseconds. A table, so that a span falls into
+/// the same row on every machine, whatever its logarithm function.
+static EDGES: LazyLock<[i64; ROWS - 1]> = LazyLock::new(|| std::array::from_fn(|i| edge(i + 1)));
+
+/// The lower edge of a row in nanoseconds, `LOWEST_NS · 10^(row / ROWS_PER_DECADE)`.
+pub fn edge(row: usize) -> i64 {
+    let decades = row as f64 / ROWS_PER_DECADE as f64;
+    (LOWEST_NS as f64 * 10_f64.powf(decades)).round() as i64
+}
+
+/// The row of a span.
+#[inline]
+pub fn row(span: Nanos) -> usize {
+    EDGES.partition_point(|edge| *edge <= span.0)
+}
+
+/// The counts of one bucket of time by row; no memory where there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Column(Option<Box<[u32; ROWS]>>);
+
+impl Column {
+    /// Counts a span. A cell that is full stays full.
+    #[inline]
+    pub fn record(&mut self, span: Nanos) {
+        let rows = self.0.get_or_insert_with(|| Box::new([0; ROWS]));
+        let cell = &mut rows[row(span)];
+        *cell = cell.saturating_add(1);
+    }
+
+    /// The counts by row, from the shortest span up; `None` where nothing was counted.
+    pub fn rows(&self) -> Option<&[u32; ROWS]> {
+        self.0.as_deref()
+    }
+
+    /// The row of the span that the share `quantile` of the column's spans does not exceed.
+    pub fn quantile(&self, quantile: f64) -> Option<usize> {
+        let rows = self.rows()?;
+        let total: u64 = rows.iter().map(|count| u64::from(*count)).sum();
+        let rank = ((quantile * total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        rows.iter().position(|count| {
+            seen += u64::from(*count);
+            seen >= rank
+        })
+    }
+}
+
+impl Cell for Column {
+    fn merge(&mut self, other: &Self) {
+        match (&mut self.0, &other.0) {
+            (Some(mine), Some(theirs)) => {
+                for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+                    *mine = mine.saturating_add(*theirs);
+                }
+            }
+            (mine @ None, Some(_)) => mine.clone_from(&other.0),
+            (_, None) => {}
+        }
+    }
+}
+
+/// Counts by time and logarithm of a span.
+pub type Raster = Timeline<Column>;
+
+impl Raster {
+    /// Every cell that is not empty as (bucket, row, count), bucket by bucket.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, usize, u32)> + '_ {
+        self.cells().iter().enumerate().flat_map(|(bucket, column)| {
+            let rows = column.rows().into_iter().flatten().enumerate();
+            rows.filter(|(_, count)| **count > 0).map(move |(row, count)| (bucket, row, *count))
+        })
+    }
+
+    /// How many spans were counted.
+    pub fn total(&self) -> u64 {
+        self.filled().map(|(_, _, count)| u64::from(count)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(points: &[(i64, i64)]) -> Raster {
+        let mut raster = Raster::new();
+        for (instant, span) in points {
+            raster.at(Nanos(*instant)).record(Nanos(*span));
+        }
+        raster
+    }
+
+    proptest! {
+        #[test]
+        fn parts_merge_to_the_whole(
+            points in proptest::collection::vec((0_i64..1 << 40, -1_i64..1 << 40), 0..60),
+            cut in 0_usize..60,
+        ) {
+            let cut = cut.min(points.len());
+            let mut merged = of(&points[..cut]);
+            merged.merge(&of(&points[cut..]));
+            prop_assert_eq!(&merged, &of(&points));
+            prop_assert_eq!(merged.total(), points.len() as u64);
+        }
+
+        #[test]
+        fn a_span_lies_between_the_edges_of_its_row(span in LOWEST_NS..100_000_000_000) {
+            let row = row(Nanos(span));
+            prop_assert!(edge(row) <= span && span < edge(row + 1));
+        }
+    }
+
+    #[test]
+    fn what_is_too_short_or_too_long_counts_in_the_outermost_rows() {
+        assert_eq!((row(Nanos(-5)), row(Nanos(0)), row(Nanos(99))), (0, 0, 0));
+        assert_eq!((row(Nanos::from_secs(100)), row(Nanos::MAX)), (ROWS - 1, ROWS - 1));
+    }
+
+    #[test]
+    fn a_decade_has_its_number_of_rows() {
+        assert_eq!(edge(ROWS_PER_DECADE), 1_000);
+        assert_eq!(edge(ROWS), 100_000_000_000);
+    }
+
+    #[test]
+    fn the_quantile_of_a_column_is_the_row_where_its_rank_falls() {
+        let mut column = Column::default();
+        assert_eq!(column.quantile(0.5), None);
+        for span in [1_000, 1_000, 1_000, 1_000_000] {
+            column.record(Nanos(span));
+        }
+        assert_eq!(column.quantile(0.5), Some(row(Nanos(1_000))));
+        assert_eq!(column.quantile(0.99), Some(row(Nanos(1_000_000))));
+    }
+}

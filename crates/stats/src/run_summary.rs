@@ -1,0 +1,274 @@
+//! What a run did, in figures: `summary.json`.
+//!
+//! The figures come from two sides: from the requests' own records, and from the engine, which knows
+//! what it planned and what kept it from its schedule. Both stand here, so that one can be held
+//! against the other.
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::{Batch, LateCause, Nanos, Op};
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::{Latencies, QUANTILES};
+use crate::picture::{Kind, RunPicture, Span};
+use crate::verdict::Verdict;
+
+/// The version of `summary.json`. It changes when a key changes its meaning or goes away.
+pub const SUMMARY_VERSION: u32 = 1;
+
+/// Lateness beyond this breaks the schedule for the verdict.
+pub const LATE: Nanos = Nanos::from_millis(1);
+
+/// What the engine and its surroundings say of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineFacts {
+    /// Requests that were to be replayed, as far as the trace was read.
+    pub planned: u64,
+    /// Requests that the trace has and `--read-only` left out.
+    pub left_out: u64,
+    /// Requests wrapped because they lie beyond the target.
+    pub wrapped: u64,
+    /// The furthest end of any request, divided by the target's size; unknown of a killed run.
+    pub wraparound_factor: Option<f64>,
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests that waited for one that they overlap.
+    pub pushed_back: u64,
+    /// Requests left out on conflict.
+    pub dropped: u64,
+    /// Requests that held up those behind them on conflict.
+    pub ordered: u64,
+    /// Most requests in flight together.
+    pub in_flight_peak: u32,
+    /// Most requests waiting together.
+    pub waiting_peak: u32,
+    /// Requests in flight at the end that the device never answered.
+    pub abandoned: u64,
+    /// How often requests were late because the trace was not read in time.
+    pub input_stalls: u64,
+    /// How often the issuing thread was kept away.
+    pub host_stalls: u64,
+    /// The longest time it was kept away.
+    pub host_stall_max_ns: i64,
+    /// How often handing over requests took long.
+    pub slow_submissions: u64,
+    /// The longest hand-over.
+    pub submission_max_ns: i64,
+    /// Results that the recorder could not keep.
+    pub results_lost: u64,
+    /// When the last request was due.
+    pub demanded_duration_ns: i64,
+    /// Why the run ended before its end; empty if it did not.
+    pub incomplete: String,
+    /// Whether the device was a simulated one.
+    pub simulated: bool,
+    /// Whether the page cache was bypassed.
+    pub direct: bool,
+    /// Whether time was scaled, and how.
+    pub speedup: f64,
+}
+
+/// Requests late by more than [`LATE`] for one cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateShare {
+    /// How many.
+    pub requests: u64,
+    /// The sum of their lateness.
+    pub lateness_ns: i64,
+}
+
+/// Percentiles of a span of time, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentiles {
+    /// How many spans there were.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 90 % are not longer.
+    pub p90_ns: u64,
+    /// 99 % are not longer.
+    pub p99_ns: u64,
+    /// 99.9 % are not longer.
+    pub p99_9_ns: u64,
+    /// 99.99 % are not longer.
+    pub p99_99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Percentiles {
+    /// The percentiles of a histogram; `None` of an empty one.
+    pub fn of(latencies: &Latencies) -> Option<Self> {
+        let summary = latencies.summary()?;
+        let [p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns] = summary.quantiles_ns;
+        let _: [f64; 5] = QUANTILES;
+        Some(Self {
+            count: summary.count,
+            mean_ns: summary.mean_ns,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p99_9_ns,
+            p99_99_ns,
+            max_ns: summary.max_ns,
+        })
+    }
+}
+
+/// A quantity by kind of request: `all`, `read`, `write` and so on; kinds without requests lack.
+pub type ByKind = BTreeMap<String, Percentiles>;
+
+/// `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSummary {
+    /// [`SUMMARY_VERSION`].
+    pub version: u32,
+    /// The judgement, first.
+    pub verdict: Verdict,
+    /// What the engine says.
+    pub engine: EngineFacts,
+    /// Requests in `requests.parquet`.
+    pub recorded: u64,
+    /// Requests by outcome.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Requests that did not complete in full though they were issued.
+    pub failed: u64,
+    /// Bytes of reads that completed.
+    pub bytes_read: u64,
+    /// Bytes of writes that completed.
+    pub bytes_written: u64,
+    /// When the last request was submitted.
+    pub achieved_duration_ns: i64,
+    /// Submitted − scheduled.
+    pub lateness: ByKind,
+    /// Completed − submitted.
+    pub service_time: ByKind,
+    /// Completed − scheduled.
+    pub response_time: ByKind,
+    /// Requests late by more than a millisecond, by cause.
+    pub late: BTreeMap<String, LateShare>,
+}
+
+/// What the records of a run say, fed batch by batch; the rest of a [`RunSummary`] is the engine's.
+#[derive(Clone, Debug, Default)]
+pub struct RunFigures {
+    picture: RunPicture,
+    recorded: u64,
+    failed: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    last_submitted: Nanos,
+    late: [LateShare; LateCause::ALL.len()],
+}
+
+impl RunFigures {
+    /// Adds the requests of a batch.
+    pub fn observe(&mut self, batch: &Batch) {
+        self.picture.observe(batch);
+        self.recorded += batch.len() as u64;
+        for request in batch.iter() {
+            let Some(measured) = request.measured else { continue };
+            if measured.completed.is_some() && measured.outcome == ioecho_trace::Outcome::Ok {
+                match request.op {
+                    Op::Read => self.bytes_read += request.length.0,
+                    Op::Write => self.bytes_written += request.length.0,
+                    _ => {}
+                }
+            } else if measured.outcome.was_issued() {
+                self.failed += 1;
+            }
+            if let Some(submitted) = measured.submitted {
+                self.last_submitted = self.last_submitted.max(submitted);
+            }
+            if let Some(lateness) = measured.lateness()
+                && lateness > LATE
+            {
+                let late = &mut self.late[measured.late_cause as usize];
+                late.requests += 1;
+                late.lateness_ns += lateness.0;
+            }
+        }
+    }
+
+    /// The pictures' data.
+    pub fn picture(&self) -> &RunPicture {
+        &self.picture
+    }
+
+    /// The pictures' data, to keep.
+    pub fn into_picture(self) -> RunPicture {
+        self.picture
+    }
+
+    /// Requests late by more than [`LATE`] for this cause.
+    pub fn late(&self, cause: LateCause) -> LateShare {
+        self.late[cause as usize]
+    }
+
+    /// Requests seen.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// Requests issued that did not complete in full.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// When the last request was submitted.
+    pub fn last_submitted(&self) -> Nanos {
+        self.last_submitted
+    }
+
+    /// The summary, with the engine's facts and the verdict on both.
+    pub fn summary(&self, engine: EngineFacts) -> RunSummary {
+        let verdict = crate::judge::judge(self, &engine);
+        let outcomes =
+            self.picture.outcomes().into_iter().map(|outcome| (outcome.name, outcome.count));
+        RunSummary {
+            version: SUMMARY_VERSION,
+            verdict,
+            recorded: self.recorded,
+            outcomes: outcomes.collect(),
+            failed: self.failed,
+            bytes_read: self.bytes_read,
+            bytes_written: self.bytes_written,
+            achieved_duration_ns: self.last_submitted.0,
+            lateness: self.by_kind(Span::Lateness),
+            service_time: self.by_kind(Span::Service),
+            response_time: self.by_kind(Span::Response),
+            late: LateCause::ALL
+                .iter()
+                .map(|cause| (cause_name(*cause).to_owned(), self.late(*cause)))
+                .filter(|(_, share)| share.requests > 0)
+                .collect(),
+            engine,
+        }
+    }
+
+    fn by_kind(&self, span: Span) -> ByKind {
+        let kinds = Kind::ALL.into_iter().filter_map(|kind| {
+            let percentiles = Percentiles::of(self.picture.spans(span, kind))?;
+            Some((kind.name().to_owned(), percentiles))
+        });
+        let all = Percentiles::of(&self.picture.spans_of_all(span));
+        kinds.chain(all.map(|all| ("all".to_owned(), all))).collect()
+    }
+}
+
+/// A cause of lateness in a word or two.
+pub fn cause_name(cause: LateCause) -> &'static str {
+    match cause {
+        LateCause::None => "unexplained",
+        LateCause::Conflict => "conflict",
+        LateCause::InFlightCap => "in-flight-cap",
+        LateCause::Submission => "submission",
+        LateCause::Input => "input",
+        LateCause::Host => "host",
+    }
+}

@@ -1,0 +1,293 @@
+//! One file as a stream of events in the order of their time.
+//!
+//! The events of one processor are nearly in order: an interrupt may write its event between the
+//! reading of the clock and the writing of another. So a small number of events is held back and
+//! given out by time; what comes later than that is given its predecessor's time and counted.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::notices::Notices;
+use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
+use super::sequence::Sequences;
+use crate::error::TraceError;
+
+/// How many events are held back: kernels were seen to displace events by a few places.
+const WINDOW: usize = 1024;
+
+/// What to do about a damaged recording.
+pub(super) const REMEDY: &str = "record or copy the file again; without --strict everything before \
+                                 this place is read";
+
+/// What all feeds are told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The kinds of event to give out, a bit each.
+    pub(super) kinds: u32,
+    /// Whether damage is an error.
+    pub(super) strict: bool,
+}
+
+/// A file that is being read.
+pub(super) struct Feed {
+    path: PathBuf,
+    reader: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// The unread part of the buffer.
+    start: usize,
+    end: usize,
+    /// Where in the file the buffer begins.
+    base: u64,
+    /// The reader has no more; what is in the buffer is the rest.
+    drained: bool,
+    /// No more events will be decoded.
+    ended: bool,
+    layout: Layout,
+    window: VecDeque<Event>,
+    /// Events that came behind one of a later time.
+    late: BinaryHeap<Reverse<Late>>,
+    arrivals: u64,
+    /// The time of the last event in `window` and of the last one given out.
+    newest: u64,
+    given: u64,
+    sequences: Sequences,
+    /// How many events of each kind the file holds, passthrough commands left out.
+    pub(super) kinds: [u64; kind::COUNT],
+    /// The same of passthrough commands.
+    pub(super) passthrough: [u64; kind::COUNT],
+    /// How many events came later than the window could mend.
+    pub(super) out_of_order: u64,
+    /// Where and why the file ended before its end.
+    pub(super) damage: Option<String>,
+}
+
+/// An event that came late, ordered by time and then by arrival.
+#[derive(Debug)]
+struct Late {
+    event: Event,
+    arrival: u64,
+}
+
+impl Feed {
+    /// Begins to read; answers `None` where the file is empty.
+    pub(super) fn open(
+        path: &Path,
+        mut reader: Box<dyn Read + Send>,
+        buffer_bytes: usize,
+    ) -> Result<Option<Self>, TraceError> {
+        let mut buffer = vec![0; buffer_bytes.max(2 * RECORD_MAX)];
+        let end = fill(&mut reader, &mut buffer[..HEADER_MAX])
+            .map_err(|source| TraceError::read(path, source))?;
+        if end == 0 {
+            return Ok(None);
+        }
+        let Some(layout) = Layout::of(&buffer[..end]) else {
+            return Err(TraceError::Binary {
+                path: path.to_owned(),
+                offset: 0,
+                reason: unknown_magic(&buffer[..end]),
+                remedy: "blktrace writes files that begin with the bytes 07 74 61 65 (or 08 74 61 \
+                         65); what blkparse prints is another format"
+                    .to_owned(),
+            });
+        };
+        Ok(Some(Self {
+            path: path.to_owned(),
+            reader,
+            buffer,
+            start: 0,
+            end,
+            base: 0,
+            drained: end < HEADER_MAX,
+            ended: false,
+            layout,
+            window: VecDeque::new(),
+            late: BinaryHeap::new(),
+            arrivals: 0,
+            newest: 0,
+            given: 0,
+            sequences: Sequences::default(),
+            kinds: [0; kind::COUNT],
+            passthrough: [0; kind::COUNT],
+            out_of_order: 0,
+            damage: None,
+        }))
+    }
+
+    /// The layout of the last record.
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// How many events the recorder lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.sequences.lost()
+    }
+
+    /// The next event by time.
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        wanted: Wanted,
+        notices: &mut Notices,
+    ) -> Result<Option<Event>, TraceError> {
+        if self.window.len() + self.late.len() <= WINDOW && !self.ended {
+            self.decode_some(wanted, notices)?;
+        }
+        let late = match (self.window.front(), self.late.peek()) {
+            (_, None) => false,
+            (Some(first), Some(Reverse(late))) => late.event.time < first.time,
+            (None, Some(_)) => true,
+        };
+        let event = if late {
+            self.late.pop().map(|Reverse(late)| late.event)
+        } else {
+            self.window.pop_front()
+        };
+        let Some(mut event) = event else { return Ok(None) };
+        if event.time < self.given {
+            event.time = self.given;
+            self.out_of_order += 1;
+        }
+        self.given = event.time;
+        Ok(Some(event))
+    }
+
+    /// Decodes until twice the window is held or the file ends.
+    fn decode_some(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<(), TraceError> {
+        while !self.ended && self.window.len() + self.late.len() < 2 * WINDOW {
+            if self.end - self.start < RECORD_MAX && !self.drained {
+                self.refill()?;
+            }
+            let bytes = &self.buffer[self.start..self.end];
+            if bytes.is_empty() {
+                self.ended = true;
+                break;
+            }
+            // Recordings of two layouts may have been put one behind the other.
+            let Some(layout) = Layout::of(bytes) else {
+                let reason = if bytes.len() < 4 {
+                    format!("the file ends {} bytes into a record", bytes.len())
+                } else {
+                    unknown_magic(bytes)
+                };
+                self.break_off(reason, wanted)?;
+                break;
+            };
+            self.layout = layout;
+            let header = layout.header_bytes();
+            let decoded = layout.decode(bytes);
+            let Some((event, frame)) = decoded.filter(|(_, f)| header + f.payload <= bytes.len())
+            else {
+                let needed = header + decoded.map_or(0, |(_, frame)| frame.payload);
+                let reason = format!(
+                    "the file ends {} bytes into a record of {needed} or more",
+                    bytes.len()
+                );
+                self.break_off(reason, wanted)?;
+                break;
+            };
+            if event.categories & category::NOTIFY == 0 {
+                self.admit(event, wanted);
+            } else {
+                let payload = &self.buffer[self.start + header..self.end][..frame.payload];
+                notices.note(layout, &event, frame, payload);
+            }
+            self.start += header + frame.payload;
+        }
+        Ok(())
+    }
+
+    /// Counts an event and keeps it if it is wanted.
+    #[inline]
+    fn admit(&mut self, event: Event, wanted: Wanted) {
+        self.sequences.note(event.cpu, event.device, event.sequence);
+        let kind = usize::from(event.kind).min(kind::COUNT - 1);
+        if event.categories & category::PASSTHROUGH != 0 {
+            self.passthrough[kind] += 1;
+            return;
+        }
+        self.kinds[kind] += 1;
+        if wanted.kinds >> kind & 1 == 0 {
+            return;
+        }
+        if event.time >= self.newest {
+            self.newest = event.time;
+            self.window.push_back(event);
+        } else {
+            self.arrivals += 1;
+            self.late.push(Reverse(Late { event, arrival: self.arrivals }));
+        }
+    }
+
+    /// Moves the rest of the buffer to its front and reads behind it.
+    fn refill(&mut self) -> Result<(), TraceError> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.base += self.start as u64;
+        self.end -= self.start;
+        self.start = 0;
+        let read = fill(&mut self.reader, &mut self.buffer[self.end..])
+            .map_err(|source| TraceError::read(&self.path, source))?;
+        self.end += read;
+        self.drained = self.end < self.buffer.len();
+        Ok(())
+    }
+
+    /// Ends the file here: an error, or a damage that the header tells of.
+    fn break_off(&mut self, reason: String, wanted: Wanted) -> Result<(), TraceError> {
+        self.ended = true;
+        let offset = self.base + self.start as u64;
+        if wanted.strict {
+            let (path, remedy) = (self.path.clone(), REMEDY.to_owned());
+            return Err(TraceError::Binary { path, offset, reason, remedy });
+        }
+        self.damage = Some(format!("{}: at byte {offset}: {reason}", self.path.display()));
+        Ok(())
+    }
+}
+
+/// Reads until `buffer` is full or the source ends; answers how many bytes were read.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Why these bytes begin no record.
+fn unknown_magic(bytes: &[u8]) -> String {
+    if let Some(version) = Layout::unknown_version(bytes) {
+        return format!("a blktrace record of version {version}; known are 7 and 8");
+    }
+    let bytes = &bytes[..bytes.len().min(4)];
+    let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("no blktrace record begins with the bytes {}", hex.join(" "))
+}
+
+impl Ord for Late {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.event.time, self.arrival).cmp(&(other.event.time, other.arrival))
+    }
+}
+
+impl PartialOrd for Late {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Late {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Late {}

@@ -1,0 +1,86 @@
+//! Which files a recording consists of.
+//!
+//! blktrace makes a file per processor, `sda.blktrace.0`, `sda.blktrace.1` and so on, and half of a
+//! request's events lie in another file than the other half. So whoever names one of them, or the
+//! device, means them all.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::feed::Feed;
+use super::record::RECORD_MAX;
+use crate::error::TraceError;
+
+/// The files of a recording.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Files {
+    /// In the order of their processors.
+    pub(super) paths: Vec<PathBuf>,
+    /// Whether there is a file per processor, rather than one that was merged by `blkparse -d`.
+    pub(super) per_cpu: bool,
+}
+
+/// How much memory the buffers of all files take together, and one at most, in bytes.
+const BUFFERS_BYTES: usize = 8 << 20;
+const BUFFER_MAX: usize = 1 << 20;
+
+impl Files {
+    /// The files that `path` stands for.
+    pub(super) fn find(path: &Path) -> Result<Self, TraceError> {
+        // A directory may bear the device's name beside the device's files.
+        let prefix = match path.file_name().and_then(split_name) {
+            Some((prefix, _)) if path.is_file() => Some(prefix),
+            _ if path.exists() && !path.is_dir() => None,
+            _ => path.file_name().and_then(OsStr::to_str),
+        };
+        let alone = || Self { paths: vec![path.to_owned()], per_cpu: prefix.is_some() };
+        let Some(name) = prefix else { return Ok(alone()) };
+        let paths = siblings(path, name).map_err(|source| TraceError::read(path, source))?;
+        // Where there are none the opening of the path itself says what is wrong with it.
+        Ok(if paths.is_empty() { alone() } else { Self { paths, per_cpu: true } })
+    }
+
+    /// Begins to read them all; files of processors without an event are left out.
+    pub(super) fn open(&self) -> Result<Vec<Feed>, TraceError> {
+        let buffer = (BUFFERS_BYTES / self.paths.len().max(1)).clamp(2 * RECORD_MAX, BUFFER_MAX);
+        let mut feeds = Vec::with_capacity(self.paths.len());
+        for path in &self.paths {
+            let file = File::open(path).map_err(|source| TraceError::read(path, source))?;
+            feeds.extend(Feed::open(path, Box::new(file), buffer)?);
+        }
+        Ok(feeds)
+    }
+}
+
+/// Whether files `path.blktrace.0` and so on exist.
+pub(super) fn is_prefix(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| siblings(path, name).is_ok_and(|paths| !paths.is_empty()))
+}
+
+/// Device and processor in the name of a per-CPU file.
+fn split_name(name: &OsStr) -> Option<(&str, u32)> {
+    let (device, cpu) = name.to_str()?.rsplit_once(".blktrace.")?;
+    let digits = !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
+    (digits && !device.is_empty()).then_some((device, cpu.parse().ok()?))
+}
+
+/// The per-CPU files of the device `name` in the directory of `path`, in order.
+fn siblings(path: &Path, name: &str) -> std::io::Result<Vec<PathBuf>> {
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let file_name = entry?.file_name();
+        if let Some((device, cpu)) = split_name(&file_name)
+            && device == name
+        {
+            found.push((cpu, path.with_file_name(&file_name)));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}

@@ -1,0 +1,240 @@
+//! From events to requests.
+//!
+//! One kind of event is the instant of issue and becomes a request; completions, splits and returns
+//! by the driver change what is known of the requests before. What fits nowhere is counted.
+
+use rustc_hash::FxHashMap;
+
+use super::classify::{Class, classify};
+use super::matching::{Completion, Matching};
+use super::record::{Event, category, kind};
+use super::row::Row;
+use super::volumes::{Volumes, device_name};
+use crate::batch::Batch;
+use crate::header::{Notes, Volume};
+use crate::request::{Op, Request};
+use crate::units::Bytes;
+
+/// How many requests that the driver gave back are remembered.
+const REQUEUED_MAX: usize = 1 << 12;
+
+/// The requests of a recording while its events go by.
+#[derive(Debug)]
+pub(super) struct Requests {
+    /// The kind of event that is the instant of issue.
+    issue: u8,
+    /// Whether the recording has completions: only then is anything held back for its own.
+    has_completions: bool,
+    matching: Matching,
+    volumes: Volumes,
+    /// Device, class, sector and bytes of requests that the driver gave back, and how often.
+    requeued: FxHashMap<(u32, Class, u64, u32), u32>,
+    /// The instant of the first request by the recording's clock: zero of the trace.
+    pub(super) start: Option<u64>,
+    /// The instant of the last event; `None` behind the last.
+    now: Option<u64>,
+    /// How many requests there were.
+    pub(super) taken: u64,
+    counts: Counts,
+}
+
+/// What becomes losses.
+#[derive(Debug, Default)]
+struct Counts {
+    unmatched: (u64, Option<String>),
+    strays: (u64, Option<String>),
+    without_range: (u64, Option<String>),
+    beyond_reach: (u64, Option<String>),
+    too_many_devices: u64,
+    split_rests: u64,
+}
+
+impl Requests {
+    /// No requests yet.
+    pub(super) fn new(issue: u8, has_completions: bool) -> Self {
+        Self {
+            issue,
+            has_completions,
+            matching: Matching::default(),
+            volumes: Volumes::default(),
+            requeued: FxHashMap::default(),
+            start: None,
+            now: Some(0),
+            taken: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What an event means for the requests.
+    #[inline]
+    pub(super) fn handle(&mut self, event: &Event, volumes: &mut Vec<Volume>, batch: &mut Batch) {
+        self.now = Some(event.time);
+        if event.kind == self.issue {
+            self.take(event, volumes, batch);
+        } else if event.kind == kind::COMPLETE {
+            self.complete(event);
+        } else if event.kind == kind::REQUEUE && self.issue != kind::QUEUE {
+            // It will be inserted and issued again and is still the same request.
+            if let Some(meaning) = classify(event)
+                && self.requeued.len() < REQUEUED_MAX
+            {
+                let key = (event.device, meaning.class, event.sector, event.bytes);
+                *self.requeued.entry(key).or_default() += 1;
+            }
+        } else if event.kind == kind::SPLIT
+            && let Some(meaning) = classify(event)
+            && let Some(volume) = self.volumes.known(event.device)
+            && let Some(offset) = range_start(event)
+        {
+            self.matching.split(volume, meaning.class, offset, event.bytes, event.time);
+        }
+    }
+
+    /// Takes an event of the chosen kind as a request.
+    #[inline]
+    fn take(&mut self, event: &Event, volumes: &mut Vec<Volume>, batch: &mut Batch) {
+        let Some(meaning) = classify(event) else {
+            return count(&mut self.counts.without_range, || describe_event(event));
+        };
+        if !self.requeued.is_empty()
+            && self.forget_requeued(event.device, meaning.class, event.sector, event.bytes)
+        {
+            return;
+        }
+        let offset = if meaning.op == Op::Flush { Some(0) } else { range_start(event) };
+        let Some(offset) = offset else {
+            return count(&mut self.counts.beyond_reach, || describe_event(event));
+        };
+        let Some(volume) = self.volumes.number(event.device, volumes) else {
+            self.counts.too_many_devices += 1;
+            return;
+        };
+        let row = Row::new(event, meaning.op, meaning.class, meaning.flags, volume, offset);
+        if self.issue == kind::QUEUE && self.matching.is_rest_of_split(&row) {
+            self.counts.split_rests += 1;
+            return;
+        }
+        let start = *self.start.get_or_insert(event.time);
+        self.taken += 1;
+        if self.has_completions {
+            self.matching.push(row);
+        } else {
+            batch.push(&row.request(start));
+        }
+    }
+
+    /// Finds what a completion completes.
+    #[inline]
+    fn complete(&mut self, event: &Event) {
+        let volume = self.volumes.known(event.device);
+        let offset = range_start(event);
+        let meaning = classify(event);
+        if !self.requeued.is_empty()
+            && let Some(meaning) = meaning
+        {
+            self.forget_requeued(event.device, meaning.class, event.sector, event.bytes);
+        }
+        let matched = match (volume, meaning, offset) {
+            (Some(volume), Some(meaning), _) if meaning.class == Class::DeviceFlush => {
+                self.matching.complete_device_flush(volume, event.time);
+                return;
+            }
+            // The end of a flush has lost its mark: it is an empty write.
+            (Some(volume), meaning, Some(offset))
+                if event.bytes == 0
+                    && event.categories & category::WRITE != 0
+                    && meaning.is_none_or(|meaning| meaning.class == Class::Flush) =>
+            {
+                self.matching.complete_flush(volume, offset, event.time);
+                return;
+            }
+            (Some(volume), Some(meaning), Some(offset)) => self.matching.complete(&Completion {
+                time: event.time,
+                volume,
+                class: meaning.class,
+                offset,
+                bytes: event.bytes,
+                flags: meaning.flags,
+            }),
+            _ => false,
+        };
+        // What is empty ends a flush whose beginning has another name; a zone append tells its
+        // place in a completion of its own.
+        let counts = event.bytes > 0 && event.categories & category::ZONE == 0;
+        if !matched && counts {
+            count(&mut self.counts.strays, || describe_event(event));
+        }
+    }
+
+    /// Forgets one return of this request by the driver; answers whether there was one.
+    fn forget_requeued(&mut self, device: u32, class: Class, sector: u64, bytes: u32) -> bool {
+        let key = (device, class, sector, bytes);
+        let Some(times) = self.requeued.get_mut(&key) else { return false };
+        *times -= 1;
+        if *times == 0 {
+            self.requeued.remove(&key);
+        }
+        true
+    }
+
+    /// Gives out the oldest request unless it has to be held back; answers whether it did.
+    #[inline]
+    pub(super) fn pop(&mut self, batch: &mut Batch) -> bool {
+        let Some((row, unmatched)) = self.matching.pop(self.now) else { return false };
+        let request = row.request(self.start.unwrap_or_default());
+        if unmatched {
+            count(&mut self.counts.unmatched, || describe_request(&request));
+        }
+        batch.push(&request);
+        true
+    }
+
+    /// No event will follow: nothing is held back any longer. Answers whether that is new.
+    pub(super) fn close(&mut self) -> bool {
+        self.now.take().is_some()
+    }
+
+    /// Tells what was in the recording and is not in the requests.
+    pub(super) fn tell_losses(&mut self, losses: &mut Notes) {
+        for (what, (count, example)) in [
+            ("requests without a completion", &mut self.counts.unmatched),
+            ("completions without a request", &mut self.counts.strays),
+            ("events of neither a range nor a known command", &mut self.counts.without_range),
+            ("requests beyond the last possible byte", &mut self.counts.beyond_reach),
+        ] {
+            losses.add(what, *count, example.take());
+        }
+        losses.add("requests on too many devices", self.counts.too_many_devices, None);
+        losses.add("rests of split requests, queued again", self.counts.split_rests, None);
+    }
+}
+
+/// Where the event's range begins, in bytes; `None` where it would reach beyond what 64 bits can
+/// count.
+#[inline]
+fn range_start(event: &Event) -> Option<u64> {
+    let offset = Bytes::from_sectors(event.sector)?.0;
+    offset.checked_add(u64::from(event.bytes)).map(|_| offset)
+}
+
+/// Counts a case and keeps the first as an example.
+fn count(counter: &mut (u64, Option<String>), example: impl FnOnce() -> String) {
+    counter.0 += 1;
+    counter.1.get_or_insert_with(example);
+}
+
+fn describe_event(event: &Event) -> String {
+    format!(
+        "{} on {} at sector {}, {} bytes, {} ns",
+        kind::name(event.kind),
+        device_name(event.device),
+        event.sector,
+        event.bytes,
+        event.time
+    )
+}
+
+fn describe_request(request: &Request) -> String {
+    let (op, at) = (request.op.name(), request.issue.as_secs_f64());
+    format!("{op} of {} bytes at byte {}, {at:.6} s", request.length.0, request.offset.0)
+}

@@ -1,0 +1,86 @@
+//! A request that waits for its completion.
+
+use super::classify::Class;
+use super::record::Event;
+use crate::request::{Flags, Op, Origin, Request};
+use crate::units::{Bytes, Nanos, VolumeId};
+
+/// Whether a request's completion is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting,
+    /// Known, but a better one may come.
+    Tentative,
+    Done,
+}
+
+/// A request that is held back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    /// Nanoseconds of the recording's clock.
+    pub(super) issue: u64,
+    /// Bytes.
+    pub(super) offset: u64,
+    /// Nanoseconds of the recording's clock; meaningless while waiting.
+    pub(super) completed: u64,
+    /// Bytes.
+    pub(super) length: u32,
+    /// Bytes that no completion covered yet.
+    pub(super) left: u32,
+    pub(super) volume: u32,
+    pub(super) pid: u32,
+    cpu: u32,
+    op: Op,
+    pub(super) class: Class,
+    pub(super) flags: Flags,
+    pub(super) state: State,
+}
+
+impl Row {
+    /// The request of an event; `issue` counts as the recording's clock.
+    pub(super) fn new(
+        event: &Event,
+        op: Op,
+        class: Class,
+        flags: Flags,
+        volume: u32,
+        offset: u64,
+    ) -> Self {
+        let length = if op == Op::Flush { 0 } else { event.bytes };
+        Self {
+            issue: event.time,
+            offset,
+            completed: 0,
+            length,
+            left: length,
+            volume,
+            pid: event.pid,
+            cpu: event.cpu,
+            op,
+            class,
+            flags,
+            state: State::Waiting,
+        }
+    }
+
+    /// The request, its instants counted from `start`.
+    pub(super) fn request(&self, start: u64) -> Request {
+        let latency = || Nanos(self.completed.saturating_sub(self.issue).min(1 << 62) as i64);
+        Request {
+            issue: Nanos(self.issue.saturating_sub(start).min(1 << 62) as i64),
+            op: self.op,
+            flags: self.flags,
+            offset: Bytes(self.offset),
+            length: Bytes(u64::from(self.length)),
+            volume: VolumeId(self.volume),
+            latency: (self.state != State::Waiting).then(latency),
+            origin: Some(Origin { pid: self.pid, cpu: self.cpu }),
+            measured: None,
+        }
+    }
+
+    /// The first byte behind the range.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+}

@@ -1,0 +1,66 @@
+//! What is said of a recording as a whole.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::feed::REMEDY;
+use super::files::Files;
+use super::merge::Merge;
+use super::record::kind;
+use crate::error::TraceError;
+
+/// Why there is no trace in this recording.
+pub(super) fn no_requests(path: &Path, issue: u8, merge: &Merge) -> TraceError {
+    let kinds = merge.kinds();
+    let name = kind::name(issue);
+    let held: Vec<_> = (0..kind::COUNT)
+        .filter(|&kind| kinds[kind] > 0)
+        .map(|kind| format!("{} {}", kinds[kind], kind::name(kind as u8)))
+        .collect();
+    let mut reason = if held.is_empty() {
+        format!("the recording holds no event that is {name}, nor any other")
+    } else if kinds[usize::from(issue)] == 0 {
+        format!("the recording holds no event that is {name}; it holds {}", held.join(", "))
+    } else {
+        format!("no event that is {name} has a range; the recording holds {}", held.join(", "))
+    };
+    let passthrough = merge.passthrough();
+    if passthrough > 0 {
+        // Writing to a string cannot fail.
+        let _ = write!(reason, ", and {passthrough} passthrough commands");
+    }
+    let damage = merge.feeds().iter().find_map(|feed| feed.damage.as_ref());
+    if let Some(damage) = damage {
+        let _ = write!(reason, "; {damage}");
+    }
+    let others = [(kind::QUEUE, "Q"), (kind::INSERT, "I"), (kind::ISSUE, "D")];
+    let other = others.iter().find(|(kind, _)| *kind != issue && kinds[usize::from(*kind)] > 0);
+    let remedy = match (other, damage) {
+        (Some((_, letter)), _) => format!("read it with --event {letter}"),
+        (None, Some(_)) => REMEDY.to_owned(),
+        (None, None) => "record with `blktrace -a queue -a issue -a complete`, while something \
+                         reads or writes the device"
+            .to_owned(),
+    };
+    TraceError::Binary { path: path.to_owned(), offset: 0, reason, remedy }
+}
+
+/// What was read, in words.
+pub(super) fn describe(path: &Path, files: &Files, merge: &Merge) -> String {
+    let layout = merge.feeds().first().map_or("", |feed| feed.layout().describe());
+    if !files.per_cpu {
+        return format!("blktrace recording, one merged file, {layout}");
+    }
+    let name =
+        |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let ends = [files.paths.first(), files.paths.last()];
+    let ends: Vec<_> = ends.into_iter().flatten().map(|file| name(file)).collect();
+    format!(
+        "blktrace recording named by {}, read from the files of all {} processors ({}; {} without \
+         an event), {layout}",
+        name(path),
+        files.paths.len(),
+        ends.join(" to "),
+        files.paths.len() - merge.feeds().len(),
+    )
+}

@@ -1,0 +1,163 @@
+//! Recordings made up for tests.
+
+use std::path::Path;
+
+use super::open;
+use super::record::{category, kind};
+use crate::batch::Batch;
+use crate::formats::{IssueEvent, ReadOptions};
+use crate::header::Header;
+use crate::request::Request;
+use crate::stream::Source;
+
+/// Device 8:0 as the kernel numbers it.
+pub(super) const SDA: u32 = 8 << 20;
+
+/// How records are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Style {
+    pub(super) big_endian: bool,
+    pub(super) second: bool,
+    /// Every payload begins with a cgroup's number.
+    pub(super) cgroup: bool,
+}
+
+/// A file in the making. Sequence numbers count up by themselves.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tape {
+    pub(super) style: Style,
+    pub(super) bytes: Vec<u8>,
+    pub(super) sequence: u32,
+    pub(super) cpu: u32,
+    pub(super) device: u32,
+}
+
+impl Tape {
+    pub(super) fn new(cpu: u32) -> Self {
+        Self { cpu, device: SDA, ..Self::default() }
+    }
+
+    pub(super) fn styled(style: Style) -> Self {
+        Self { style, ..Self::new(0) }
+    }
+
+    /// An event: kind, categories, sector, bytes, at a time.
+    pub(super) fn event(
+        &mut self,
+        time: u64,
+        kind: u8,
+        categories: u32,
+        sector: u64,
+        bytes: u32,
+    ) -> &mut Self {
+        self.sequence += 1;
+        self.record(time, u16::from(kind), categories, sector, bytes, &[])
+    }
+
+    pub(super) fn notice(&mut self, time: u64, low: u16, payload: &[u8]) -> &mut Self {
+        self.record(time, low, category::NOTIFY, 0, 0, payload)
+    }
+
+    pub(super) fn record(
+        &mut self,
+        time: u64,
+        low: u16,
+        categories: u32,
+        sector: u64,
+        bytes: u32,
+        payload: &[u8],
+    ) -> &mut Self {
+        let style = self.style;
+        let cgroup: &[u8] = if style.cgroup { &[7; 8] } else { &[] };
+        let low = if style.cgroup { low | 0x100 } else { low };
+        let action = u64::from(categories) << 16 | u64::from(low);
+        let mut out = Vec::new();
+        let mut put = |value: u64, size: usize| {
+            if style.big_endian {
+                out.extend_from_slice(&value.to_be_bytes()[8 - size..]);
+            } else {
+                out.extend_from_slice(&value.to_le_bytes()[..size]);
+            }
+        };
+        put(0x6561_7407 + u64::from(style.second), 4);
+        put(u64::from(self.sequence), 4);
+        put(time, 8);
+        put(sector, 8);
+        put(u64::from(bytes), 4);
+        let pid = 42;
+        if style.second {
+            put(pid, 4);
+            put(action, 8);
+        } else {
+            put(action & 0xffff_ffff, 4);
+            put(pid, 4);
+        }
+        put(u64::from(self.device), 4);
+        put(u64::from(self.cpu), 4);
+        put(0, 2);
+        put((cgroup.len() + payload.len()) as u64, 2);
+        if style.second {
+            out.extend_from_slice(&[0; 12]);
+        }
+        self.bytes.extend_from_slice(&out);
+        self.bytes.extend_from_slice(cgroup);
+        self.bytes.extend_from_slice(payload);
+        self
+    }
+
+    /// Queued, of `sectors`.
+    pub(super) fn q(&mut self, time: u64, bits: u32, sector: u64, sectors: u32) -> &mut Self {
+        self.event(time, kind::QUEUE, bits, sector, sectors * 512)
+    }
+
+    /// Issued to the driver.
+    pub(super) fn d(&mut self, time: u64, bits: u32, sector: u64, sectors: u32) -> &mut Self {
+        self.event(time, kind::ISSUE, bits, sector, sectors * 512)
+    }
+
+    /// Completed.
+    pub(super) fn c(&mut self, time: u64, bits: u32, sector: u64, sectors: u32) -> &mut Self {
+        self.event(time, kind::COMPLETE, bits, sector, sectors * 512)
+    }
+
+    /// Reads what is on the tape as one file.
+    pub(super) fn read(&self) -> (Vec<Request>, Header) {
+        read_with(&[("merged.bin", &self.bytes)], "merged.bin", IssueEvent::Auto)
+    }
+
+    /// The same with an event of one's choice.
+    pub(super) fn read_event(&self, event: IssueEvent) -> (Vec<Request>, Header) {
+        read_with(&[("merged.bin", &self.bytes)], "merged.bin", event)
+    }
+}
+
+/// Writes files into a directory of their own and reads `name` there.
+pub(super) fn read_with(
+    files: &[(&str, &[u8])],
+    name: &str,
+    event: IssueEvent,
+) -> (Vec<Request>, Header) {
+    let directory = directory(files);
+    let options = ReadOptions { strict: false, event };
+    let mut source = open(&directory.path().join(name), &options).unwrap();
+    let requests = drain(&mut *source);
+    (requests, source.header().clone())
+}
+
+pub(super) fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        std::fs::write(Path::join(directory.path(), name), bytes).unwrap();
+    }
+    directory
+}
+
+pub(super) fn drain(source: &mut dyn Source) -> Vec<Request> {
+    let mut batch = Batch::new(source.header().columns);
+    let mut requests = Vec::new();
+    while source.next_batch(&mut batch).unwrap() {
+        assert!(batch.is_ordered());
+        requests.extend(batch.iter());
+    }
+    requests
+}

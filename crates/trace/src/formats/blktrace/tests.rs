@@ -1,0 +1,17 @@
+//! What a recording says is what is read, and what cannot be read is told.
+
+mod any;
+mod files;
+mod requests;
+
+use crate::request::{Op, Request};
+
+/// Issue and latency in nanoseconds of every request.
+fn times(requests: &[Request]) -> Vec<(i64, Option<i64>)> {
+    requests.iter().map(|r| (r.issue.0, r.latency.map(|latency| latency.0))).collect()
+}
+
+/// Operation, first sector and sectors of every request.
+fn ops(requests: &[Request]) -> Vec<(Op, u64, u64)> {
+    requests.iter().map(|r| (r.op, r.offset.0 / 512, r.length.0 / 512)).collect()
+}

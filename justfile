@@ -1,0 +1,45 @@
+# Everything that CI does, and what a developer does by hand. `just` lists the recipes.
+
+default:
+    @just --list
+
+# What CI runs.
+ci:
+    .ci/run
+
+# The README's second command: every test.
+test:
+    cargo test --workspace --locked
+
+# Formatting and lints, as CI asks for them.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# The documentation of the code.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+# Simulate N more loads on N more devices, from other seeds each time.
+simulate N="100000":
+    IOECHO_SEEDS=$(date +%s)..$(($(date +%s) + {{N}})) cargo test --release -p ioecho-replay --test simulation no_seed
+
+# Fuzz one parser for so many seconds (needs nightly and cargo-fuzz).
+fuzz TARGET SECONDS="60":
+    cd fuzz && cargo +nightly fuzz run {{TARGET}} -- -max_total_time={{SECONDS}}
+
+# Speed of the readers, requests per second.
+bench:
+    cargo bench --locked -p ioecho-trace
+
+# Lateness against fio's, on a loop device over tmpfs (root; installs fio).
+bench-lateness:
+    bench/lateness.sh
+
+# Memory of convert and replay on a trace of 50 million requests.
+bench-memory:
+    bench/memory.sh
+
+# Licences and advisories of the dependencies (needs cargo-deny).
+deny:
+    cargo deny check
