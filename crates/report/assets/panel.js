@@ -80,7 +80,7 @@ class Panel {
       canvas.style.height = `${this.height}px`;
     }
     this.dense = dense;
-    const right = wide > 760 ? 112 : 10;
+    const right = wide > 760 ? 112 : 18;
     this.area = { x: 62, y: 8, w: Math.max(20, wide - 62 - right), h: this.height - 8 - 24, right };
     // Whole pixels: a raster that starts between two pixels is blurred.
     this.area.w = Math.floor(this.area.w);

@@ -379,7 +379,9 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn what_was_pushed_is_what_is_got(requests in proptest::collection::vec(any_request(), 0..50)) {
+        fn what_was_pushed_is_what_is_got(
+            requests in proptest::collection::vec(any_request(), 0..50),
+        ) {
             let mut batch = Batch::new(ALL);
             batch.extend(&requests);
             prop_assert_eq!(batch.iter().collect::<Vec<_>>(), requests);
@@ -387,7 +389,8 @@ pub(crate) mod tests {
 
         #[test]
         fn an_appended_range_is_that_range_and_what_is_not_known_stays_unknown(
-            requests in proptest::collection::vec(any_request(), 1..50), columns in 0..8_u8, to in 0_usize..50,
+            requests in proptest::collection::vec(any_request(), 1..50),
+            columns in 0..8_u8, to in 0_usize..50,
         ) {
             let known = Columns {
                 latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
@@ -408,7 +411,8 @@ pub(crate) mod tests {
 
         #[test]
         fn a_kept_range_is_that_range(
-            requests in proptest::collection::vec(any_request(), 0..50), from in 0_usize..60, to in 0_usize..60,
+            requests in proptest::collection::vec(any_request(), 0..50),
+            from in 0_usize..60, to in 0_usize..60,
         ) {
             let mut batch = Batch::new(ALL);
             batch.extend(&requests);

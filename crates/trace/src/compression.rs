@@ -1,9 +1,9 @@
 //! Bytes in and out: compressed or not, from a file or a pipe.
 //!
-//! Traces come gzipped more often than not, and not always under the name that says so. So the codec
-//! is read from the first bytes. Recordings also break off: a copy was cut short, a disk filled up.
-//! What could be decoded before the break is worth having, so a broken stream is told apart both
-//! from a clean end and from a disk that cannot be read ([`damage`]).
+//! Traces come gzipped more often than not, and not always under the name that says so. So the
+//! codec is read from the first bytes. Recordings also break off: a copy was cut short, a disk
+//! filled up. What could be decoded before the break is worth having, so a broken stream is told
+//! apart both from a clean end and from a disk that cannot be read ([`damage`]).
 //!
 //! On the way out a file appears under its name only when it is complete ([`PartialFile`]).
 

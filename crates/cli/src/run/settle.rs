@@ -188,11 +188,19 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
     ]
     .into_iter()
     .filter_map(|(heading, table)| {
-        let rows = table?.iter().map(|(key, value)| (label(key), shown(key, value))).collect();
+        let rows = table?
+            .iter()
+            .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()))
+            .map(|(key, value)| (label(key), shown(key, value)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
         Some(Section { heading: heading.to_owned(), rows })
     })
     .collect()
 }
+
+/// Facts that the page shows in another place, or that only programs need.
+const TOLD_ELSEWHERE: [&str; 5] = ["columns", "losses", "guesses", "version", "incomplete"];
 
 fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
@@ -220,6 +228,12 @@ fn shown(key: &str, value: &toml::Value) -> String {
         Value::Array(items) if items.iter().all(Value::is_str) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
         }
+        // The trace's volumes: their names.
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|item| item.get("name").and_then(Value::as_str))
+            .collect::<Vec<_>>()
+            .join(" "),
         other => other.to_string(),
     }
 }

@@ -3,8 +3,9 @@
 //! `/dev/sdb` instead of `/dev/sdc` is one key, and a replay overwrites it without a sound. So
 //! before anything is opened for writing, the target is looked at for every sign that somebody
 //! needs it: it is in use (`users`), it carries the signature of something (`signature`, and
-//! util-linux's blkid for what the table does not know), or it holds any data at all that ioecho
-//! did not write (`content`).
+//! util-linux's blkid for what the table does not know), or it is a file with any data at all that
+//! ioecho did not write (`content`): a file is somebody's document until proven otherwise, while a
+//! device without a signature is a blank one, or one that was filled for a measurement.
 //!
 //! What is in use stays untouchable. The rest may be destroyed by whoever names it.
 
@@ -60,7 +61,7 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
         signatures.extend(blkid::ask(path));
     }
     hazards.append(&mut signatures);
-    if hazards.iter().all(|hazard| !hazard.can_be_named()) {
+    if kind == TargetKind::File && hazards.iter().all(|hazard| !hazard.can_be_named()) {
         hazards.extend(content.foreign_data().map(|at| Hazard::HoldsData { at }));
     }
     Ok(hazards)

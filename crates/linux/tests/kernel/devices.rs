@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) fn with_both(test: impl Fn(Backend)) {
     match uring_available() {
         Ok(()) => test(Backend::Uring),
-        Err(reason) => eprintln!("skipped: io_uring: {reason}"),
+        Err(reason) => crate::stand::skipped(&format!("io_uring: {reason}")),
     }
     test(Backend::Threads);
 }
@@ -77,7 +77,9 @@ fn ranges_are_discarded_and_zeroed(path: &Path, backend: Backend) {
         let data = read_direct(path, range.offset.0, range.length.0 as usize);
         match done.outcome {
             Outcome::Ok => assert!(data.iter().all(|byte| *byte == 0), "{range:?}"),
-            Outcome::Unsupported => eprintln!("skipped: {range:?} is unsupported here"),
+            Outcome::Unsupported => {
+                crate::stand::skipped(&format!("{range:?} is unsupported here"))
+            }
             other => panic!("{range:?}: {other:?}"),
         }
         let position = range.offset.0 - 512;

@@ -66,7 +66,7 @@ fn a_loop_device_without_a_file_has_no_medium() {
     let error = refused(Path::new(&name), Access::ReadOnly);
     // Another test may take the device between the two calls.
     if !matches!(error, TargetError::NoMedium { .. }) {
-        eprintln!("skipped: {name} is not free any more: {error}");
+        crate::stand::skipped(&format!("{name} is not free any more: {error}"));
     }
 }
 

@@ -1,8 +1,8 @@
 //! blkreplay's text: loads (`*.load.gz`) and results of a replay (`*.replay.gz`).
 //!
-//! Both are lines of `start ; sector ; length ; op ; delay ; duration` among prose. The prose stands
-//! anywhere, the column header may come twice, the last two columns may be missing, and what they
-//! mean depends on the column header. A result is in the order of completion. So every line is
+//! Both are lines of `start ; sector ; length ; op ; delay ; duration` among prose. The prose
+//! stands anywhere, the column header may come twice, the last two columns may be missing, and what
+//! they mean depends on the column header. A result is in the order of completion. So every line is
 //! judged on its own: one that reads as a request is one, one without a `;` is prose, and what is
 //! left is counted as lost with its text.
 //!
@@ -504,7 +504,7 @@ impl State {
     fn finish(&mut self) {
         let guesses = &mut self.header.guesses;
         guesses.add(
-            "starts without nine decimals, taken as decimal fractions (blkreplay takes 0.5 for 5 ns)",
+            "starts without nine decimals, taken as fractions (blkreplay takes 0.5 for 5 ns)",
             self.odd_decimals,
             self.first_odd_decimals.take(),
         );
@@ -1002,7 +1002,8 @@ INFO: measurement results are thus FAKE results!!!
 
         #[test]
         fn what_a_load_can_say_is_read_as_it_was_written(
-            mut requests in proptest::collection::vec(any_request(), 1..100), gzipped in any::<bool>(),
+            mut requests in proptest::collection::vec(any_request(), 1..100),
+            gzipped in any::<bool>(),
         ) {
             for request in &mut requests {
                 let op = if request.op == Op::Read { Op::Read } else { Op::Write };
@@ -1035,7 +1036,8 @@ INFO: measurement results are thus FAKE results!!!
 
         #[test]
         fn no_text_of_columns_makes_the_reader_panic(
-            lines in proptest::collection::vec("[0-9.;RWra -]{0,40}", 0..50), strict in any::<bool>(),
+            lines in proptest::collection::vec("[0-9.;RWra -]{0,40}", 0..50),
+            strict in any::<bool>(),
             head in proptest::sample::select(vec!["", HEADER, RESULT_TEXT]),
         ) {
             let text = format!("{head}{LINES}{}", lines.join("\n"));
@@ -1045,7 +1047,8 @@ INFO: measurement results are thus FAKE results!!!
         #[test]
         fn no_damage_to_a_file_makes_the_reader_panic(
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-            cut in any::<prop::sample::Index>(), gzipped in any::<bool>(), is_result in any::<bool>(),
+            cut in any::<prop::sample::Index>(),
+            gzipped in any::<bool>(), is_result in any::<bool>(),
         ) {
             let text = if is_result { RESULT_TEXT } else { LINES };
             let mut bytes = if gzipped { gzip(text.as_bytes()) } else { text.as_bytes().to_vec() };

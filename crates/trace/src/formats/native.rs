@@ -1,8 +1,8 @@
 //! ioecho's own format: a Parquet file with a fixed schema and a header.
 //!
 //! A trace is worth keeping only if others can read it without this program, and worth streaming
-//! only if it is quick. Parquet is both: `DuckDB`, pandas, polars and Spark open it as it is, and its
-//! columns decode at tens of millions of rows a second. What no column can say, where the trace
+//! only if that is quick. Parquet is both: `DuckDB`, pandas, polars and Spark open it as it is, and
+//! its columns decode at tens of millions of rows a second. What no column can say, where the trace
 //! comes from and what was lost or guessed on the way, is the [`Header`] as JSON in the file's
 //! footer. `docs/formats.md` describes the format for those others.
 //!
@@ -468,6 +468,9 @@ pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, Trac
     for other in others {
         header.losses.add("columns that a trace does not have", 1, Some(other));
     }
+    check_codecs(metadata, &indices).map_err(|reason| {
+        unusable(reason, "write it with zstd; in pandas: to_parquet(..., compression='zstd')")
+    })?;
     let ordered = value_of(KEY_ORDER) == Some(ORDER);
     let reader = Reader {
         path: path.to_owned(),
@@ -512,6 +515,26 @@ fn check_places(metadata: &ParquetMetaData, length: u64) -> Result<(), String> {
             if !fits {
                 let name = column.column_path().string();
                 return Err(format!("column {name} of row group {number} lies outside the file"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the columns are packed as this program can unpack them: with zstd or not at all.
+fn check_codecs(
+    metadata: &ParquetMetaData,
+    indices: &[Option<usize>; COLUMNS],
+) -> Result<(), String> {
+    for group in metadata.row_groups() {
+        for index in indices.iter().flatten() {
+            let column = group.column(*index);
+            let codec = column.compression();
+            if !matches!(codec, Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
+                let name = column.column_path().string();
+                return Err(format!(
+                    "column {name} is packed with {codec}, which is not read here"
+                ));
             }
         }
     }
@@ -1084,6 +1107,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_packed_otherwise_is_refused_with_the_remedy() {
+        let (_directory, path) = file();
+        foreign(&path, &format!("{SCHEMA} }}"), &ROW, &[]);
+        // The codec of a column is the fourth field of its metadata in the footer (parquet.thrift).
+        let bytes = fs::read(&path).unwrap();
+        let name = b"issue_ns\x15\x00";
+        let place = memchr::memmem::rfind(&bytes, name).unwrap() + name.len() - 1;
+        let snappy = [&bytes[..place], &[2], &bytes[place + 1..]].concat();
+        fs::write(&path, snappy).unwrap();
+        assert!(message(&path).contains("issue_ns is packed with SNAPPY"), "{}", message(&path));
+    }
+
+    #[test]
     fn a_value_that_means_nothing_is_refused_with_its_row() {
         let (_directory, path) = file();
         for (column, value, reason) in [
@@ -1167,7 +1203,7 @@ mod tests {
             let columns = Columns { latency: true, origin: true, measured: true };
             write(&path, columns, &some_requests(50), 50);
             let mut bytes = fs::read(&path).unwrap();
-            let (from, to) = if in_footer { (bytes.len() / 2, bytes.len()) } else { (0, bytes.len()) };
+            let (from, to) = (if in_footer { bytes.len() / 2 } else { 0 }, bytes.len());
             for (place, value) in changes {
                 let place = from + place.index(to - from);
                 bytes[place] = value;

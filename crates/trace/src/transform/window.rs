@@ -1,6 +1,7 @@
 //! A part of a trace, by time.
 //!
-//! The instants stay those of the trace: who cuts ten seconds out of a day wants to find them again.
+//! The instants stay those of the trace: who cuts ten seconds out of a day wants to find them
+//! again.
 
 use crate::batch::Batch;
 use crate::error::TraceError;
@@ -127,6 +128,7 @@ mod tests {
         assert_eq!(window.header().transforms, ["window start=10s duration=0.5s"]);
         assert_eq!(window.source.batches_given(), 2);
     }
+
     #[test]
     fn without_a_start_it_begins_at_the_first_request() {
         let at = |secs| {

@@ -1,0 +1,405 @@
+//! The whole program, from the command line to the files it leaves.
+//!
+//! Nothing here asserts how long anything takes: what is late on a busy machine is the verdict's
+//! business. What needs root or a loop device is skipped with a word where there is none.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+fn skipped(reason: &str) {
+    // Past the test runner's capture, so that the run shows it.
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+/// A directory with a load of `count` requests, one every `step_us`, and a target file.
+struct Stand {
+    directory: TempDir,
+}
+
+impl Stand {
+    fn new(count: u64, step_us: u64) -> Self {
+        let stand = Self { directory: tempfile::tempdir().unwrap() };
+        let mut load =
+            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+        for n in 0..count {
+            let (us, op) = (n * step_us, if n % 3 == 0 { 'W' } else { 'R' });
+            let (secs, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
+            load += &format!("{secs}.{ns:09} ; {} ; 8 ; {op} ; 0.0 ; 0.0\n", n * 7 % 2000 * 8);
+        }
+        fs::write(stand.path("load"), load).unwrap();
+        let target = fs::File::create(stand.path("target")).unwrap();
+        target.set_len(16 << 20).unwrap();
+        stand
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        command.args(arguments).current_dir(self.directory.path());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let output = self.run(arguments);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", said(&output)))
+    }
+
+    fn facts(&self, run: &str) -> toml::Table {
+        fs::read_to_string(self.path(run).join("run.toml")).unwrap().parse().unwrap()
+    }
+
+    /// Waits until the run has written results.
+    fn wait_for_results(&self, run: &str) {
+        let journal = self.path(run).join("requests.journal");
+        let until = Instant::now() + Duration::from_secs(60);
+        while fs::metadata(&journal).map_or(0, |data| data.len()) < 4096 {
+            assert!(Instant::now() < until, "no results after a minute");
+            sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+fn send(signal: &str, child: &Child) {
+    let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n")
+}
+
+/// Runs a program of the system; `None` if it fails.
+fn system(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .output()
+        .ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Something to undo when the test ends, however it ends.
+struct Undo(Vec<Vec<String>>);
+
+impl Undo {
+    fn then(&mut self, command: &[&str]) {
+        self.0.push(command.iter().map(|&word| word.to_owned()).collect());
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for command in self.0.iter().rev() {
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            system(words[0], &words[1..]);
+        }
+    }
+}
+
+const SIM: &str = "sim:size=16M,units=8,service=50us";
+
+#[test]
+fn a_simulated_replay_is_faithful_and_its_result_is_a_trace_again() {
+    let stand = Stand::new(3000, 500);
+    let output = stand.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!(summary["verdict"]["finding"], "faithful");
+    assert_eq!(summary["recorded"], 3000);
+    assert_eq!(stand.facts("run")["state"].as_str(), Some("complete"));
+    assert!(!stand.path("run/requests.journal").exists());
+    let report = fs::read_to_string(stand.path("run/report.html")).unwrap();
+    assert!(report.contains("Simulated: no storage was measured."));
+
+    let trace = stand.json(&["info", "--json", "load"]);
+    let result = stand.json(&["info", "--json", "run"]);
+    for key in ["requests", "reads", "writes", "bytes_read", "bytes_written", "duration_ns"] {
+        assert_eq!(trace[key], result[key], "{key}");
+    }
+    let again = stand.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
+    assert_eq!(code(&again), 0, "{}", said(&again));
+}
+
+#[test]
+fn a_load_survives_the_way_through_the_native_format() {
+    let stand = Stand::new(3000, 500);
+    assert_eq!(code(&stand.run(&["convert", "load", "a.parquet"])), 0);
+    assert_eq!(code(&stand.run(&["convert", "a.parquet", "b.load.gz"])), 0);
+    assert_eq!(code(&stand.run(&["convert", "b.load.gz", "c.load"])), 0);
+    let lines = |name: &str| -> Vec<Vec<String>> {
+        let text = fs::read_to_string(stand.path(name)).unwrap();
+        let data = text.lines().filter(|line| line.matches(';').count() == 5).skip(1);
+        data.map(|line| line.split(';').map(|field| field.trim().to_owned()).collect()).collect()
+    };
+    assert_eq!(lines("load"), lines("c.load"));
+}
+
+#[test]
+fn a_part_is_replayed_in_the_traces_own_time() {
+    let stand = Stand::new(4000, 1000);
+    let arguments = [
+        "replay",
+        "load",
+        "--target",
+        SIM,
+        "--start",
+        "1s",
+        "--duration",
+        "500ms",
+        "--speedup",
+        "2",
+    ];
+    let output = stand.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!(summary["recorded"], 500);
+    assert_eq!(summary["engine"]["demanded_duration_ns"], 249_500_000);
+}
+
+#[test]
+fn a_real_file_is_replayed_by_both_back_ends_and_written_recognisably() {
+    for backend in ["uring", "threads"] {
+        let stand = Stand::new(300, 100);
+        let arguments = ["replay", "load", "--target", "target", "--backend", backend];
+        let output = stand.run(&[&arguments[..], &["--allow-cached", "-o", "run", "-q"]].concat());
+        if code(&output) == 5 {
+            skipped(&said(&output));
+            continue;
+        }
+        let summary = fs::read(stand.path("run/summary.json")).unwrap();
+        let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+        assert_eq!(summary["recorded"], 300, "{}", said(&output));
+        assert_eq!(summary["outcomes"]["ok"], 300);
+        let target = fs::read(stand.path("target")).unwrap();
+        let written = target.chunks(512).filter(|sector| sector.starts_with(b"IOECHO\0\x01"));
+        assert_eq!(written.count(), 100 * 8, "a hundred writes of eight sectors");
+    }
+}
+
+#[test]
+fn a_read_only_replay_leaves_the_target_as_it_was() {
+    let stand = Stand::new(300, 100);
+    fs::write(stand.path("target"), vec![7; 1 << 20]).unwrap();
+    let arguments = ["replay", "load", "--target", "target", "--read-only", "--allow-cached"];
+    stand.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
+    assert!(fs::read(stand.path("target")).unwrap() == vec![7; 1 << 20]);
+    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!((&summary["recorded"], &summary["engine"]["left_out"]), (&200.into(), &100.into()));
+}
+
+#[test]
+fn somebodys_data_are_refused_untouched_until_they_are_named() {
+    let stand = Stand::new(300, 100);
+    fs::write(stand.path("target"), vec![b'x'; 1 << 20]).unwrap();
+    let replay = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
+    let output = stand.run(&replay);
+    assert_eq!(code(&output), 6, "{}", said(&output));
+    assert!(said(&output).contains("--destroy target"), "{}", said(&output));
+    assert!(fs::read(stand.path("target")).unwrap() == vec![b'x'; 1 << 20]);
+    assert!(!stand.path("run").exists());
+
+    let other = stand.run(&[&replay[..], &["--destroy", "load"]].concat());
+    assert_eq!(code(&other), 2, "{}", said(&other));
+    stand.run(&[&replay[..], &["--destroy", "target"]].concat());
+    assert!(fs::read(stand.path("target")).unwrap().starts_with(b"IOECHO"));
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_overwritten_and_touches_nothing() {
+    let stand = Stand::new(300, 100);
+    let output = stand.run(&["replay", "load", "--target", "target", "--dry-run", "-o", "run"]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert!(said(&output).contains("400 KiB by 100 requests"), "{}", said(&output));
+    assert!(!stand.path("run").exists());
+    assert!(fs::read(stand.path("target")).unwrap().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_killed_run_is_marked_readable_and_recovered() {
+    let stand = Stand::new(20_000, 5_000);
+    let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
+    let mut child = stand.start(&arguments);
+    stand.wait_for_results("run");
+    let busy = stand.run(&["report", "run"]);
+    assert!(said(&busy).contains("still goes on"), "{}", said(&busy));
+    send("-KILL", &child);
+    child.wait().unwrap();
+
+    assert_eq!(stand.facts("run")["state"].as_str(), Some("running"));
+    let before = stand.json(&["info", "--json", "run"]);
+    assert!(before["requests"].as_u64().unwrap() > 40);
+    let output = stand.run(&["report", "run"]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert!(said(&output).contains("Incomplete"), "{}", said(&output));
+    assert_eq!(stand.facts("run")["state"].as_str(), Some("incomplete"));
+    assert!(stand.path("run/report.html").exists());
+    let after = stand.json(&["info", "--json", "run"]);
+    assert_eq!(before["requests"], after["requests"]);
+}
+
+#[test]
+fn an_interrupted_run_ends_cleanly_and_keeps_what_it_measured() {
+    let stand = Stand::new(20_000, 5_000);
+    let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
+    let mut child = stand.start(&arguments);
+    stand.wait_for_results("run");
+    send("-INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(13));
+    let facts = stand.facts("run");
+    assert_eq!(facts["state"].as_str(), Some("incomplete"));
+    assert_eq!(facts["reason"].as_str(), Some("stopped by a signal"));
+    assert!(stand.path("run/requests.parquet").exists());
+    assert!(stand.json(&["info", "--json", "run"])["requests"].as_u64().unwrap() > 40);
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
+    let stand = Stand::new(600_000, 20);
+    let small = stand.path("small");
+    fs::create_dir(&small).unwrap();
+    let mount = small.display().to_string();
+    if !is_root() || system("mount", &["-t", "tmpfs", "-o", "size=20m", "none", &mount]).is_none() {
+        skipped("a full disk needs root and a tmpfs of its own");
+        return;
+    }
+    let mut undo = Undo(Vec::new());
+    undo.then(&["umount", "-l", &mount]);
+    let output = stand.run(&["replay", "load", "--target", SIM, "-o", "small/run", "-q"]);
+    assert_eq!(code(&output), 13, "{}", said(&output));
+    assert!(said(&output).contains("No space left"), "{}", said(&output));
+    let facts = stand.facts("small/run");
+    assert_eq!(facts["state"].as_str(), Some("incomplete"));
+    let summary = fs::read(stand.path("small/run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!(summary["engine"]["results_lost"], 0);
+    assert_eq!(summary["recorded"], summary["engine"]["issued"]);
+    let kept = stand.json(&["info", "--json", "small/run"]);
+    assert_eq!(kept["requests"], summary["recorded"]);
+    drop(undo);
+}
+
+#[test]
+fn a_mounted_device_is_refused_and_its_file_system_is_intact() {
+    let stand = Stand::new(300, 100);
+    let image = stand.path("image").display().to_string();
+    let mount = stand.path("mount").display().to_string();
+    fs::create_dir(&mount).unwrap();
+    fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
+    let device = is_root().then(|| system("losetup", &["-f", "--show", &image])).flatten();
+    let Some(device) = device else {
+        skipped("a mounted device needs root and loop devices");
+        return;
+    };
+    let mut undo = Undo(Vec::new());
+    undo.then(&["losetup", "-d", &device]);
+    if system("mkfs.ext4", &["-q", &device]).is_none()
+        || system("mount", &[&device, &mount]).is_none()
+    {
+        skipped("ext4 cannot be made or mounted here");
+        return;
+    }
+    undo.then(&["umount", &mount]);
+    fs::write(Path::new(&mount).join("precious"), "data").unwrap();
+    for destroy in [&[][..], &["--destroy", &device]] {
+        let replay = ["replay", "load", "--target", &device, "-o", "run", "-q"];
+        let output = stand.run(&[&replay[..], destroy].concat());
+        assert_eq!(code(&output), 6, "{}", said(&output));
+        assert!(said(&output).contains("mounted"), "{}", said(&output));
+    }
+    assert_eq!(fs::read_to_string(Path::new(&mount).join("precious")).unwrap(), "data");
+    system("umount", &[&mount]).unwrap();
+    assert!(system("fsck.ext4", &["-fn", &device]).is_some(), "the file system is damaged");
+}
+
+#[test]
+fn every_bad_input_has_its_message_and_its_exit_code() {
+    let stand = Stand::new(300, 100);
+    fs::write(stand.path("empty"), "").unwrap();
+    fs::write(stand.path("prose"), "this is no load\n").unwrap();
+    fs::write(stand.path("tiny"), "x").unwrap();
+    fs::create_dir(stand.path("directory")).unwrap();
+    fs::create_dir(stand.path("full")).unwrap();
+    fs::write(stand.path("full/x"), "x").unwrap();
+    stand.run(&["convert", "load", "whole.load.gz"]);
+    let whole = fs::read(stand.path("whole.load.gz")).unwrap();
+    fs::write(stand.path("cut.load.gz"), &whole[..whole.len() / 2]).unwrap();
+    let mut flipped = whole.clone();
+    let middle = flipped.len() / 2;
+    flipped[middle..middle + 40].fill(0xFF);
+    fs::write(stand.path("corrupt.load.gz"), flipped).unwrap();
+    let cases: [(&[&str], i32, &str); 20] = [
+        (&["info", "missing"], 3, "missing"),
+        (&["info", "empty"], 3, "empty"),
+        (&["info", "prose"], 3, "prose"),
+        (&["info", "directory"], 3, "directory"),
+        (&["info", "cut.load.gz"], 4, "damaged"),
+        (&["info", "corrupt.load.gz"], 4, "damaged"),
+        (&["info", "--strict", "cut.load.gz"], 3, "cut.load.gz"),
+        (&["convert", "cut.load.gz", "cut.parquet"], 4, "ends before its end"),
+        (&["convert", "load", "x.unknown"], 2, ".load.gz"),
+        (&["convert", "load", "load"], 2, "both input and output"),
+        (&["convert", "load", "missing/x.parquet"], 7, "cannot write"),
+        (&["info", "--unknown"], 2, "--unknown"),
+        (&["replay", "load", "--target", "missing"], 5, "truncate -s"),
+        (&["replay", "load", "--target", "directory"], 5, "directory"),
+        (&["replay", "load", "--target", "tiny"], 5, "less than one block"),
+        (&["replay", "load", "--target", "/dev/null"], 5, "/dev/null"),
+        (&["replay", "load", "--target", "sim:sise=4k"], 2, "unknown key"),
+        (&["replay", "load", "--target", SIM, "--duration", "4q"], 2, "unknown unit"),
+        (&["replay", "load", "--target", SIM, "--speedup", "0"], 2, "between"),
+        (&["replay", "load", "--target", SIM, "-o", "full"], 7, "not empty"),
+    ];
+    for (arguments, expected, text) in cases {
+        let output = stand.run(arguments);
+        let all = said(&output);
+        assert_eq!(code(&output), expected, "{arguments:?}: {all}");
+        assert!(all.contains(text), "{arguments:?}: {all}");
+        assert!(!all.contains("panicked"), "{arguments:?}: {all}");
+    }
+}
+
+#[test]
+fn the_demo_runs_without_a_device() {
+    let stand = Stand::new(1, 1);
+    let output = stand.run(&["demo", "--sim", "-o", "demo"]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert!(said(&output).contains("Simulated: no storage was measured."), "{}", said(&output));
+    assert!(stand.path("demo/run/report.html").exists());
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_same_definitions() {
+    let stand = Stand::new(1, 1);
+    assert!(said(&stand.run(&["completions", "bash"])).contains("ioecho__subcmd__replay"));
+    assert_eq!(code(&stand.run(&["man", "."])), 0);
+    assert!(fs::read_to_string(stand.path("ioecho-replay.1")).unwrap().contains("speedup"));
+}

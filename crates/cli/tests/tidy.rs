@@ -1,0 +1,172 @@
+//! The style rules that clippy cannot see.
+//!
+//! A rule that nobody checks is broken within a month, and the eye of a reviewer is for better
+//! things. Each test names the rule and the place where it is broken.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest line of a source file, in characters.
+const LINE_MAX: usize = 100;
+/// Longest source file, in lines: beyond, it is perhaps two things.
+const FILE_MAX: usize = 800;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every file that git knows or would take, with its text; binary files are left out.
+fn files(endings: &[&str]) -> Vec<(String, String)> {
+    let list = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output();
+    let names: Vec<String> = match list {
+        Ok(list) if list.status.success() => {
+            String::from_utf8_lossy(&list.stdout).lines().map(str::to_owned).collect()
+        }
+        // A source tree without git, such as a released archive.
+        _ => walk(&root()),
+    };
+    names
+        .into_iter()
+        .filter(|name| endings.iter().any(|ending| name.ends_with(ending)))
+        .filter_map(|name| Some((name.clone(), fs::read_to_string(root().join(name)).ok()?)))
+        .collect()
+}
+
+fn walk(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.ends_with("target") && !path.ends_with(".git") {
+            names.extend(walk(&path));
+        } else if let Ok(name) = path.strip_prefix(root()) {
+            names.push(name.display().to_string());
+        }
+    }
+    names
+}
+
+fn broken(rule: &str, places: &[String]) {
+    assert!(places.is_empty(), "{rule}:\n  {}", places.join("\n  "));
+}
+
+#[test]
+fn lines_and_files_are_short_enough_to_read() {
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        let lines = text.lines().count();
+        if lines > FILE_MAX {
+            places.push(format!("{name}: {lines} lines"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            if line.chars().count() > LINE_MAX {
+                places.push(format!("{name}:{}: {} characters", number + 1, line.chars().count()));
+            }
+        }
+    }
+    broken("a line has at most 100 characters, a file at most 800 lines", &places);
+}
+
+#[test]
+fn every_module_begins_with_a_comment() {
+    let places: Vec<String> = files(&[".rs"])
+        .into_iter()
+        .filter(|(name, text)| {
+            let is_test_module = name.ends_with("tests.rs");
+            !is_test_module && !text.trim_start().starts_with("//!")
+        })
+        .map(|(name, _)| name)
+        .collect();
+    broken("a module begins with a comment that says what problem it solves", &places);
+}
+
+#[test]
+fn unsafe_code_is_in_the_linux_crate_alone() {
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        let is_root = name.ends_with("src/lib.rs") || name.ends_with("src/main.rs");
+        let is_linux = name.starts_with("crates/linux/");
+        if is_root
+            && !is_linux
+            && !text.contains("#![forbid(unsafe_code)]")
+            && !name.contains("fuzz")
+        {
+            places.push(format!("{name} does not forbid unsafe code"));
+        }
+    }
+    broken("every crate but linux forbids unsafe code", &places);
+}
+
+#[test]
+fn nothing_is_left_to_do_without_an_owner() {
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs", ".js", ".css", ".html", ".sh", ".toml"]) {
+        for (number, line) in text.lines().enumerate() {
+            if marks.iter().any(|mark| line.contains(mark)) {
+                places.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    broken("what is left to do stands in an issue, not in the code", &places);
+}
+
+#[test]
+fn no_room_of_the_house_is_called_common() {
+    let places: Vec<String> = files(&[".rs"])
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| {
+            ["/common", "/utils", "/util.", "/helpers", "/misc"]
+                .iter()
+                .any(|bad| name.contains(bad))
+        })
+        .collect();
+    broken("a module is named after what it holds", &places);
+}
+
+#[test]
+fn no_crate_points_upwards() {
+    // The arrows of ARCHITECTURE.md.
+    let may: [(&str, &[&str]); 6] = [
+        ("trace", &[]),
+        ("stats", &["trace"]),
+        ("replay", &["trace"]),
+        ("linux", &["replay", "trace"]),
+        ("report", &["stats", "trace"]),
+        ("cli", &["linux", "replay", "report", "stats", "trace"]),
+    ];
+    let mut places = Vec::new();
+    for (krate, below) in may {
+        let manifest =
+            fs::read_to_string(root().join(format!("crates/{krate}/Cargo.toml"))).unwrap();
+        let dependencies = manifest.split("[dev-dependencies]").next().unwrap();
+        for line in dependencies.lines() {
+            if let Some(other) =
+                line.strip_prefix("ioecho-").and_then(|l| l.split(['.', ' ']).next())
+                && !below.contains(&other)
+            {
+                places.push(format!("{krate} depends on {other}"));
+            }
+        }
+    }
+    broken("a crate depends only on those below it", &places);
+}
+
+#[test]
+fn every_link_in_the_documentation_leads_somewhere() {
+    let mut places = Vec::new();
+    for (name, text) in files(&[".md"]) {
+        let directory = root().join(&name).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap();
+            if !path.is_empty() && !path.contains("://") && !directory.join(path).exists() {
+                places.push(format!("{name}: {link}"));
+            }
+        }
+    }
+    broken("a link in the documentation leads to a file", &places);
+}
