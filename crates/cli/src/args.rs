@@ -8,7 +8,8 @@ use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_trace::Nanos;
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 
-/// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe it
+/// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
+/// it
 #[derive(Debug, Parser)]
 #[command(name = "ioecho", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Args {
@@ -157,7 +158,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, help_heading = "Safety")]
     pub(crate) dry_run: bool,
 
-    /// Go through the page cache where the file system refuses direct I/O (the run is marked invalid)
+    /// Go through the page cache where the file system refuses direct I/O (the run is marked
+    /// invalid)
     #[arg(long, help_heading = "Safety")]
     pub(crate) allow_cached: bool,
 
@@ -166,11 +168,23 @@ pub(crate) struct ReplayArgs {
     pub(crate) conflicts: ConflictsArg,
 
     /// What conflicts: 0 two writes, 1 all but two reads, 2 all
-    #[arg(long, value_name = "0..2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=2), help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "0..2",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(0..=2),
+        help_heading = "Engine"
+    )]
     pub(crate) strong: u8,
 
     /// Most requests in flight at a time
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 4096,
+        value_parser = clap::value_parser!(u32).range(1..=16384),
+        help_heading = "Engine"
+    )]
     pub(crate) in_flight_max: u32,
 
     /// How requests reach the kernel

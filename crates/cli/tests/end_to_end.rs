@@ -3,8 +3,12 @@
 //! Nothing here asserts how long anything takes: what is late on a busy machine is the verdict's
 //! business. What needs root or a loop device is skipped with a word where there is none.
 
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -30,7 +34,8 @@ impl Stand {
         for n in 0..count {
             let (us, op) = (n * step_us, if n % 3 == 0 { 'W' } else { 'R' });
             let (secs, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
-            load += &format!("{secs}.{ns:09} ; {} ; 8 ; {op} ; 0.0 ; 0.0\n", n * 7 % 2000 * 8);
+            let sector = n * 7 % 2000 * 8;
+            writeln!(load, "{secs}.{ns:09} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0").unwrap();
         }
         fs::write(stand.path("load"), load).unwrap();
         let target = fs::File::create(stand.path("target")).unwrap();
@@ -69,7 +74,7 @@ impl Stand {
     /// Waits until the run has written results.
     fn wait_for_results(&self, run: &str) {
         let journal = self.path(run).join("requests.journal");
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         while fs::metadata(&journal).map_or(0, |data| data.len()) < 4096 {
             assert!(Instant::now() < until, "no results after a minute");
             sleep(Duration::from_millis(20));

@@ -6,10 +6,10 @@
 //! manual) measures something that never happens and cannot verify what it wrote.
 //!
 //! blkreplay checks a request against everything that it has already queued for the future, so on a
-//! fast and idle device it pushes back thousands of requests that never overlap anything in time, and
-//! inverts writes. Here a request is checked at the moment it falls due, against what is in flight at
-//! that moment and against those that already wait, so nothing is pushed back that need not be, and
-//! overlapping requests never change their order.
+//! fast and idle device it pushes back thousands of requests that never overlap anything in time,
+//! and inverts writes. Here a request is checked at the moment it falls due, against what is in
+//! flight at that moment and against those that already wait, so nothing is pushed back that need
+//! not be, and overlapping requests never change their order.
 
 use serde::{Deserialize, Serialize};
 

@@ -45,8 +45,8 @@ pub trait Payload {
 
 /// Something that takes requests and completes them, used by one thread.
 ///
-/// All instants are of the clock that the engine runs on. Requests are prepared one by one and handed
-/// down together by [`Device::submit`]; between the two they count as not in flight.
+/// All instants are of the clock that the engine runs on. Requests are prepared one by one and
+/// handed down together by [`Device::submit`]; between the two they count as not in flight.
 ///
 /// Implementations: io_uring and threads (crate `linux`), the simulated device ([`crate::sim`]).
 pub trait Device {
@@ -79,8 +79,8 @@ pub trait Device {
     /// Appends the completions that are there to `completions`, without waiting.
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()>;
 
-    /// Sleeps until a completion arrives or the clock reaches `until`, whichever is first, then does
-    /// as [`Device::reap`]. May return early with nothing.
+    /// Sleeps until a completion arrives or the clock reaches `until`, whichever is first, then
+    /// does as [`Device::reap`]. May return early with nothing.
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()>;
 
     /// One line for the run's facts: the back end and its options.

@@ -1,9 +1,9 @@
 //! The engine: asks the scheduler what to do, does it, and sleeps in between.
 //!
-//! Timing errors add up if each wait begins where the last one ended, so every deadline is absolute.
-//! A thread that sleeps wakes tens of microseconds late, and one that spins takes the processor that
-//! the storage stack needs: so the engine sleeps until shortly before the next deadline and spins the
-//! rest of the way.
+//! Timing errors add up if each wait begins where the last one ended, so every deadline is
+//! absolute. A thread that sleeps wakes tens of microseconds late, and one that spins takes the
+//! processor that the storage stack needs: so the engine sleeps until shortly before the next
+//! deadline and spins the rest of the way.
 //!
 //! Whatever keeps the engine away, it notices and says which requests it made late and why: without
 //! that, a slow generator looks like a slow device.
@@ -120,40 +120,53 @@ pub struct Totals {
     pub duration: Nanos,
 }
 
-/// Runs `scheduler` on `device` until the input has ended or the run is stopped, and everything in
-/// flight has completed. An error is one of the whole device; results until then are recorded.
-pub fn run<C: Clock>(
-    device: &mut dyn Device,
-    clock: &C,
-    scheduler: Scheduler,
-    input: &mut dyn Input,
-    recorder: &mut dyn Recorder,
-    pattern: &mut Pattern,
-    pacing: Pacing,
-    control: &Control,
-) -> (Totals, io::Result<()>) {
-    let start = clock.now() + pacing.start_grace;
-    let mut engine = Engine {
-        device,
-        clock,
-        start,
-        scheduler,
-        recorder,
-        pattern,
-        pacing,
-        control,
-        completions: Vec::with_capacity(1024),
-        submissions: Vec::with_capacity(1024),
-        records: Vec::with_capacity(1024),
-        unsubmitted: 0,
-        totals: Totals::default(),
-    };
-    let result = engine.run(input);
-    if result.is_err() || engine.scheduler.in_flight() > 0 {
-        engine.abandon();
+/// Everything that a replay needs, borrowed for its duration.
+pub struct Replay<'a, C> {
+    /// What takes the requests.
+    pub device: &'a mut dyn Device,
+    /// The clock that the device's instants are of.
+    pub clock: &'a C,
+    /// What decides.
+    pub scheduler: Scheduler,
+    /// Where requests come from.
+    pub input: &'a mut dyn Input,
+    /// Where results go.
+    pub recorder: &'a mut dyn Recorder,
+    /// What writes write.
+    pub pattern: &'a mut Pattern,
+    /// How time is spent.
+    pub pacing: Pacing,
+    /// What other threads see and say.
+    pub control: &'a Control,
+}
+
+impl<C: Clock> Replay<'_, C> {
+    /// Runs until the input has ended or the run is stopped, and everything in flight has
+    /// completed. An error is one of the whole device; results until then are recorded.
+    pub fn run(self) -> (Totals, io::Result<()>) {
+        let Self { device, clock, scheduler, input, recorder, pattern, pacing, control } = self;
+        let mut engine = Engine {
+            device,
+            clock,
+            start: clock.now() + pacing.start_grace,
+            scheduler,
+            recorder,
+            pattern,
+            pacing,
+            control,
+            completions: Vec::with_capacity(1024),
+            submissions: Vec::with_capacity(1024),
+            records: Vec::with_capacity(1024),
+            unsubmitted: 0,
+            totals: Totals::default(),
+        };
+        let result = engine.run(input);
+        if result.is_err() || engine.scheduler.in_flight() > 0 {
+            engine.abandon();
+        }
+        engine.totals.counts = engine.scheduler.counts();
+        (engine.totals, result)
     }
-    engine.totals.counts = engine.scheduler.counts();
-    (engine.totals, result)
 }
 
 struct Engine<'a, C> {
@@ -190,15 +203,15 @@ impl<C: Clock> Engine<'_, C> {
             if !input_ended {
                 input_ended = self.refill(input, starved);
             }
-            let now = self.now();
-            self.notice_stall(now, expected_back, gap_cause);
-            let wake = self.step(now, gap_cause)?;
+            // Before the step: what the step decides to issue must be handed over.
             if !input_ended && self.control.stop.load(Relaxed) {
                 self.scheduler.end_input(true);
                 self.totals.stopped = true;
                 input_ended = true;
-                continue;
             }
+            let now = self.now();
+            self.notice_stall(now, expected_back, gap_cause);
+            let wake = self.step(now, gap_cause)?;
             starved = wake == Wake::Input;
             if wake == Wake::Finished && self.unsubmitted == 0 {
                 return Ok(());

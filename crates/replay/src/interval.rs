@@ -1,13 +1,14 @@
 //! A set of byte ranges that answers "does anything in here overlap this range?".
 //!
-//! Conflicts must be found at the very moment a request falls due, among everything that is in flight
-//! then, and that may be tens of thousands of requests of any size. A list is too slow, a hash of
-//! fixed zones is too slow for large ranges, and a map that allocates has no place on the hot path.
+//! Conflicts must be found at the very moment a request falls due, among everything that is in
+//! flight then, and that may be tens of thousands of requests of any size. A list is too slow, a
+//! hash of fixed zones is too slow for large ranges, and a map that allocates has no place on the
+//! hot path.
 //!
-//! So: a treap (Seidel and Aragon, "Randomized search trees", 1996) in an arena of fixed size. A node
-//! is a range named by a slot number; nodes are ordered by start, and each knows the furthest end
-//! below it, so a query skips every subtree that ends too early (Cormen et al., "Interval trees").
-//! Insertion, removal and query cost O(log n) and allocate nothing.
+//! So: a treap (Seidel and Aragon, "Randomized search trees", 1996) in an arena of fixed size. A
+//! node is a range named by a slot number; nodes are ordered by start, and each knows the furthest
+//! end below it, so a query skips every subtree that ends too early (Cormen et al., "Interval
+//! trees"). Insertion, removal and query cost O(log n) and allocate nothing.
 
 /// "No node".
 const NIL: u32 = u32::MAX;
@@ -183,7 +184,9 @@ mod tests {
     proptest! {
         #[test]
         fn it_answers_as_a_list_would(
-            steps in proptest::collection::vec((0_u32..40, 0_u64..200, 1_u64..30, any::<bool>()), 0..300),
+            steps in proptest::collection::vec(
+                (0_u32..40, 0_u64..200, 1_u64..30, any::<bool>()), 0..300,
+            ),
         ) {
             let mut set = IntervalSet::new(40);
             let mut list: Vec<Option<(u64, u64)>> = vec![None; 40];

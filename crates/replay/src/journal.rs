@@ -169,7 +169,7 @@ impl<R: Read> JournalReader<R> {
     }
 
     /// The next record; `None` at the end.
-    pub fn next(&mut self) -> io::Result<Option<Record>> {
+    pub fn next_record(&mut self) -> io::Result<Option<Record>> {
         loop {
             let may_give = match self.held.peek() {
                 Some(Reverse((seq, _))) => {
@@ -230,17 +230,17 @@ mod tests {
             offset: Bytes(seq * 4096),
             length: Bytes(4096),
             volume: VolumeId(2),
-            latency: (seq % 2 == 0).then_some(Nanos(5)),
-            origin: (seq % 3 == 0).then_some(Origin { pid: 7, cpu: 1 }),
+            latency: seq.is_multiple_of(2).then_some(Nanos(5)),
+            origin: seq.is_multiple_of(3).then_some(Origin { pid: 7, cpu: 1 }),
             refusal: None,
         };
         let measured = Measured {
             scheduled: planned.scheduled,
             submitted: Some(Nanos(1)),
-            completed: (seq % 5 != 0).then_some(Nanos(2)),
+            completed: (!seq.is_multiple_of(5)).then_some(Nanos(2)),
             in_flight: 4,
-            outcome: if seq % 5 == 0 { Outcome::Abandoned } else { Outcome::Error(5) },
-            pushed_back: seq % 4 == 0,
+            outcome: if seq.is_multiple_of(5) { Outcome::Abandoned } else { Outcome::Error(5) },
+            pushed_back: seq.is_multiple_of(4),
             late_cause: LateCause::Conflict,
         };
         Record { planned, measured }
@@ -249,7 +249,7 @@ mod tests {
     fn read_all(journal: &[u8]) -> (Vec<Record>, u64) {
         let mut reader = JournalReader::new(journal).unwrap();
         let mut records = Vec::new();
-        while let Some(record) = reader.next().unwrap() {
+        while let Some(record) = reader.next_record().unwrap() {
             records.push(record);
         }
         (records, reader.damaged_records)
@@ -257,7 +257,9 @@ mod tests {
 
     fn journal(seqs: &[u64]) -> Vec<u8> {
         let mut bytes = JOURNAL_MAGIC.to_vec();
-        seqs.iter().for_each(|seq| bytes.extend(encode(&record(*seq))));
+        for seq in seqs {
+            bytes.extend(encode(&record(*seq)));
+        }
         bytes
     }
 
@@ -273,8 +275,9 @@ mod tests {
         let whole = journal(&[0, 1, 2, 3]);
         for cut in JOURNAL_MAGIC.len()..whole.len() {
             let (records, damaged) = read_all(&whole[..cut]);
-            assert_eq!(records.len(), (cut - JOURNAL_MAGIC.len()) / RECORD_BYTES);
-            assert_eq!(damaged, u64::from((cut - JOURNAL_MAGIC.len()) % RECORD_BYTES != 0));
+            let kept = cut - JOURNAL_MAGIC.len();
+            assert_eq!(records.len(), kept / RECORD_BYTES);
+            assert_eq!(damaged, u64::from(!kept.is_multiple_of(RECORD_BYTES)));
         }
     }
 

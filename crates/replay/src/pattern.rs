@@ -1,9 +1,10 @@
 //! What a replayed write writes.
 //!
 //! A replay destroys what was on the target, so what it leaves there must be recognisable: as
-//! written by ioecho, by which run, by which request, and for which place. Zeroes would be worse than
-//! useless: thin, compressing and deduplicating storage turns them into nothing and the figures into
-//! fiction. So every 512-byte sector begins with a header and goes on with bytes that do not compress.
+//! written by ioecho, by which run, by which request, and for which place. Zeroes would be worse
+//! than useless: thin, compressing and deduplicating storage turns them into nothing and the
+//! figures into fiction. So every 512-byte sector begins with a header and goes on with bytes that
+//! do not compress.
 //!
 //! Layout of a sector, little-endian (version 1; documented in `docs/formats.md`):
 //!
@@ -50,8 +51,8 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not zero (multiply-shift: Lemire 2019, without the rejection
-    /// step, whose bias is below 2⁻³² here).
+    /// A number below `bound`, which is not zero (multiply-shift: Lemire 2019, without the
+    /// rejection step, whose bias is below 2⁻³² here).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64

@@ -1,8 +1,8 @@
 //! What becomes of a trace's request before it may be issued: when it is due, where it falls on the
 //! target, and whether the target can take it at all.
 //!
-//! A trace is recorded on one device and replayed on another, of another size and another block size.
-//! What does not fit is never bent silently: it is counted under the outcome that says why.
+//! A trace is recorded on one device and replayed on another, of another size and another block
+//! size. What does not fit is never bent silently: it is counted under the outcome that says why.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Outcome, Request, VolumeId};
 
@@ -81,8 +81,8 @@ pub struct PlanTotals {
 
 impl PlanTotals {
     /// How many times the trace's extent goes round the target, as in blkreplay ("wraparound
-    /// factor"): the furthest end of any request, divided by the capacity. Above 1 requests that lay
-    /// apart fall onto each other; far below 1 the trace uses only a corner of the target.
+    /// factor"): the furthest end of any request, divided by the capacity. Above 1 requests that
+    /// lay apart fall onto each other; far below 1 the trace uses only a corner of the target.
     pub fn wraparound_factor(&self, capacity: Bytes) -> f64 {
         self.extent.0 as f64 / capacity.0.max(1) as f64
     }
@@ -138,7 +138,8 @@ impl Planner {
     /// Where the request falls on the target, and why it cannot be issued there.
     ///
     /// A request that does not fit at its own place is wrapped as blkreplay does it: its start is
-    /// taken modulo the capacity, its length stays; if it then still crosses the end, it is left out.
+    /// taken modulo the capacity, its length stays; if it then still crosses the end, it is left
+    /// out.
     fn place(&mut self, request: &Request) -> (Bytes, Option<Outcome>) {
         let TargetLimits { capacity, block_size, length_max, supports } = self.limits;
         if !supports[usize::from(request.op.code())] {
@@ -248,7 +249,7 @@ mod tests {
             let planned = planner.plan(&read(0, offset, length)).unwrap();
             if planned.refusal.is_none() {
                 prop_assert!(planned.offset.0 + planned.length.0 <= capacity);
-                prop_assert!(planned.offset.0 % 512 == 0 && planned.length.0 % 512 == 0);
+                prop_assert!((planned.offset.0 | planned.length.0).is_multiple_of(512));
                 prop_assert!(planned.length.0 > 0);
             }
         }

@@ -1,23 +1,23 @@
 //! The scheduler: what is to be issued now, and until when nothing is.
 //!
-//! What goes wrong in a scheduler goes wrong once in a million requests, under a load that cannot be
-//! repeated. So this one is a pure state machine: it is told the time and the completions, and
+//! What goes wrong in a scheduler goes wrong once in a million requests, under a load that cannot
+//! be repeated. So this one is a pure state machine: it is told the time and the completions, and
 //! answers with requests to issue, results to record and the next instant at which it must be asked
 //! again. It never reads a clock, sleeps, or does I/O, and a seed repeats a run exactly.
 //!
-//! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting* for
-//! those that it conflicts with → completed. Requests enter in order of their due time, and what
-//! falls due is decided in that order.
+//! A request's way: *look-ahead* (planned, not yet due) → due → either *in flight*, or *waiting*
+//! for those that it conflicts with → completed. Requests enter in order of their due time, and
+//! what falls due is decided in that order.
 //!
 //! Waiting is by counting. A request that must wait counts the requests, in flight or already
 //! waiting, that it conflicts with. Whatever completes counts down those waiting that it conflicts
-//! with. This is exact: nothing that conflicts with a waiting request can pass it, so everything that
-//! conflicts with it and completes was counted. At zero it is issued. Hence overlapping requests keep
-//! their order, whatever the device does.
+//! with. This is exact: nothing that conflicts with a waiting request can pass it, so everything
+//! that conflicts with it and completes was counted. At zero it is issued. Hence overlapping
+//! requests keep their order, whatever the device does.
 //!
 //! Invariants (checked in `tests/simulation.rs`): every request is recorded exactly once; no two
-//! conflicting requests are in flight together except under `allow`; conflicting requests are issued
-//! in order; nothing is issued before it is due.
+//! conflicting requests are in flight together except under `allow`; conflicting requests are
+//! issued in order; nothing is issued before it is due.
 
 use std::collections::VecDeque;
 
@@ -198,8 +198,8 @@ impl Scheduler {
     }
 
     /// Hands over the next planned request. They come in order of `scheduled`; there must be room.
-    /// `starved` tells that the look-ahead was empty and the input had not been ready: then lateness
-    /// is the input's fault.
+    /// `starved` tells that the look-ahead was empty and the input had not been ready: then
+    /// lateness is the input's fault.
     pub fn offer(&mut self, planned: Planned, now: Nanos, starved: bool) {
         debug_assert!(self.room() > 0);
         let came_late = starved && planned.scheduled < now;
@@ -232,8 +232,8 @@ impl Scheduler {
     /// Advances to `now`.
     ///
     /// `completions` are taken first, then whatever is due goes to `submissions`. Results go to
-    /// `records`. `gap_cause` is why the engine was away since the last step: the blame for requests
-    /// that fell due in between and that nothing else had held up.
+    /// `records`. `gap_cause` is why the engine was away since the last step: the blame for
+    /// requests that fell due in between and that nothing else had held up.
     pub fn step(
         &mut self,
         now: Nanos,
@@ -280,9 +280,9 @@ impl Scheduler {
         self.in_flight -= 1;
         let ordinary = tag < self.config.in_flight_max;
         if ordinary {
-            self.free.push(tag)
+            self.free.push(tag);
         } else {
-            self.free_pushed.push(tag)
+            self.free_pushed.push(tag);
         }
         if self.config.conflicts != ConflictMode::Allow {
             self.flying_ranges.remove(tag, &flying.planned);

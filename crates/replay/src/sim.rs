@@ -2,8 +2,8 @@
 //!
 //! What the engine promises can be neither measured nor repeated on a real machine: there, time
 //! passes differently every time. In simulation it passes only when somebody waits, a seed fixes
-//! everything, and an hour's replay takes as long as its requests take to compute. Users get the same
-//! device with `--target sim:…`, to try a load or a campaign without any storage.
+//! everything, and an hour's replay takes as long as its requests take to compute. Users get the
+//! same device with `--target sim:…`, to try a load or a campaign without any storage.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -153,6 +153,17 @@ impl SimSpec {
 /// The largest request that the simulated device takes.
 const LENGTH_MAX: Bytes = Bytes(1 << 30);
 
+/// A request in flight; the order of its fields is the order of completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct InFlight {
+    completes_ns: i64,
+    /// Of those that complete together, the one submitted first.
+    order: u64,
+    tag: u32,
+    submitted_ns: i64,
+    outcome: i32,
+}
+
 /// A device that exists only in simulated time.
 #[derive(Debug)]
 pub struct SimDevice {
@@ -162,8 +173,8 @@ pub struct SimDevice {
     prepared: Vec<Io>,
     /// When each unit is free again.
     units: BinaryHeap<Reverse<i64>>,
-    /// Requests in flight, the next to complete first: instant, order of submission, and the rest.
-    in_flight: BinaryHeap<Reverse<(i64, u64, u32, i64, i32)>>,
+    /// Requests in flight, the next to complete first.
+    in_flight: BinaryHeap<Reverse<InFlight>>,
     submitted: u64,
 }
 
@@ -226,30 +237,35 @@ impl Device for SimDevice {
             // EIO, as a disk with a bad sector answers.
             let outcome = if failed { Outcome::Error(5) } else { Outcome::Ok };
             self.submitted += 1;
-            let entry = (done, self.submitted, io.tag, now.0, outcome.code());
-            self.in_flight.push(Reverse(entry));
+            self.in_flight.push(Reverse(InFlight {
+                completes_ns: done,
+                order: self.submitted,
+                tag: io.tag,
+                submitted_ns: now.0,
+                outcome: outcome.code(),
+            }));
         }
         Ok((now, count))
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         let now = self.clock.now.get();
-        while let Some(&Reverse((done, _, tag, submitted, outcome))) = self.in_flight.peek()
-            && done <= now
+        while let Some(&Reverse(next)) = self.in_flight.peek()
+            && next.completes_ns <= now
         {
             self.in_flight.pop();
             completions.push(Completion {
-                tag,
-                submitted: Nanos(submitted),
-                completed: Nanos(done),
-                outcome: Outcome::from_code(outcome).unwrap_or(Outcome::Ok),
+                tag: next.tag,
+                submitted: Nanos(next.submitted_ns),
+                completed: Nanos(next.completes_ns),
+                outcome: Outcome::from_code(next.outcome).unwrap_or(Outcome::Ok),
             });
         }
         Ok(())
     }
 
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let next = self.in_flight.peek().map_or(i64::MAX, |Reverse((done, ..))| *done);
+        let next = self.in_flight.peek().map_or(i64::MAX, |Reverse(next)| next.completes_ns);
         self.clock.advance_to(until.min(Nanos(next)));
         self.reap(completions)
     }

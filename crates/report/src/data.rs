@@ -1,9 +1,9 @@
 //! The picture as a page carries it: small, and harmless whatever the run contained.
 //!
 //! A raster of 2048 × 216 counts is mostly zeroes, so only filled cells travel: for each, how
-//! far it lies behind the last one and its count, both as variable-length integers (LEB128), the whole as
-//! base64 in JSON. That is two to three bytes per filled cell: 0.8 MB for a busy run of a million
-//! requests, 1.2 MB for eight million, and hardly more from there on.
+//! far it lies behind the last one and its count, both as variable-length integers (LEB128), the
+//! whole as base64 in JSON. That is two to three bytes per filled cell: 0.8 MB for a busy run of a
+//! million requests, 1.2 MB for eight million, and hardly more from there on.
 
 use ioecho_stats::picture::{Class, Kind, Panels, RunPicture, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};

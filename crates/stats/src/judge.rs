@@ -1,10 +1,10 @@
 //! How a run is judged: the checks, their thresholds, and whose limits it met.
 //!
 //! A replay that came late measures another load than the one it was given. Whether that is a
-//! finding about the device (it could not take the load) or a fault of the measurement (this program
-//! or this host could not issue it) decides whether the figures mean anything, and the user cannot
-//! tell from the figures themselves. The engine noted the cause of every late request; here the
-//! causes are weighed.
+//! finding about the device (it could not take the load) or a fault of the measurement (this
+//! program or this host could not issue it) decides whether the figures mean anything, and the user
+//! cannot tell from the figures themselves. The engine noted the cause of every late request; here
+//! the causes are weighed.
 
 use ioecho_trace::{LateCause, Nanos};
 
@@ -285,11 +285,13 @@ fn sentence(
     let took = figures.last_submitted().as_secs_f64();
     let first = match finding {
         Finding::Faithful => format!(
-            "Faithful: 99 % of {} requests were issued within {p99} of their time, over {took:.1} s.",
+            "Faithful: 99 % of {} requests were issued within {p99} of their time, over \
+             {took:.1} s.",
             all.count()
         ),
         Finding::DeviceLimited => format!(
-            "Device-limited: the device could not take the load; requests were issued up to {} late.",
+            "Device-limited: the device could not take the load; requests were issued up to {} \
+             late.",
             all.max().unwrap_or_default()
         ),
         Finding::GeneratorLimited => {

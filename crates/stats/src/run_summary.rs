@@ -1,15 +1,15 @@
 //! What a run did, in figures: `summary.json`.
 //!
-//! The figures come from two sides: from the requests' own records, and from the engine, which knows
-//! what it planned and what kept it from its schedule. Both stand here, so that one can be held
-//! against the other.
+//! The figures come from two sides: from the requests' own records, and from the engine, which
+//! knows what it planned and what kept it from its schedule. Both stand here, so that one can be
+//! held against the other.
 
 use std::collections::BTreeMap;
 
 use ioecho_trace::{Batch, LateCause, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::{Latencies, QUANTILES};
+use crate::histogram::Latencies;
 use crate::picture::{Kind, RunPicture, Span};
 use crate::verdict::Verdict;
 
@@ -104,16 +104,16 @@ impl Percentiles {
     /// The percentiles of a histogram; `None` of an empty one.
     pub fn of(latencies: &Latencies) -> Option<Self> {
         let summary = latencies.summary()?;
-        let [p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns] = summary.quantiles_ns;
-        let _: [f64; 5] = QUANTILES;
+        // In the order of `histogram::QUANTILES`.
+        let [p50, p90, p99, three_nines, four_nines] = summary.quantiles_ns;
         Some(Self {
             count: summary.count,
             mean_ns: summary.mean_ns,
-            p50_ns,
-            p90_ns,
-            p99_ns,
-            p99_9_ns,
-            p99_99_ns,
+            p50_ns: p50,
+            p90_ns: p90,
+            p99_ns: p99,
+            p99_9_ns: three_nines,
+            p99_99_ns: four_nines,
             max_ns: summary.max_ns,
         })
     }

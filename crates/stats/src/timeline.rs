@@ -1,10 +1,10 @@
 //! A time axis whose length nobody knows beforehand.
 //!
 //! A run may last a second or a week, is seen once, and has to be drawn on a screen of some
-//! thousand columns. So the axis has a fixed number of buckets that begin a millisecond wide; whenever an
-//! instant falls beyond the end, neighbours merge in pairs and every bucket becomes twice as wide.
-//! Widths are therefore always a millisecond times a power of two, and two axes of different width
-//! are brought together exactly by widening the narrower one.
+//! thousand columns. So the axis has a fixed number of buckets that begin a millisecond wide;
+//! whenever an instant falls beyond the end, neighbours merge in pairs and every bucket becomes
+//! twice as wide. Widths are therefore always a millisecond times a power of two, and two axes of
+//! different width are brought together exactly by widening the narrower one.
 
 use ioecho_trace::Nanos;
 

@@ -110,7 +110,7 @@ impl TraceSummary {
         self.last = self.last.max(issue);
         if op != Op::Flush {
             self.count_size(length.0);
-            self.aligned_4k += u64::from((offset.0 | length.0) & 4095 == 0);
+            self.aligned_4k += u64::from((offset.0 | length.0).is_multiple_of(4096));
         }
         let volume = self.volumes.entry(volume).or_default();
         volume.requests += 1;
@@ -319,7 +319,7 @@ mod tests {
 
     fn summary(requests: &[Request]) -> TraceFigures {
         let mut batch = Batch::new(Columns { latency: true, ..Columns::default() });
-        requests.iter().for_each(|request| batch.push(request));
+        batch.extend(requests);
         let mut summary = TraceSummary::default();
         summary.observe(&batch);
         summary.figures()

@@ -1,16 +1,17 @@
 //! Requests by the thousand, in columns.
 //!
-//! A trace of a day does not fit into memory and a request at a time is too slow, so requests travel
-//! in batches. Inside a batch a column is a plain vector whose name carries its unit: that is the
-//! layout of the native file and what the hot loops of readers and summaries want. Everywhere else
-//! the typed [`Request`] is used.
+//! A trace of a day does not fit into memory and a request at a time is too slow, so requests
+//! travel in batches. Inside a batch a column is a plain vector whose name carries its unit: that
+//! is the layout of the native file and what the hot loops of readers and summaries want.
+//! Everywhere else the typed [`Request`] is used.
 
 use serde::{Deserialize, Serialize};
 
 use crate::request::{Flags, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
-/// How many requests a batch holds by custom: 8,192 rows are some 300 KiB, which stays in the cache.
+/// How many requests a batch holds by custom: 8,192 rows are some 300 KiB, which stays in the
+/// cache.
 pub const BATCH_ROWS: usize = 8192;
 
 /// The value of an optional 64-bit column where a row does not know it.

@@ -1,5 +1,5 @@
-//! What can go wrong with a trace, said so that a person can mend it: the file, the place in it, the
-//! text found there, and the remedy.
+//! What can go wrong with a trace, said so that a person can mend it: the file, the place in it,
+//! the text found there, and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,10 @@ pub enum TraceError {
         path: PathBuf,
     },
     /// No known format begins like this file.
-    #[error("{}: no known trace format\n  = note: it begins with {begins}\n  = help: {remedy}", path.display())]
+    #[error(
+        "{}: no known trace format\n  = note: it begins with {begins}\n  = help: {remedy}",
+        path.display()
+    )]
     Unrecognised {
         /// The file.
         path: PathBuf,
@@ -90,7 +93,10 @@ pub enum TraceError {
         remedy: String,
     },
     /// The name does not say which format to write.
-    #[error("{}: which format to write is not clear from the name\n  = help: {remedy}", path.display())]
+    #[error(
+        "{}: which format to write is not clear from the name\n  = help: {remedy}",
+        path.display()
+    )]
     UnknownOutput {
         /// The file.
         path: PathBuf,

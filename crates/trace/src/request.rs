@@ -96,8 +96,8 @@ pub struct Origin {
 
 /// What became of a replayed request.
 ///
-/// The code of the native file is 0 for success, the kernel's error number where the device answered
-/// with one, and one of the negative numbers below where no such answer exists.
+/// The code of the native file is 0 for success, the kernel's error number where the device
+/// answered with one, and one of the negative numbers below where no such answer exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Completed in full.

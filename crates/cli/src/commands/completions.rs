@@ -1,11 +1,15 @@
 //! `ioecho completions`: the shell's half of a good command line.
 
+use std::io::Write;
+
 use clap::CommandFactory;
 
 use crate::args::{Args, CompletionsArgs};
 use crate::exit;
 
 pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<u8> {
-    clap_complete::generate(args.shell, &mut Args::command(), "ioecho", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "ioecho", &mut script);
+    std::io::stdout().write_all(&script)?;
     Ok(exit::OK)
 }

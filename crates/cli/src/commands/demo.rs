@@ -1,8 +1,8 @@
 //! `ioecho demo`: the main job without a device, without root, and in less than half a minute.
 //!
-//! It replays some seconds of a recording that the program carries with it (`examples/`) on a scratch
-//! file. Reading holes of a new file would measure the file system's emptiness, so what the load
-//! reads is written first.
+//! It replays some seconds of a recording that the program carries with it (`examples/`) on a
+//! scratch file. Reading holes of a new file would measure the file system's emptiness, so what the
+//! load reads is written first.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -14,21 +14,21 @@ use crate::run::settle;
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let run = RunDirectory::at(&args.run).ok_or_else(|| {
         let name = args.run.display();
-        let text = format!("{name} is no run: it holds no run.toml\n  = help: name a directory that `ioecho replay -o` made");
+        let text = format!(
+            "{name} is no run: it holds no run.toml\n  = help: name a \
+             directory that `ioecho replay -o` made"
+        );
         Coded::error(exit::TRACE, text)
     })?;
     let unsettled = run.journal().exists() && !run.requests().exists();
     let summary = if unsettled { settle::recover(&run)? } else { settle::read_summary(&run)? };
     let page = settle::page(&run, &summary)?;
-    let report = match &args.output {
-        Some(path) => {
-            write(path, ioecho_report::html(&page)?.as_bytes())?;
-            path.clone()
-        }
-        None => {
-            settle::write_report(&run, &page)?;
-            run.report()
-        }
+    let report = if let Some(path) = &args.output {
+        write(path, ioecho_report::html(&page)?.as_bytes())?;
+        path.clone()
+    } else {
+        settle::write_report(&run, &page)?;
+        run.report()
     };
     if let Some(directory) = &args.figures {
         write_figures(&page, directory)?;

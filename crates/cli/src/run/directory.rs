@@ -1,9 +1,9 @@
 //! The directory of a run: what it holds, and how it stays readable whatever happens.
 //!
-//! A run may be killed at any moment and its disk may fill up. So `run.toml` says `state = "running"`
-//! from the first moment until everything else is in place, results are appended to a journal that is
-//! readable up to its last record, whole files appear by renaming, and a reserve of disk space is
-//! held until the end so that the last words can be written.
+//! A run may be killed at any moment and its disk may fill up. So `run.toml` says `state =
+//! "running"` from the first moment until everything else is in place, results are appended to a
+//! journal that is readable up to its last record, whole files appear by renaming, and a reserve of
+//! disk space is held until the end so that the last words can be written.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -163,22 +163,7 @@ impl RunDirectory {
         // Process names are in the requests' own header; TOML has no numbers as keys.
         let mut facts = facts.clone();
         facts.trace.processes.clear();
-        self.write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
-    }
-
-    /// Writes a file so that it appears whole or not at all.
-    pub(crate) fn write_whole(&self, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-        let partial = path.with_extension("partial");
-        let write = || -> io::Result<()> {
-            let mut file = File::create(&partial)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&partial, path)
-        };
-        write().map_err(|error| {
-            let _ = fs::remove_file(&partial);
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
-        })
+        write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
     }
 
     /// `run.toml` as it is.
@@ -210,7 +195,7 @@ impl RunDirectory {
         let mut facts = self.read_facts()?;
         facts.insert("state".to_owned(), "incomplete".into());
         facts.insert("reason".to_owned(), reason.into());
-        self.write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+        write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
     }
 
     /// Adds a line with the wall-clock time to `log.txt`. A log that cannot be written ends no run.
@@ -225,4 +210,19 @@ impl RunDirectory {
 /// The facts of the run at `path`, if it is one and readable.
 pub(crate) fn read_facts(path: &Path) -> Option<toml::Table> {
     RunDirectory::at(path)?.read_facts().ok()
+}
+
+/// Writes a file so that it appears whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let partial = path.with_extension("partial");
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&partial);
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+    })
 }

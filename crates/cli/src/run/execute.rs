@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ioecho_linux::{HostFacts, MonotonicClock, open_device, target, thread as host_thread};
-use ioecho_replay::engine::{self, Control, Pacing, Totals};
+use ioecho_replay::engine::{Control, Pacing, Replay, Totals};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::sim::{SimClock, SimDevice};
@@ -194,15 +194,16 @@ fn issue(
         Lane::Real { mut device, clock } => {
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
+            let (device, clock) = (device.as_mut(), &clock);
             let pacing = Pacing::default();
-            let device = device.as_mut();
-            engine::run(device, &clock, scheduler, input, recorder, pattern, pacing, control)
+            Replay { device, clock, scheduler, input, recorder, pattern, pacing, control }.run()
         }
         Lane::Simulated { mut device, clock } => {
             input.blocking = true;
             recorder.blocking = true;
+            let (device, clock) = (&mut device, &clock);
             let pacing = Pacing { spin: Nanos::ZERO, ..Pacing::default() };
-            engine::run(&mut device, &clock, scheduler, input, recorder, pattern, pacing, control)
+            Replay { device, clock, scheduler, input, recorder, pattern, pacing, control }.run()
         }
     }
 }

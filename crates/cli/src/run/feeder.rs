@@ -120,7 +120,7 @@ fn feed(
     stop: &AtomicBool,
 ) -> FeederEnd {
     let mut batch = Batch::new(source.header().columns);
-    let mut planned = Vec::with_capacity(ioecho_trace::batch::BATCH_ROWS);
+    let mut planned: Vec<Planned> = Vec::with_capacity(ioecho_trace::batch::BATCH_ROWS);
     let error = 'trace: loop {
         match source.next_batch(&mut batch) {
             Ok(true) => {}
@@ -130,7 +130,9 @@ fn feed(
         planned.clear();
         planned.extend(batch.iter().filter_map(|request| planner.plan(&request)));
         if let Ok(mut demand) = demand.lock() {
-            planned.iter().for_each(|request: &Planned| demand.add(request.scheduled.0));
+            for request in &planned {
+                demand.add(request.scheduled.0);
+            }
         }
         for request in planned.drain(..) {
             let mut pending = Some(request);

@@ -60,7 +60,7 @@ impl Source for JournalSource {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(self.header.columns);
         while !batch.is_full() && !self.ended {
-            match self.reader.next().map_err(|error| TraceError::read(&self.path, error))? {
+            match self.reader.next_record().map_err(|error| TraceError::read(&self.path, error))? {
                 Some(record) => batch.push(&to_request(&record)),
                 None => self.ended = true,
             }

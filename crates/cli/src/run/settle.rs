@@ -8,7 +8,7 @@ use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VER
 use ioecho_trace::{Batch, Columns, Header, Source, formats};
 
 use crate::exit::{self, Coded};
-use crate::run::directory::RunDirectory;
+use crate::run::directory::{RunDirectory, write_whole};
 use crate::run::open::JournalSource;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -52,7 +52,7 @@ pub(crate) fn settle(
         fs::remove_file(run.journal()).context("removing the journal")?;
     }
     let summary = figures.summary(engine);
-    run.write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
 }
 
@@ -240,5 +240,5 @@ fn shown(key: &str, value: &toml::Value) -> String {
 
 /// Writes the report page of a run.
 pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
-    run.write_whole(&run.report(), ioecho_report::html(page)?.as_bytes())
+    write_whole(&run.report(), ioecho_report::html(page)?.as_bytes())
 }

@@ -51,8 +51,8 @@ impl Prepared {
 /// What the request asks the kernel for, apart from a flush before it.
 ///
 /// Without the discard command, punching a hole in a block device unmaps it too, but as
-/// `REQ_OP_WRITE_ZEROES` (`blkdev_fallocate` in block/fops.c), and devices that cannot do this answer
-/// that it is unsupported.
+/// `REQ_OP_WRITE_ZEROES` (`blkdev_fallocate` in block/fops.c), and devices that cannot do this
+/// answer that it is unsupported.
 fn build(io: &Io, buffer: *mut u8, has_discard_command: bool) -> Entry {
     let (offset, length) = (io.offset.0, io.length.0);
     let allocate = |mode: FallocateFlags| {

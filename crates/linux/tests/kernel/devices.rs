@@ -78,7 +78,7 @@ fn ranges_are_discarded_and_zeroed(path: &Path, backend: Backend) {
         match done.outcome {
             Outcome::Ok => assert!(data.iter().all(|byte| *byte == 0), "{range:?}"),
             Outcome::Unsupported => {
-                crate::stand::skipped(&format!("{range:?} is unsupported here"))
+                crate::stand::skipped(&format!("{range:?} is unsupported here"));
             }
             other => panic!("{range:?}: {other:?}"),
         }
