@@ -8,6 +8,7 @@
 mod args;
 mod commands;
 mod exit;
+mod panics;
 mod run;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use clap::Parser;
 use args::{Args, Command};
 
 fn main() -> ExitCode {
+    panics::hush_parquet();
     let result = match Args::parse().command {
         Command::Info(args) => commands::info::run(&args),
         Command::Convert(args) => commands::convert::run(&args),

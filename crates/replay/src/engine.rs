@@ -26,6 +26,9 @@ const NAP_MAX: Nanos = Nanos::from_millis(20);
 /// How long to wait for input that is not ready before looking again.
 const INPUT_NAP: Nanos = Nanos::from_micros(200);
 
+/// Payload that is prepared at most before a system call carries it: some 20 µs of work.
+const PAYLOAD_BUNDLE_BYTES: u64 = 128 << 10;
+
 /// What the input answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
@@ -226,9 +229,7 @@ impl<C: Clock> Engine<'_, C> {
                 expected_back = self.rest(now, wake)?;
                 gap_cause = LateCause::Host;
             } else {
-                let took = self.hand_over()?;
-                gap_cause =
-                    if took > LATENESS_TOLERATED { LateCause::Submission } else { LateCause::Host };
+                gap_cause = self.hand_over()?;
                 expected_back = self.now();
             }
         }
@@ -288,25 +289,50 @@ impl<C: Clock> Engine<'_, C> {
         }
     }
 
-    /// Hands what is due to the device; answers how long that took.
-    fn hand_over(&mut self) -> io::Result<Nanos> {
-        let before = self.clock.now();
-        for submission in self.submissions.drain(..) {
+    /// Hands what is due to the device; answers why the engine was away meanwhile.
+    ///
+    /// Requests that are due together go down in one system call, but none waits for the payload
+    /// of many others: after so many bytes of payload those prepared so far go first.
+    fn hand_over(&mut self) -> io::Result<LateCause> {
+        let mut cause = LateCause::Host;
+        let mut prepared_at = self.clock.now();
+        let mut payload_bytes = 0;
+        let submissions = std::mem::take(&mut self.submissions);
+        for submission in &submissions {
             if submission.io.op == Op::Write {
                 self.pattern.begin(submission.seq, submission.scheduled);
+                payload_bytes += submission.io.length.0;
             }
             self.device.prepare(&submission.io, self.pattern);
             self.unsubmitted += 1;
+            if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
+                payload_bytes = 0;
+                cause = self.submit(prepared_at, cause)?;
+                prepared_at = self.clock.now();
+            }
         }
+        self.submissions = submissions;
+        self.submissions.clear();
+        if self.unsubmitted > 0 {
+            cause = self.submit(prepared_at, cause)?;
+        }
+        Ok(cause)
+    }
+
+    /// Makes the system call for everything prepared since `prepared_at`; answers why the engine
+    /// was away, which is `cause` unless this took long.
+    fn submit(&mut self, prepared_at: Nanos, cause: LateCause) -> io::Result<LateCause> {
+        let before = self.clock.now();
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;
         self.control.issued.fetch_add(taken as u64, Relaxed);
         let took = self.clock.now() - before;
+        self.totals.submission_max = self.totals.submission_max.max(took);
         if took > LATENESS_TOLERATED {
             self.totals.slow_submissions += 1;
+            return Ok(LateCause::Submission);
         }
-        self.totals.submission_max = self.totals.submission_max.max(took);
-        Ok(took)
+        Ok(if before - prepared_at > LATENESS_TOLERATED { LateCause::Generator } else { cause })
     }
 
     /// Lets time pass until there is something to do; answers when the engine meant to be back.

@@ -88,6 +88,7 @@ pub(crate) fn requests(picture: &RunPicture) -> Section {
             LateCause::Submission => "late: slow submission",
             LateCause::Input => "late: trace read too slowly",
             LateCause::Host => "late: host did not run the replay",
+            LateCause::Generator => "late: ioecho was busy preparing others",
         };
         if *count > 0 {
             rows.push((name.to_owned(), share(*count)));

@@ -64,7 +64,7 @@ fn blame(figures: &RunFigures) -> Finding {
         causes.iter().map(|cause| figures.late(*cause).lateness_ns).sum()
     };
     let device = cost(&[LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission]);
-    let generator = cost(&[LateCause::Input]);
+    let generator = cost(&[LateCause::Input, LateCause::Generator]);
     let host = cost(&[LateCause::Host, LateCause::None]);
     if device >= generator && device >= host {
         Finding::DeviceLimited
@@ -155,8 +155,8 @@ fn lateness(figures: &RunFigures, blame: Finding) -> Check {
     );
     let advice = match blame {
         Finding::GeneratorLimited => {
-            "The trace could not be read as fast as it was to be replayed: convert it to the \
-             native format, or put it on a faster disk."
+            "This program could not read or prepare the requests as fast as they were to be \
+             issued: convert the trace to the native format, use a faster host."
         }
         _ => {
             "The issuing thread was not run in time: use a quiet host, more cores, or pin the run; \
@@ -295,7 +295,7 @@ fn sentence(
             all.max().unwrap_or_default()
         ),
         Finding::GeneratorLimited => {
-            "Generator-limited: the trace could not be read in time; do not use these figures."
+            "Generator-limited: this program could not issue in time; do not use these figures."
                 .to_owned()
         }
         Finding::HostStalled => format!(

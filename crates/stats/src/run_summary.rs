@@ -270,5 +270,6 @@ pub fn cause_name(cause: LateCause) -> &'static str {
         LateCause::Submission => "submission",
         LateCause::Input => "input",
         LateCause::Host => "host",
+        LateCause::Generator => "generator",
     }
 }

@@ -191,6 +191,8 @@ pub enum LateCause {
     Input = 4,
     /// The issuing thread did not run when it should have: a fault of the host.
     Host = 5,
+    /// This program was busy preparing other requests, such as the data of large writes.
+    Generator = 6,
 }
 
 impl LateCause {
@@ -207,6 +209,7 @@ impl LateCause {
             3 => Some(Self::Submission),
             4 => Some(Self::Input),
             5 => Some(Self::Host),
+            6 => Some(Self::Generator),
             _ => None,
         }
     }

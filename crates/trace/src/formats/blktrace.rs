@@ -57,6 +57,12 @@ pub fn is_prefix(path: &Path) -> bool {
     files::is_prefix(path)
 }
 
+/// Whether `path` is named as the file of one processor, `sda.blktrace.3`, which stands for the
+/// whole recording even when it is empty.
+pub fn is_per_cpu(path: &Path) -> bool {
+    files::is_per_cpu(path)
+}
+
 /// Opens a recording: a merged file, any one of the files of its processors (all are read), or the
 /// prefix that these have in common.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {

@@ -59,6 +59,11 @@ pub(super) fn is_prefix(path: &Path) -> bool {
     name.is_some_and(|name| siblings(path, name).is_ok_and(|paths| !paths.is_empty()))
 }
 
+/// Whether the name of `path` is that of one processor's file.
+pub(super) fn is_per_cpu(path: &Path) -> bool {
+    path.file_name().and_then(split_name).is_some()
+}
+
 /// Device and processor in the name of a per-CPU file.
 fn split_name(name: &OsStr) -> Option<(&str, u32)> {
     let (device, cpu) = name.to_str()?.rsplit_once(".blktrace.")?;

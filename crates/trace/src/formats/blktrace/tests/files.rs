@@ -66,6 +66,23 @@ fn the_files_of_all_processors_are_one_recording_by_any_of_their_names() {
 }
 
 #[test]
+fn the_empty_file_of_a_processor_stands_for_a_recording_and_no_other_empty_file_does() {
+    let mut zero = Tape::new(0);
+    zero.q(10, READ, 0, 8).c(60, READ, 0, 8);
+    let directory = directory(&[
+        ("sda.blktrace.0", &zero.bytes),
+        ("sda.blktrace.3", b""),
+        ("sdb.blktrace.0", b""),
+        ("sda.blktrace", b""),
+    ]);
+    let open = |name: &str| crate::formats::open(&directory.path().join(name), &STRICT);
+    assert_eq!(times(&drain(&mut *open("sda.blktrace.3").unwrap())), [(0, Some(50))]);
+    for name in ["sdb.blktrace.0", "sda.blktrace"] {
+        assert!(matches!(open(name).err().unwrap(), TraceError::Empty { .. }), "{name}");
+    }
+}
+
+#[test]
 fn the_event_is_queued_else_inserted_else_issued_unless_one_is_wished() {
     let mut tape = Tape::new(0);
     tape.event(5, kind::INSERT, READ, 0, 4096).d(8, READ, 0, 8).c(9, READ, 0, 8);

@@ -1,0 +1,133 @@
+//! The columns of a line.
+//!
+//! Every line is judged on its own, because prose stands anywhere: either it reads as a request from
+//! its first column to its last, or it is known which column does not and why.
+
+use crate::request::{Flags, Op};
+use crate::text::{self, Cursor, NumberError};
+
+pub(super) const JUNK: &str = "junk lines";
+pub(super) const ZERO_LENGTH: &str = "requests of zero length";
+pub(super) const NEGATIVE_TIME: &str = "lines with a negative time";
+pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
+pub(super) const TOO_LONG: &str = "lines longer than 64 KiB";
+
+/// What the last two columns mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Load,
+    /// The duration is a latency that the converter found in the recording.
+    LoadWithLatency,
+    /// What the replay measured.
+    Result,
+}
+
+/// The columns of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Row {
+    pub(super) start: i64,
+    pub(super) decimals: usize,
+    pub(super) sector: u64,
+    pub(super) sectors: u64,
+    pub(super) op: Op,
+    pub(super) flags: Flags,
+    pub(super) lower_case: bool,
+    pub(super) delay: i64,
+    pub(super) duration: Option<i64>,
+}
+
+/// Why a line is no request, and the column where that shows.
+#[derive(Clone, Copy)]
+pub(super) struct Fault {
+    pub(super) column: usize,
+    pub(super) loss: &'static str,
+    pub(super) reason: &'static str,
+}
+
+/// Reads the columns of a line.
+#[inline]
+pub(super) fn parse(line: &[u8]) -> Result<Row, Fault> {
+    let mut cursor = Cursor::new(line);
+    cursor.skip_blanks();
+    let (start, decimals) = seconds(&mut cursor, "the start is no number of seconds")?;
+    next_column(&mut cursor)?;
+    let sector = integer(&mut cursor, "the sector is no whole number")?;
+    next_column(&mut cursor)?;
+    let sectors = integer(&mut cursor, "the length is no whole number of sectors")?;
+    next_column(&mut cursor)?;
+    let column = cursor.column();
+    let lower_case = cursor.peek().is_some_and(|byte| byte.is_ascii_lowercase());
+    let (op, flags) = text::rwbs(cursor.letters()).ok_or(Fault {
+        column,
+        loss: JUNK,
+        reason: "the operation is none that the kernel's letters say",
+    })?;
+    let mut row =
+        Row { start, decimals, sector, sectors, op, flags, lower_case, delay: 0, duration: None };
+    if another_column(&mut cursor) {
+        row.delay = seconds(&mut cursor, "the delay is no number of seconds")?.0;
+        if another_column(&mut cursor) {
+            row.duration = Some(seconds(&mut cursor, "the duration is no number of seconds")?.0);
+            cursor.skip_blanks();
+        }
+    }
+    match cursor.peek() {
+        None => Ok(row),
+        Some(_) => Err(junk(&cursor, "more stands here than a request has")),
+    }
+}
+
+fn junk(cursor: &Cursor<'_>, reason: &'static str) -> Fault {
+    Fault { column: cursor.column(), loss: JUNK, reason }
+}
+
+#[inline]
+fn another_column(cursor: &mut Cursor<'_>) -> bool {
+    cursor.skip_blanks();
+    let is_another = cursor.skip(b';');
+    cursor.skip_blanks();
+    is_another
+}
+
+#[inline]
+fn next_column(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
+    if another_column(cursor) { Ok(()) } else { Err(junk(cursor, "a ';' is missing here")) }
+}
+
+#[inline]
+fn seconds(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<(i64, usize), Fault> {
+    let column = cursor.column();
+    cursor.seconds().map_err(|error| match error {
+        NumberError::Negative => Fault { column, loss: NEGATIVE_TIME, reason: "a negative time" },
+        NumberError::Missing => Fault { column, loss: JUNK, reason },
+        NumberError::TooLarge => Fault { column, loss: JUNK, reason: "the time is too large" },
+    })
+}
+
+#[inline]
+fn integer(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> {
+    let column = cursor.column();
+    cursor.integer().map_err(|error| match error {
+        NumberError::TooLarge => {
+            Fault { column, loss: TOO_FAR, reason: "the number is too large for an address" }
+        }
+        NumberError::Missing | NumberError::Negative => Fault { column, loss: JUNK, reason },
+    })
+}
+
+/// What the last two columns mean according to a column header, if `line` is one.
+pub(super) fn column_header(line: &[u8]) -> Option<Kind> {
+    let has = |word: &[u8]| memchr::memmem::find(line, word).is_some();
+    let begins_with_a_letter = line.trim_ascii_start().first()?.is_ascii_alphabetic();
+    if !begins_with_a_letter || !(has(b"replay_") || has(b"start") && has(b"sector")) {
+        return None;
+    }
+    Some(if has(b"replay_duration (guessed)") {
+        Kind::LoadWithLatency
+    } else if has(b"orig_start") || has(b"replay_duration") && !has(b"replay_duration=0") {
+        Kind::Result
+    } else {
+        Kind::Load
+    })
+}

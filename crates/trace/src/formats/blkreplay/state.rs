@@ -1,0 +1,269 @@
+//! What is known while the lines of a file go by.
+//!
+//! What the last two columns mean, whether the clock stepped back and where the trace comes from is
+//! said by other lines than the requests themselves, and what is a loss depends on them too.
+
+use std::path::{Path, PathBuf};
+
+use super::line::{Fault, JUNK, Kind, Row, TOO_FAR, ZERO_LENGTH, column_header, parse};
+use super::{LICENSE, LICENSE_MARK, LOAD, RESULT};
+use crate::batch::{Batch, Columns};
+use crate::error::TraceError;
+use crate::header::{Header, Volume};
+use crate::request::{LateCause, Measured, Op, Outcome, Request};
+use crate::text;
+use crate::units::{Bytes, Nanos};
+
+pub(super) const BACKSHIFTS: &str =
+    "steps back in time, the rest shifted behind them as blkreplay does";
+
+/// The sentence that says what a file is.
+const DESCRIPTION_MARK: &[u8] = b"This file was automatically generated";
+
+/// What blkreplay says of requests or of itself in the middle of a result, and how it is told.
+pub(super) const REMARKS: [(&str, &str); 6] = [
+    ("ERROR: ", "errors that blkreplay printed, which name no request"),
+    ("VERIFY ERROR", "verify errors that blkreplay printed, which name no request"),
+    ("VERIFY MISMATCH", "verify errors that blkreplay printed, which name no request"),
+    ("WARN: cannot process sector", "requests that blkreplay did not replay"),
+    ("INFO: dropping block", "requests that blkreplay did not replay"),
+    ("INFO: measurement results are thus FAKE", "remarks of blkreplay that its results are fake"),
+];
+
+/// What is known while lines are read.
+pub(super) struct State {
+    pub(super) path: PathBuf,
+    pub(super) strict: bool,
+    pub(super) header: Header,
+    /// The kind of file, known with the first request; it decides on the columns.
+    kind: Option<Kind>,
+    /// What the column header that was met last says.
+    columns: Option<Kind>,
+    pub(super) requests: u64,
+    /// What is added to every start since the clock stepped back.
+    shift: i64,
+    /// The start before, as the file has it.
+    previous: i64,
+    odd_decimals: u64,
+    first_odd_decimals: Option<String>,
+    other_columns: u64,
+}
+
+impl State {
+    pub(super) fn new(path: &Path, strict: bool) -> Self {
+        let header = Header {
+            source: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            volumes: vec![Volume::default()],
+            ..Header::default()
+        };
+        Self {
+            path: path.to_owned(),
+            strict,
+            header,
+            kind: None,
+            columns: None,
+            requests: 0,
+            shift: 0,
+            previous: i64::MIN,
+            odd_decimals: 0,
+            first_odd_decimals: None,
+            other_columns: 0,
+        }
+    }
+
+    /// Takes a line: adds its request to `batch`, or notes what it says.
+    #[inline]
+    pub(super) fn line(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        batch: &mut Batch,
+    ) -> Result<(), TraceError> {
+        match parse(line).and_then(|row| self.request(line, number, &row, batch)) {
+            Ok(()) => Ok(()),
+            Err(fault) => self.other_line(line, number, &fault),
+        }
+    }
+
+    /// Adds the request that `row` says.
+    #[inline]
+    fn request(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        row: &Row,
+        batch: &mut Batch,
+    ) -> Result<(), Fault> {
+        let far = Fault { column: 1, loss: TOO_FAR, reason: "the range ends beyond 64 bits" };
+        let late = Fault { column: 1, loss: JUNK, reason: "the time is too large" };
+        let offset = Bytes::from_sectors(row.sector).ok_or(far)?;
+        let length = Bytes::from_sectors(row.sectors).ok_or(far)?;
+        offset.0.checked_add(length.0).ok_or(far)?;
+        if row.op == Op::Flush {
+            if row.sectors != 0 {
+                return Err(Fault { column: 1, loss: JUNK, reason: "a flush has no range" });
+            }
+        } else if row.sectors == 0 {
+            let reason = "the request covers nothing";
+            return Err(Fault { column: 1, loss: ZERO_LENGTH, reason });
+        }
+        let measured_kind = self.columns == Some(Kind::Result);
+        let shift = if measured_kind { self.shift } else { self.shift_at(row.start, line, number) };
+        let issue = row.start.checked_add(shift).ok_or(late)?;
+        let offset = if row.op == Op::Flush { Bytes::ZERO } else { offset };
+        let mut request = Request::new(Nanos(issue), row.op, offset, length);
+        request.flags = row.flags;
+        match self.columns {
+            Some(Kind::Result) => {
+                let submitted = issue.checked_add(row.delay).ok_or(late)?;
+                let completed = match row.duration {
+                    Some(duration) => Some(submitted.checked_add(duration).ok_or(late)?),
+                    None => None,
+                };
+                request.measured = Some(Measured {
+                    scheduled: Nanos(issue),
+                    submitted: Some(Nanos(submitted)),
+                    completed: completed.map(Nanos),
+                    in_flight: 0,
+                    outcome: Outcome::Ok,
+                    pushed_back: row.lower_case,
+                    late_cause: LateCause::None,
+                });
+            }
+            Some(Kind::LoadWithLatency) => request.latency = row.duration.map(Nanos),
+            Some(Kind::Load) | None => {}
+        }
+        self.previous = row.start;
+        if row.decimals != 9 {
+            self.odd_decimals += 1;
+            self.first_odd_decimals.get_or_insert_with(|| example(number, line));
+        }
+        if self.requests == 0 {
+            self.begin();
+            batch.reset(self.header.columns);
+        }
+        if self.columns.unwrap_or(Kind::Load) != self.kind.unwrap_or(Kind::Load) {
+            self.other_columns += 1;
+        }
+        self.requests += 1;
+        batch.push(&request);
+        Ok(())
+    }
+
+    /// What is to be added to a start. As in blkreplay, a start in an earlier second than the one
+    /// before begins a further load, which follows without a gap; smaller steps back are disorder.
+    #[inline]
+    fn shift_at(&mut self, start: i64, line: &[u8], number: u64) -> i64 {
+        const SECOND: i64 = 1_000_000_000;
+        if start < self.previous && start / SECOND < self.previous / SECOND {
+            // Both are at least zero, and the sum is the instant before: no overflow.
+            self.shift += self.previous - start;
+            self.header.guesses.add(BACKSHIFTS, 1, Some(example(number, line)));
+        }
+        self.shift
+    }
+
+    /// Decides, at the first request, what kind of file this is.
+    fn begin(&mut self) {
+        let kind = self.columns.unwrap_or(Kind::Load);
+        self.kind = Some(kind);
+        self.header.columns = Columns {
+            latency: kind == Kind::LoadWithLatency,
+            origin: false,
+            measured: kind == Kind::Result,
+        };
+        if kind == Kind::Result {
+            RESULT.clone_into(&mut self.header.format);
+            self.header.recorder = Some("blkreplay".to_owned());
+        } else {
+            LOAD.clone_into(&mut self.header.format);
+        }
+        if self.columns.is_none() {
+            let what = "missing column headers, columns taken as start ; sector ; length ; op";
+            self.header.guesses.add(what, 1, None);
+        }
+    }
+
+    /// Takes a line that is no request: a column header, prose, or a loss.
+    #[cold]
+    fn other_line(&mut self, line: &[u8], number: u64, fault: &Fault) -> Result<(), TraceError> {
+        let prose = memchr::memchr(b';', line).is_none();
+        let line_text = line.trim_ascii();
+        if let Some((_, what)) =
+            REMARKS.iter().find(|(begin, _)| line_text.starts_with(begin.as_bytes()))
+        {
+            self.header.losses.add(what, 1, Some(example(number, line)));
+            return Ok(());
+        }
+        if prose {
+            if memchr::memmem::find(line, LICENSE_MARK).is_some() {
+                self.header.license = Some(LICENSE.to_owned());
+            }
+            if line_text.starts_with(DESCRIPTION_MARK) && self.header.description.is_none() {
+                self.header.description = Some(text::shown(line));
+            }
+            return Ok(());
+        }
+        if let Some(kind) = column_header(line) {
+            self.columns = Some(kind);
+            if kind == Kind::Result && memchr::memmem::find(line, b"orig_start").is_none() {
+                let what = "column headers without 'orig_start' taken as those of a replay result";
+                self.header.guesses.add(what, 1, Some(example(number, line)));
+            }
+            return Ok(());
+        }
+        self.lose(line, number, fault)
+    }
+
+    /// Counts a line as lost, or refuses it.
+    pub(super) fn lose(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        fault: &Fault,
+    ) -> Result<(), TraceError> {
+        if self.strict {
+            return Err(TraceError::Line {
+                path: self.path.clone(),
+                line: number,
+                column: fault.column,
+                reason: fault.reason.to_owned(),
+                text: text::shown(line),
+                remedy:
+                    "a request reads 'seconds ; sector ; sectors ; R or W ; seconds ; seconds'; \
+                         without --strict such lines are counted and left out"
+                        .to_owned(),
+            });
+        }
+        self.header.losses.add(fault.loss, 1, Some(example(number, line)));
+        Ok(())
+    }
+
+    /// Writes down what is known only at the end.
+    pub(super) fn finish(&mut self) {
+        let guesses = &mut self.header.guesses;
+        guesses.add(
+            "starts without nine decimals, taken as fractions (blkreplay takes 0.5 for 5 ns)",
+            self.odd_decimals,
+            self.first_odd_decimals.take(),
+        );
+        self.odd_decimals = 0;
+        if self.kind == Some(Kind::Result) {
+            guesses.add(
+                "outcomes taken as success, because blkreplay does not record them",
+                self.requests,
+                None,
+            );
+        }
+        self.header.losses.add(
+            "requests under a column header of another kind than the first, without its columns",
+            std::mem::take(&mut self.other_columns),
+            None,
+        );
+    }
+}
+
+/// A line as an example for a note.
+fn example(number: u64, line: &[u8]) -> String {
+    format!("line {number}: {}", text::shown(line))
+}

@@ -1,0 +1,182 @@
+//! Writing a load.
+//!
+//! A load says less than a trace: reads and writes of whole sectors on one volume. What it cannot
+//! say is left out or widened, and counted.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{LICENSE, LICENSE_TEXT};
+use crate::batch::Batch;
+use crate::compression::{Codec, Encoder, PartialFile};
+use crate::error::TraceError;
+use crate::header::{Header, Notes};
+use crate::request::{Flags, Op, Request};
+use crate::stream::Sink;
+use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
+
+/// Begins a load at `path`: gzipped if its name ends in `.gz`.
+pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    let write = || -> io::Result<Writer> {
+        let mut output = Encoder::new(PartialFile::create(path)?, Codec::of_name(path));
+        output.write_all(prose(header).as_bytes())?;
+        let lines = Vec::with_capacity(64 * crate::batch::BATCH_ROWS);
+        let (path, lost) = (path.to_owned(), Notes::default());
+        Ok(Writer { path, output, lines, volume: None, counts: [0; LOST.len()], lost })
+    };
+    write().map(|writer| Box::new(writer) as Box<dyn Sink>).map_err(|e| TraceError::write(path, e))
+}
+
+/// What stands above the requests.
+fn prose(header: &Header) -> String {
+    // A ';' would make a line of prose look like a request to blkreplay's own scripts.
+    let clean = |text: &str| text.replace(';', ",").replace(['\n', '\r'], " ");
+    let from = clean(&header.source);
+    let version = env!("CARGO_PKG_VERSION");
+    let description = header.description.as_deref().map_or(String::new(), |description| {
+        format!("The original says: {}\n\n", clean(description))
+    });
+    let license = match header.license.as_deref() {
+        Some(LICENSE) => format!("{LICENSE_TEXT}\n"),
+        Some(license) => format!("License of the original: {}\n\n", clean(license)),
+        None => String::new(),
+    };
+    format!(
+        "This file was automatically generated from '{from}'\nconverted by ioecho {version}\n\n\
+         {description}{license}\
+         #################################################################\n\
+         start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n"
+    )
+}
+
+/// What a load cannot say.
+pub(super) const LOST: [&str; 12] = [
+    "flushes",
+    "discards",
+    "writes of zeroes",
+    "zone operations",
+    "requests to other volumes than the first",
+    "requests of zero length",
+    "requests before the start of the trace",
+    "requests too long for blkreplay (1 TiB and more)",
+    "requests widened to whole sectors",
+    "flags (all but read-ahead)",
+    "latencies",
+    "processes, processors and measured times",
+];
+
+#[derive(Clone, Copy)]
+enum Lost {
+    Flush,
+    Discard,
+    WriteZeroes,
+    Zone,
+    Volume,
+    ZeroLength,
+    Negative,
+    TooLong,
+    Widened,
+    Flags,
+    Latency,
+    Columns,
+}
+
+/// A load that is being written.
+struct Writer {
+    path: PathBuf,
+    output: Encoder,
+    lines: Vec<u8>,
+    /// The volume that is written: that of the first request.
+    volume: Option<VolumeId>,
+    counts: [u64; LOST.len()],
+    lost: Notes,
+}
+
+impl Writer {
+    fn request(&mut self, request: &Request) {
+        let mut lose = |what: Lost| self.counts[what as usize] += 1;
+        let op = match request.op {
+            Op::Read if request.flags.contains(Flags::READAHEAD) => b"RA",
+            Op::Read => b" R",
+            Op::Write => b" W",
+            Op::Flush => return lose(Lost::Flush),
+            Op::Discard => return lose(Lost::Discard),
+            Op::WriteZeroes => return lose(Lost::WriteZeroes),
+            Op::Zone => return lose(Lost::Zone),
+        };
+        if *self.volume.get_or_insert(request.volume) != request.volume {
+            return lose(Lost::Volume);
+        }
+        if request.length == Bytes::ZERO {
+            return lose(Lost::ZeroLength);
+        }
+        if request.issue < Nanos::ZERO {
+            return lose(Lost::Negative);
+        }
+        let first = request.offset.sectors();
+        let sectors = request.end().0.div_ceil(SECTOR) - first;
+        // blkreplay reads the length as an `int`.
+        if sectors > i32::MAX as u64 {
+            return lose(Lost::TooLong);
+        }
+        if !request.offset.0.is_multiple_of(SECTOR) || !request.length.0.is_multiple_of(SECTOR) {
+            lose(Lost::Widened);
+        }
+        let kept = if request.op == Op::Read { Flags::READAHEAD } else { Flags::empty() };
+        if !kept.contains(request.flags) {
+            lose(Lost::Flags);
+        }
+        if request.latency.is_some() {
+            lose(Lost::Latency);
+        }
+        if request.measured.is_some() || request.origin.is_some() {
+            lose(Lost::Columns);
+        }
+        let ns = request.issue.0 as u64;
+        let lines = &mut self.lines;
+        // `%6T.%9t ; %12S ; %4n ;%2s ; 0.0 ; 0.0`, as the loads that are published have it.
+        decimal(lines, ns / 1_000_000_000, 7, b' ');
+        lines.push(b'.');
+        decimal(lines, ns % 1_000_000_000, 9, b'0');
+        lines.extend_from_slice(b" ; ");
+        decimal(lines, first, 12, b' ');
+        lines.extend_from_slice(b" ; ");
+        decimal(lines, sectors, 4, b' ');
+        lines.extend_from_slice(b" ;");
+        lines.extend_from_slice(op);
+        lines.extend_from_slice(b" ; 0.0 ; 0.0\n");
+    }
+}
+
+/// Appends `value` in decimal, at least `width` characters, filled with `fill` on the left.
+fn decimal(line: &mut Vec<u8>, mut value: u64, width: usize, fill: u8) {
+    let mut digits = [fill; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    line.extend_from_slice(&digits[at.min(digits.len() - width)..]);
+}
+
+impl Sink for Writer {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        self.lines.clear();
+        for request in batch.iter() {
+            self.request(&request);
+        }
+        self.output.write_all(&self.lines).map_err(|error| TraceError::write(&self.path, error))
+    }
+
+    fn finish(mut self: Box<Self>, _header: &Header) -> Result<Notes, TraceError> {
+        self.output.finish().map_err(|error| TraceError::write(&self.path, error))?;
+        for (what, count) in LOST.iter().zip(self.counts) {
+            self.lost.add(what, count, None);
+        }
+        Ok(self.lost)
+    }
+}

@@ -1,0 +1,149 @@
+//! Reading columns in step, and checking what they hold.
+//!
+//! The library reads each column on its own and leaves out nulls. A batch needs the same rows of
+//! every column, a value in each, and no code that means nothing.
+
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::errors::ParquetError;
+
+use super::VERSION;
+use super::schema::Column;
+use crate::batch::Batch;
+
+/// What is wrong with a column.
+pub(super) enum Fault {
+    Library(ParquetError),
+    /// A value in this row, counted from the beginning of the batch.
+    Value(usize, String),
+}
+
+impl From<ParquetError> for Fault {
+    fn from(error: ParquetError) -> Self {
+        Self::Library(error)
+    }
+}
+
+pub(super) fn unknown(row: usize, column: &str, code: i32) -> Fault {
+    Fault::Value(row, format!("{column} is {code}, which means nothing in version {VERSION}"))
+}
+
+/// Checks the codes of a column, all at a time as long as they are good.
+pub(super) fn check(
+    codes: &[i32],
+    is_known: impl Fn(u32) -> bool,
+    column: &str,
+) -> Result<(), Fault> {
+    if codes.iter().fold(true, |good, code| good & is_known(*code as u32)) {
+        return Ok(());
+    }
+    match codes.iter().position(|code| !is_known(*code as u32)) {
+        Some(row) => Err(unknown(row, column, codes[row])),
+        None => Ok(()),
+    }
+}
+
+/// Checks that no range ends beyond 64 bits.
+pub(super) fn check_ranges(batch: &Batch) -> Result<(), Fault> {
+    let ranges = || batch.offset_bytes.iter().zip(&batch.length_bytes);
+    if ranges().fold(false, |bad, (offset, length)| bad | offset.overflowing_add(*length).1) {
+        let row = ranges().position(|(offset, length)| offset.checked_add(*length).is_none());
+        let reason = "offset_bytes + length_bytes does not fit 64 bits".to_owned();
+        return Err(Fault::Value(row.unwrap_or(0), reason));
+    }
+    Ok(())
+}
+
+/// The columns of a row group, of which so many rows are read at a time.
+pub(super) struct GroupColumns<'a> {
+    pub(super) readers: &'a mut [Option<ColumnReader>],
+    pub(super) rows: usize,
+}
+
+impl GroupColumns<'_> {
+    pub(super) fn longs(
+        &mut self,
+        column: Column,
+        values: &mut Vec<i64>,
+        levels: &mut Vec<i16>,
+        null: Option<i64>,
+    ) -> Result<(), Fault> {
+        match self.readers.get_mut(column as usize) {
+            Some(Some(ColumnReader::Int64ColumnReader(reader))) => {
+                read_column(reader, column, self.rows, values, levels, null)
+            }
+            _ => Err(missing(column)),
+        }
+    }
+
+    pub(super) fn ints(
+        &mut self,
+        column: Column,
+        values: &mut Vec<i32>,
+        levels: &mut Vec<i16>,
+        null: Option<i32>,
+    ) -> Result<(), Fault> {
+        match self.readers.get_mut(column as usize) {
+            Some(Some(ColumnReader::Int32ColumnReader(reader))) => {
+                read_column(reader, column, self.rows, values, levels, null)
+            }
+            _ => Err(missing(column)),
+        }
+    }
+
+    pub(super) fn bools(
+        &mut self,
+        values: &mut Vec<bool>,
+        levels: &mut Vec<i16>,
+    ) -> Result<(), Fault> {
+        let column = Column::PushedBack;
+        match self.readers.get_mut(column as usize) {
+            Some(Some(ColumnReader::BoolColumnReader(reader))) => {
+                read_column(reader, column, self.rows, values, levels, Some(false))
+            }
+            _ => Err(missing(column)),
+        }
+    }
+}
+
+fn missing(column: Column) -> Fault {
+    Fault::Library(ParquetError::General(format!("there is no column {}", column.name())))
+}
+
+/// Reads `rows` values of a column; where the file has null, `null` is put, if it may be null.
+fn read_column<T: DataType<T: Copy>>(
+    reader: &mut ColumnReaderImpl<T>,
+    column: Column,
+    rows: usize,
+    values: &mut Vec<T::T>,
+    levels: &mut Vec<i16>,
+    null: Option<T::T>,
+) -> Result<(), Fault> {
+    values.clear();
+    levels.clear();
+    let (records, found, _) = reader.read_records(rows, Some(levels), None, values)?;
+    if records != rows || values.len() != found {
+        let name = column.name();
+        let short = format!("column {name} has fewer rows than its row group");
+        return Err(Fault::Library(ParquetError::General(short)));
+    }
+    if found == rows {
+        return Ok(());
+    }
+    let Some(null) = null else {
+        let row = levels.iter().position(|level| *level == 0).unwrap_or(0);
+        return Err(Fault::Value(row, format!("{} is null", column.name())));
+    };
+    // The values stand at the beginning, without gaps; from the end they move to their rows.
+    values.resize(rows, null);
+    let mut from = found;
+    for (row, level) in levels.iter().enumerate().rev() {
+        if *level == 0 {
+            values[row] = null;
+        } else {
+            from -= 1;
+            values[row] = values[from];
+        }
+    }
+    Ok(())
+}

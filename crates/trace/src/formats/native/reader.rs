@@ -1,0 +1,267 @@
+//! Reading a native file, a batch of rows at a time.
+//!
+//! The file may be damaged, newer than this program, or made by another one, and the library panics
+//! on some damage: every call into it is guarded, and every refusal says what is wrong.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use parquet::column::reader::ColumnReader;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::columns::{Fault, GroupColumns, check, check_ranges, unknown};
+use super::footer::{check_codecs, check_places, layout};
+use super::schema::{COLUMNS, Column, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER};
+use super::{Scratch, VERSION, into_io};
+use crate::batch::{BATCH_ROWS, Batch, UNKNOWN};
+use crate::error::TraceError;
+use crate::formats::ReadOptions;
+use crate::header::{Header, Volume};
+use crate::request::{Flags, LateCause, Op, Outcome};
+use crate::stream::Source;
+use crate::transform::Sorted;
+
+/// Opens a native file.
+pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
+    let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
+    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+        path: path.to_owned(),
+        reason,
+        remedy: remedy.to_owned(),
+    };
+    let file =
+        guarded(|| SerializedFileReader::new(file)).map_err(|error| unreadable(path, error))?;
+    let metadata = file.metadata();
+    check_places(metadata, length)
+        .map_err(|reason| unusable(reason, "the file is damaged: get it again"))?;
+    let value_of = |key: &str| {
+        let pairs = metadata.file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+    };
+    if let Some(version) = value_of(KEY_VERSION) {
+        match version.parse::<u32>() {
+            Ok(1..=VERSION) => {}
+            Ok(version) if version > VERSION => {
+                return Err(unusable(
+                    format!(
+                        "a newer ioecho wrote it: its format has version {version}, and this \
+                         program reads versions up to {VERSION}"
+                    ),
+                    "update ioecho, or convert the file with the one that wrote it",
+                ));
+            }
+            _ => {
+                let reason = format!("'{version}' is no version of ioecho's format");
+                return Err(unusable(reason, "was its footer edited? Get the file again"));
+            }
+        }
+    }
+    let (indices, columns, others) = layout(metadata).map_err(|reason| {
+        unusable(reason, "a trace has the columns that docs/formats.md describes")
+    })?;
+    let mut header = match value_of(KEY_HEADER) {
+        Some(json) => serde_json::from_str(json).map_err(|error| {
+            unusable(format!("its header is not readable: {error}"), "get the file again")
+        })?,
+        None => headless(path),
+    };
+    header.columns = columns;
+    for other in others {
+        header.losses.add("columns that a trace does not have", 1, Some(other));
+    }
+    check_codecs(metadata, &indices).map_err(|reason| {
+        unusable(reason, "write it with zstd; in pandas: to_parquet(..., compression='zstd')")
+    })?;
+    let ordered = value_of(KEY_ORDER) == Some(ORDER);
+    let reader = Reader {
+        path: path.to_owned(),
+        file,
+        header,
+        indices,
+        readers: Vec::new(),
+        next_group: 0,
+        rows_left: 0,
+        row: 0,
+        failed: false,
+        scratch: Scratch::default(),
+    };
+    // Tools that write a trace back, such as DuckDB, do not promise an order.
+    Ok(if ordered { Box::new(reader) } else { Box::new(Sorted::new(reader)) })
+}
+
+/// The header of a file with the right columns that another program wrote.
+fn headless(path: &Path) -> Header {
+    let mut header = Header {
+        source: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        format: "Parquet with ioecho's columns".to_owned(),
+        volumes: vec![Volume::default()],
+        ..Header::default()
+    };
+    header.guesses.add("missing headers; nothing is known of the origin", 1, None);
+    header
+}
+
+/// Runs a piece of the library, whose decoders panic on some damaged files: to a caller a damaged
+/// file is an error like any other.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(ParquetError::General("it cannot be decoded".to_owned())))
+}
+
+fn unreadable(path: &Path, error: ParquetError) -> TraceError {
+    let error = into_io(error);
+    if error.raw_os_error().is_some() {
+        return TraceError::read(path, error);
+    }
+    TraceError::Unusable {
+        path: path.to_owned(),
+        reason: format!("it begins as a Parquet file and is damaged or cut short: {error}"),
+        remedy: "get the file again; a Parquet file without its end cannot be read".to_owned(),
+    }
+}
+
+/// A native file that is being read.
+struct Reader {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+    header: Header,
+    indices: [Option<usize>; COLUMNS],
+    /// The columns of the row group at hand, by the number of the column.
+    readers: Vec<Option<ColumnReader>>,
+    next_group: usize,
+    /// Rows of that group that are not read yet.
+    rows_left: usize,
+    /// The number of rows read.
+    row: u64,
+    failed: bool,
+    scratch: Scratch,
+}
+
+impl Reader {
+    /// Goes on to the next row group that has rows; answers whether there is one.
+    fn next_group(&mut self) -> Result<bool, ParquetError> {
+        while self.rows_left == 0 {
+            if self.next_group == self.file.num_row_groups() {
+                return Ok(false);
+            }
+            let group = self.file.get_row_group(self.next_group)?;
+            self.rows_left = usize::try_from(group.metadata().num_rows())?;
+            self.readers.clear();
+            for index in self.indices {
+                let reader = index.map(|index| group.get_column_reader(index)).transpose()?;
+                self.readers.push(reader);
+            }
+            self.next_group += 1;
+        }
+        Ok(true)
+    }
+
+    fn fill(&mut self, batch: &mut Batch, rows: usize) -> Result<(), Fault> {
+        let mut columns = GroupColumns { readers: &mut self.readers, rows };
+        let Scratch { longs, ints, bools, levels } = &mut self.scratch;
+        columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
+
+        columns.ints(Column::Op, ints, levels, None)?;
+        check(ints, |code| code < Op::ALL.len() as u32, "op")?;
+        batch.op.extend(ints.iter().map(|code| Op::from_code(*code as u8).unwrap_or(Op::Read)));
+
+        columns.ints(Column::Flags, ints, levels, None)?;
+        check(ints, |bits| bits & !u32::from(Flags::all().bits()) == 0, "flags")?;
+        batch.flags.extend(ints.iter().map(|bits| Flags::from_bits_retain(*bits as u16)));
+
+        columns.longs(Column::Offset, longs, levels, None)?;
+        batch.offset_bytes.extend(longs.iter().map(|bytes| *bytes as u64));
+        columns.longs(Column::Length, longs, levels, None)?;
+        batch.length_bytes.extend(longs.iter().map(|bytes| *bytes as u64));
+        check_ranges(batch)?;
+
+        columns.ints(Column::Volume, ints, levels, None)?;
+        batch.volume.extend(ints.iter().map(|volume| *volume as u32));
+
+        if let Some(latency) = &mut batch.latency_ns {
+            columns.longs(Column::Latency, latency, levels, Some(UNKNOWN))?;
+        }
+        if let Some(origin) = &mut batch.origin {
+            columns.ints(Column::Pid, ints, levels, None)?;
+            origin.pid.extend(ints.iter().map(|pid| *pid as u32));
+            columns.ints(Column::Cpu, ints, levels, None)?;
+            origin.cpu.extend(ints.iter().map(|cpu| *cpu as u32));
+        }
+        if let Some(measured) = &mut batch.measured {
+            columns.longs(Column::Scheduled, &mut measured.scheduled_ns, levels, Some(UNKNOWN))?;
+            columns.longs(Column::Submitted, &mut measured.submitted_ns, levels, Some(UNKNOWN))?;
+            columns.longs(Column::Completed, &mut measured.completed_ns, levels, Some(UNKNOWN))?;
+            columns.ints(Column::InFlight, ints, levels, Some(0))?;
+            measured.in_flight.extend(ints.iter().map(|number| *number as u32));
+
+            // A row is measured if it was scheduled; then it has an outcome. None is made up.
+            columns.ints(Column::Outcome, ints, levels, Some(i32::MIN))?;
+            for (row, outcome) in ints.iter_mut().enumerate() {
+                if measured.scheduled_ns[row] == UNKNOWN {
+                    *outcome = 0;
+                } else if *outcome == i32::MIN {
+                    return Err(Fault::Value(row, "it has scheduled_ns and no outcome".to_owned()));
+                } else if Outcome::from_code(*outcome).is_none() {
+                    return Err(unknown(row, "outcome", *outcome));
+                }
+            }
+            measured.outcome.extend_from_slice(ints);
+
+            columns.bools(bools, levels)?;
+            measured.pushed_back.extend_from_slice(bools);
+            columns.ints(Column::LateCause, ints, levels, Some(0))?;
+            check(ints, |code| code < LateCause::ALL.len() as u32, "late_cause")?;
+            measured.late_cause.extend(ints.iter().map(|code| *code as u8));
+        }
+        Ok(())
+    }
+}
+
+impl Source for Reader {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.reset(self.header.columns);
+        if self.failed {
+            return Ok(false);
+        }
+        // Set back when all went well: behind an error there is nothing to be read.
+        self.failed = true;
+        let more = guarded(|| self.next_group()).map_err(|error| unreadable(&self.path, error))?;
+        if !more {
+            return Ok(false);
+        }
+        let rows = self.rows_left.min(BATCH_ROWS);
+        let mut fault = None;
+        let filled = guarded(|| match self.fill(batch, rows) {
+            Ok(()) => Ok(()),
+            Err(Fault::Library(error)) => Err(error),
+            Err(Fault::Value(row, reason)) => {
+                fault = Some((row, reason));
+                Ok(())
+            }
+        });
+        if let Err(error) = filled {
+            batch.reset(self.header.columns);
+            return Err(unreadable(&self.path, error));
+        }
+        if let Some((row, reason)) = fault {
+            batch.reset(self.header.columns);
+            return Err(TraceError::Row {
+                path: self.path.clone(),
+                row: self.row + row as u64,
+                reason,
+                remedy: "docs/formats.md says what the columns hold".to_owned(),
+            });
+        }
+        self.rows_left -= rows;
+        self.row += rows as u64;
+        self.failed = false;
+        Ok(true)
+    }
+}

@@ -1,0 +1,158 @@
+//! The columns of a native file and the keys of its footer.
+//!
+//! Others read these files without this program, so names, types and codes are fixed here, once, for
+//! the writer and the reader.
+
+use crate::batch::Columns;
+use crate::request::{Flags, LateCause, Op, Outcome};
+
+/// Keys of the footer.
+pub(super) const KEY_VERSION: &str = "ioecho.version";
+pub(super) const KEY_HEADER: &str = "ioecho.header";
+pub(super) const KEY_CODES: &str = "ioecho.codes";
+/// Present, with the value `issue_ns`, if the rows are in the order of their issue.
+pub(super) const KEY_ORDER: &str = "ioecho.order";
+pub(super) const ORDER: &str = "issue_ns";
+
+/// The columns, in the order of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Issue,
+    Op,
+    Flags,
+    Offset,
+    Length,
+    Volume,
+    Latency,
+    Pid,
+    Cpu,
+    Scheduled,
+    Submitted,
+    Completed,
+    InFlight,
+    Outcome,
+    PushedBack,
+    LateCause,
+}
+
+pub(super) const COLUMNS: usize = 16;
+
+impl Column {
+    pub(super) const ALL: [Self; COLUMNS] = [
+        Self::Issue,
+        Self::Op,
+        Self::Flags,
+        Self::Offset,
+        Self::Length,
+        Self::Volume,
+        Self::Latency,
+        Self::Pid,
+        Self::Cpu,
+        Self::Scheduled,
+        Self::Submitted,
+        Self::Completed,
+        Self::InFlight,
+        Self::Outcome,
+        Self::PushedBack,
+        Self::LateCause,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Issue => "issue_ns",
+            Self::Op => "op",
+            Self::Flags => "flags",
+            Self::Offset => "offset_bytes",
+            Self::Length => "length_bytes",
+            Self::Volume => "volume",
+            Self::Latency => "latency_ns",
+            Self::Pid => "pid",
+            Self::Cpu => "cpu",
+            Self::Scheduled => "scheduled_ns",
+            Self::Submitted => "submitted_ns",
+            Self::Completed => "completed_ns",
+            Self::InFlight => "in_flight",
+            Self::Outcome => "outcome",
+            Self::PushedBack => "pushed_back",
+            Self::LateCause => "late_cause",
+        }
+    }
+
+    /// The column in Parquet's own notation of a schema.
+    pub(super) const fn declaration(self) -> &'static str {
+        match self {
+            Self::Issue => "required int64 issue_ns (INTEGER(64,true));",
+            Self::Op => "required int32 op (INTEGER(8,false));",
+            Self::Flags => "required int32 flags (INTEGER(16,false));",
+            Self::Offset => "required int64 offset_bytes (INTEGER(64,false));",
+            Self::Length => "required int64 length_bytes (INTEGER(64,false));",
+            Self::Volume => "required int32 volume (INTEGER(32,false));",
+            Self::Latency => "optional int64 latency_ns (INTEGER(64,true));",
+            Self::Pid => "required int32 pid (INTEGER(32,false));",
+            Self::Cpu => "required int32 cpu (INTEGER(32,false));",
+            Self::Scheduled => "optional int64 scheduled_ns (INTEGER(64,true));",
+            Self::Submitted => "optional int64 submitted_ns (INTEGER(64,true));",
+            Self::Completed => "optional int64 completed_ns (INTEGER(64,true));",
+            Self::InFlight => "optional int32 in_flight (INTEGER(32,false));",
+            Self::Outcome => "optional int32 outcome (INTEGER(32,true));",
+            Self::PushedBack => "optional boolean pushed_back;",
+            Self::LateCause => "optional int32 late_cause (INTEGER(8,false));",
+        }
+    }
+
+    pub(super) const fn physical_type(self) -> parquet::basic::Type {
+        match self {
+            Self::Issue
+            | Self::Offset
+            | Self::Length
+            | Self::Latency
+            | Self::Scheduled
+            | Self::Submitted
+            | Self::Completed => parquet::basic::Type::INT64,
+            Self::PushedBack => parquet::basic::Type::BOOLEAN,
+            _ => parquet::basic::Type::INT32,
+        }
+    }
+
+    /// Whether a trace with these optional columns has this one.
+    pub(super) const fn is_in(self, columns: Columns) -> bool {
+        match self {
+            Self::Issue | Self::Op | Self::Flags | Self::Offset | Self::Length | Self::Volume => {
+                true
+            }
+            Self::Latency => columns.latency,
+            Self::Pid | Self::Cpu => columns.origin,
+            _ => columns.measured,
+        }
+    }
+
+    /// Whether the values grow with time, so that their differences are what is to be kept.
+    pub(super) const fn is_instant(self) -> bool {
+        matches!(
+            self,
+            Self::Issue | Self::Latency | Self::Scheduled | Self::Submitted | Self::Completed
+        )
+    }
+}
+
+/// What the numbers of the columns mean, for readers without this program.
+pub(super) fn codes() -> String {
+    let ops: serde_json::Map<_, _> =
+        Op::ALL.iter().map(|op| (op.code().to_string(), op.name().into())).collect();
+    let flags: serde_json::Map<_, _> = Flags::all()
+        .iter_names()
+        .map(|(name, flag)| (flag.bits().to_string(), name.to_ascii_lowercase().into()))
+        .collect();
+    let mut outcomes: serde_json::Map<_, _> = (-7..=0)
+        .filter_map(|code| Some((code.to_string(), Outcome::from_code(code)?.name().into())))
+        .collect();
+    outcomes.insert("1..".to_owned(), "the kernel's error number".into());
+    let causes: serde_json::Map<_, _> = LateCause::ALL
+        .iter()
+        .filter_map(|cause| Some(((*cause as u8).to_string(), serde_json::to_value(cause).ok()?)))
+        .collect();
+    serde_json::json!({
+        "op": ops, "flags (a sum of)": flags, "outcome": outcomes, "late_cause": causes,
+    })
+    .to_string()
+}

@@ -1,0 +1,362 @@
+//! What was written is what is read, and what cannot be read is refused with its reason.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::file::metadata::KeyValue;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use proptest::prelude::*;
+
+use super::schema::{KEY_CODES, KEY_HEADER, KEY_ORDER, KEY_VERSION};
+use super::writer::GROUP_ROWS;
+use super::{create, open};
+use crate::batch::tests::any_request;
+use crate::batch::{Batch, Columns, UNKNOWN};
+use crate::error::TraceError;
+use crate::formats::ReadOptions;
+use crate::header::Header;
+use crate::{Bytes, Flags, Nanos, Op, Request};
+
+fn header(columns: Columns) -> Header {
+    let mut header = Header { columns, ..Header::default() };
+    "a file".clone_into(&mut header.source);
+    header.losses.add("junk lines", 3, Some("line 1: ;".to_owned()));
+    header.processes.insert(7, "mysqld".to_owned());
+    header
+}
+
+/// Writes requests in batches of `rows`.
+fn write(path: &Path, columns: Columns, requests: &[Request], rows: usize) {
+    let header = header(columns);
+    let mut sink = create(path, &header).unwrap();
+    for chunk in requests.chunks(rows) {
+        let mut batch = Batch::new(columns);
+        batch.extend(chunk);
+        sink.write(&batch).unwrap();
+    }
+    assert!(!path.exists());
+    assert!(sink.finish(&header).unwrap().is_empty());
+}
+
+fn read(path: &Path) -> Result<(Vec<Request>, Header), TraceError> {
+    let mut source = open(path, &ReadOptions::default())?;
+    let mut batch = Batch::default();
+    let mut all = Vec::new();
+    while source.next_batch(&mut batch)? {
+        assert!(!batch.is_empty());
+        all.extend(batch.iter());
+    }
+    Ok((all, source.header().clone()))
+}
+
+fn file() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.parquet");
+    (directory, path)
+}
+
+/// What is kept of `request` in a trace with these columns.
+fn kept(request: &Request, columns: Columns) -> Request {
+    Request {
+        latency: request.latency.filter(|_| columns.latency),
+        origin: request.origin.filter(|_| columns.origin),
+        measured: request.measured.filter(|_| columns.measured),
+        ..*request
+    }
+}
+
+prop_compose! {
+    fn any_columns()(bits in 0_u8..8) -> Columns {
+        Columns { latency: bits & 1 != 0, origin: bits & 2 != 0, measured: bits & 4 != 0 }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_was_written_is_what_is_read_with_any_columns(
+        mut requests in proptest::collection::vec((any_request(), any::<bool>()), 0..200),
+        columns in any_columns(), rows in 1_usize..100,
+    ) {
+        requests.sort_by_key(|(request, _)| request.issue);
+        let requests: Vec<_> = requests.into_iter().map(|(mut request, is_measured)| {
+            request.measured = request.measured.filter(|_| is_measured);
+            kept(&request, columns)
+        }).collect();
+        let (_directory, path) = file();
+        write(&path, columns, &requests, rows);
+        let (all, found) = read(&path).unwrap();
+        prop_assert_eq!(all, requests);
+        prop_assert_eq!(found, header(columns));
+    }
+}
+
+fn some_requests(count: i64) -> Vec<Request> {
+    (0..count)
+        .map(|n| {
+            let offset = Bytes((n as u64 * 7919 % 1_000_003) * 512);
+            let op = if n % 3 == 0 { Op::Read } else { Op::Write };
+            let mut request = Request::new(Nanos(n * 1000), op, offset, Bytes(4096));
+            request.latency = (n % 5 != 0).then_some(Nanos(n));
+            request
+        })
+        .collect()
+}
+
+const WITH_LATENCY: Columns = Columns { latency: true, origin: false, measured: false };
+
+#[test]
+fn row_groups_and_pages_follow_each_other_without_a_seam() {
+    let (_directory, path) = file();
+    let requests = some_requests(GROUP_ROWS as i64 * 2 + 12_345);
+    write(&path, WITH_LATENCY, &requests, 5000);
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    assert_eq!(file.num_row_groups(), 3);
+    assert!(read(&path).unwrap().0 == requests);
+}
+
+#[test]
+fn rows_out_of_order_are_sorted_and_told() {
+    let (_directory, path) = file();
+    let mut requests = some_requests(100);
+    requests.swap(40, 41);
+    write(&path, WITH_LATENCY, &requests, 7);
+    let (all, header) = read(&path).unwrap();
+    requests.swap(40, 41);
+    assert_eq!(all, requests);
+    assert_eq!(header.guesses.count_of(crate::transform::sort::SORTED), 1);
+}
+
+#[test]
+fn a_trace_without_a_request_is_one() {
+    let (_directory, path) = file();
+    write(&path, WITH_LATENCY, &[], 1);
+    assert_eq!(read(&path).unwrap(), (Vec::new(), header(WITH_LATENCY)));
+}
+
+#[test]
+fn the_footer_says_version_order_and_codes() {
+    let (_directory, path) = file();
+    write(&path, Columns::default(), &some_requests(10), 10);
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let pairs = file.metadata().file_metadata().key_value_metadata().unwrap().clone();
+    let value =
+        |key: &str| pairs.iter().find(|pair| pair.key == key).unwrap().value.clone().unwrap();
+    assert_eq!(value(KEY_VERSION), "1");
+    assert_eq!(value(KEY_ORDER), "issue_ns");
+    let codes: serde_json::Value = serde_json::from_str(&value(KEY_CODES)).unwrap();
+    assert_eq!(codes["op"]["4"], "write-zeroes");
+    assert_eq!(codes["flags (a sum of)"]["16"], "readahead");
+    assert_eq!(codes["outcome"]["-2"], "crosses the end of the target");
+    assert_eq!(codes["late_cause"]["2"], "in-flight-cap");
+}
+
+/// A file with these columns and one row, as another program might write it.
+fn foreign(path: &Path, schema: &str, values: &[(&str, i64)], pairs: &[(&str, &str)]) {
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let file = File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut values = values.iter();
+    while let Some(mut column) = group.next_column().unwrap() {
+        let &(_, value) = values.next().unwrap();
+        let nullable = column.typed_descr_is_optional();
+        let (level, count) = if value == UNKNOWN { ([0], 0) } else { ([1], 1) };
+        let levels = nullable.then_some(&level[..]);
+        match column.untyped() {
+            parquet::column::writer::ColumnWriter::Int64ColumnWriter(writer) => {
+                writer.write_batch(&[value][..count], levels, None).unwrap();
+            }
+            parquet::column::writer::ColumnWriter::Int32ColumnWriter(writer) => {
+                writer.write_batch(&[value as i32][..count], levels, None).unwrap();
+            }
+            parquet::column::writer::ColumnWriter::BoolColumnWriter(writer) => {
+                writer.write_batch(&[value != 0][..count], levels, None).unwrap();
+            }
+            _ => unreachable!("a type that no column of ours has"),
+        }
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    for (key, value) in pairs {
+        let pair = KeyValue::new((*key).to_owned(), Some((*value).to_owned()));
+        writer.append_key_value_metadata(pair);
+    }
+    writer.close().unwrap();
+}
+
+trait Descr {
+    fn typed_descr_is_optional(&mut self) -> bool;
+}
+
+impl Descr for parquet::file::writer::SerializedColumnWriter<'_> {
+    fn typed_descr_is_optional(&mut self) -> bool {
+        use parquet::column::writer::ColumnWriter;
+        match self.untyped() {
+            ColumnWriter::Int64ColumnWriter(writer) => writer.get_descriptor().max_def_level(),
+            ColumnWriter::Int32ColumnWriter(writer) => writer.get_descriptor().max_def_level(),
+            ColumnWriter::BoolColumnWriter(writer) => writer.get_descriptor().max_def_level(),
+            _ => 0,
+        }
+        .is_positive()
+    }
+}
+
+const SCHEMA: &str = "message m { optional int64 issue_ns; optional int32 op; \
+    optional int32 flags; optional int64 offset_bytes; optional int64 length_bytes; \
+    optional int32 volume;";
+const ROW: [(&str, i64); 6] =
+    [("issue_ns", 5), ("op", 1), ("flags", 2), ("offset", 512), ("length", 1024), ("volume", 0)];
+
+fn message(path: &Path) -> String {
+    read(path).unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_of_another_program_with_the_right_columns_is_a_trace() {
+    let (_directory, path) = file();
+    let row = [&ROW[..], &[("colour", 3)]].concat();
+    foreign(&path, &format!("{SCHEMA} optional int32 colour; }}"), &row, &[]);
+    let (all, header) = read(&path).unwrap();
+    let mut expected = Request::new(Nanos(5), Op::Write, Bytes(512), Bytes(1024));
+    expected.flags = Flags::FUA;
+    assert_eq!(all, [expected]);
+    assert_eq!(header.guesses.iter().count(), 1);
+    assert_eq!(header.losses.iter().next().unwrap().examples, ["colour"]);
+}
+
+#[test]
+fn a_foreign_file_is_refused_with_the_name_of_what_is_missing() {
+    let (_directory, path) = file();
+    foreign(&path, "message m { required int64 issue_ns; }", &ROW[..1], &[]);
+    assert!(message(&path).contains("no column op"), "{}", message(&path));
+    foreign(&path, "message m { required int64 issue_ns; required int64 op; }", &ROW, &[]);
+    assert!(message(&path).contains("column op is of type INT64"), "{}", message(&path));
+    let row = [&ROW[..], &[("scheduled_ns", 3)]].concat();
+    foreign(&path, &format!("{SCHEMA} optional int64 scheduled_ns; }}"), &row, &[]);
+    assert!(message(&path).contains("no column submitted_ns"), "{}", message(&path));
+}
+
+#[test]
+fn a_file_packed_otherwise_is_refused_with_the_remedy() {
+    let (_directory, path) = file();
+    foreign(&path, &format!("{SCHEMA} }}"), &ROW, &[]);
+    // The codec of a column is the fourth field of its metadata in the footer (parquet.thrift).
+    let bytes = fs::read(&path).unwrap();
+    let name = b"issue_ns\x15\x00";
+    let place = memchr::memmem::rfind(&bytes, name).unwrap() + name.len() - 1;
+    let snappy = [&bytes[..place], &[2], &bytes[place + 1..]].concat();
+    fs::write(&path, snappy).unwrap();
+    assert!(message(&path).contains("issue_ns is packed with SNAPPY"), "{}", message(&path));
+}
+
+#[test]
+fn a_value_that_means_nothing_is_refused_with_its_row() {
+    let (_directory, path) = file();
+    for (column, value, reason) in [
+        (1, 6, "row 0: op is 6"),
+        (1, -1, "row 0: op is -1"),
+        (2, 32, "row 0: flags is 32"),
+        (3, -1024, "row 0: offset_bytes + length_bytes"),
+        (0, UNKNOWN, "row 0: issue_ns is null"),
+    ] {
+        let mut row = ROW;
+        row[column].1 = value;
+        foreign(&path, &format!("{SCHEMA} }}"), &row, &[]);
+        assert!(message(&path).contains(reason), "{}", message(&path));
+    }
+    let schema = "optional int64 scheduled_ns; optional int64 submitted_ns; \
+        optional int64 completed_ns; optional int32 in_flight; optional int32 outcome; \
+        optional boolean pushed_back; optional int32 late_cause;";
+    for (outcome, cause, reason) in
+        [(UNKNOWN, 0, "no outcome"), (-99, 0, "outcome is -99"), (0, 7, "late_cause is 7")]
+    {
+        let measured = [
+            ("scheduled_ns", 3),
+            ("submitted_ns", 3),
+            ("completed_ns", 3),
+            ("in_flight", 0),
+            ("outcome", outcome),
+            ("pushed_back", 1),
+            ("late_cause", cause),
+        ];
+        let row = [&ROW[..], &measured].concat();
+        foreign(&path, &format!("{SCHEMA} {schema} }}"), &row, &[]);
+        assert!(message(&path).contains(reason), "{}", message(&path));
+    }
+}
+
+#[test]
+fn a_newer_version_is_refused_with_both_versions() {
+    let (_directory, path) = file();
+    for (version, reason) in
+        [("2", "format has version 2, and this program reads versions up to 1"), ("x", "'x' is no")]
+    {
+        foreign(&path, &format!("{SCHEMA} }}"), &ROW, &[(KEY_VERSION, version)]);
+        assert!(message(&path).contains(reason), "{}", message(&path));
+    }
+    foreign(&path, &format!("{SCHEMA} }}"), &ROW, &[(KEY_HEADER, "{")]);
+    assert!(message(&path).contains("header is not readable"), "{}", message(&path));
+}
+
+#[test]
+fn a_file_cut_short_anywhere_is_an_error() {
+    let (_directory, path) = file();
+    write(&path, WITH_LATENCY, &some_requests(1000), 1000);
+    let whole = fs::read(&path).unwrap();
+    for length in (4..whole.len()).step_by(97).chain(whole.len() - 20..whole.len()) {
+        fs::write(&path, &whole[..length]).unwrap();
+        assert!(message(&path).contains("damaged or cut short"), "{}", message(&path));
+    }
+}
+
+#[test]
+fn an_unfinished_file_leaves_nothing_behind() {
+    let (directory, path) = file();
+    let mut sink = create(&path, &header(WITH_LATENCY)).unwrap();
+    let mut batch = Batch::new(WITH_LATENCY);
+    batch.extend(&some_requests(100));
+    sink.write(&batch).unwrap();
+    drop(sink);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_damage_to_a_file_makes_the_reader_panic(
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        in_footer in any::<bool>(),
+    ) {
+        let (_directory, path) = file();
+        let columns = Columns { latency: true, origin: true, measured: true };
+        write(&path, columns, &some_requests(50), 50);
+        let mut bytes = fs::read(&path).unwrap();
+        let (from, to) = (if in_footer { bytes.len() / 2 } else { 0 }, bytes.len());
+        for (place, value) in changes {
+            let place = from + place.index(to - from);
+            bytes[place] = value;
+        }
+        fs::write(&path, &bytes).unwrap();
+        let _ = read(&path);
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300), end in any::<bool>(),
+    ) {
+        let (_directory, path) = file();
+        let mut file = [b"PAR1", &bytes[..]].concat();
+        if end {
+            file.extend((bytes.len() as u32).to_le_bytes());
+            file.extend(b"PAR1");
+        }
+        fs::write(&path, &file).unwrap();
+        let _ = read(&path);
+    }
+}

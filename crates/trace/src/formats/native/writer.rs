@@ -1,0 +1,228 @@
+//! Writing a native file.
+//!
+//! A trace is longer than memory and a column of Parquet is written whole for each group of rows:
+//! rows are gathered until they make a group, and then go out column by column.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::data_type::{BoolType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+
+use super::schema::{Column, KEY_CODES, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER, codes};
+use super::{Scratch, VERSION, into_io};
+use crate::batch::{BATCH_ROWS, Batch, Columns, UNKNOWN};
+use crate::compression::PartialFile;
+use crate::error::TraceError;
+use crate::header::{Header, Notes};
+use crate::stream::Sink;
+
+/// Rows of a row group: what a writer holds in memory, some 20 MiB with every column.
+pub(super) const GROUP_ROWS: usize = 32 * BATCH_ROWS;
+
+/// Rows of a page, a few batches: what a reader holds of each column.
+const PAGE_ROWS: usize = 4 * BATCH_ROWS;
+
+/// Begins a native file at `path` with the columns of `header`.
+pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    let write_error = |error| TraceError::write(path, error);
+    let columns = header.columns;
+    let mut schema = "message ioecho {".to_owned();
+    for column in Column::ALL.iter().filter(|column| column.is_in(columns)) {
+        schema += column.declaration();
+    }
+    schema += "}";
+    let schema = parse_message_type(&schema).map_err(into_io).map_err(write_error)?;
+    let level = ZstdLevel::try_new(1).map_err(into_io).map_err(write_error)?;
+    let mut properties = WriterProperties::builder()
+        .set_created_by(format!("ioecho {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::ZSTD(level))
+        .set_data_page_row_count_limit(PAGE_ROWS)
+        .set_write_batch_size(BATCH_ROWS)
+        .set_max_row_group_row_count(None)
+        .set_statistics_enabled(EnabledStatistics::Chunk);
+    for column in Column::ALL.iter().filter(|column| column.is_instant()) {
+        let path = ColumnPath::from(column.name());
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    let offset = ColumnPath::from(Column::Offset.name());
+    properties = properties.set_column_dictionary_enabled(offset, false);
+    let file = PartialFile::create(path).map_err(write_error)?;
+    let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))
+        .map_err(into_io)
+        .map_err(write_error)?;
+    let mut rows = Batch::new(columns);
+    rows.reset(columns);
+    Ok(Box::new(Writer {
+        path: path.to_owned(),
+        file: writer,
+        columns,
+        rows,
+        latest: i64::MIN,
+        ordered: true,
+        scratch: Scratch::default(),
+    }))
+}
+
+/// A native file that is being written.
+struct Writer {
+    path: PathBuf,
+    file: SerializedFileWriter<PartialFile>,
+    columns: Columns,
+    /// The rows of the group to come.
+    rows: Batch,
+    latest: i64,
+    ordered: bool,
+    scratch: Scratch,
+}
+
+impl Writer {
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for column in Column::ALL.into_iter().filter(|column| column.is_in(self.columns)) {
+            write_column(&mut group, column, &self.rows, &mut self.scratch)?;
+        }
+        group.close()?;
+        self.rows.reset(self.columns);
+        Ok(())
+    }
+}
+
+/// Writes one column of a row group.
+fn write_column(
+    group: &mut SerializedRowGroupWriter<'_, PartialFile>,
+    column: Column,
+    rows: &Batch,
+    scratch: &mut Scratch,
+) -> Result<(), ParquetError> {
+    let Scratch { longs, ints, bools, levels } = scratch;
+    longs.clear();
+    ints.clear();
+    bools.clear();
+    levels.clear();
+    let mut required = true;
+    match column {
+        Column::Issue => longs.extend_from_slice(&rows.issue_ns),
+        Column::Op => ints.extend(rows.op.iter().map(|op| i32::from(op.code()))),
+        Column::Flags => ints.extend(rows.flags.iter().map(|flags| i32::from(flags.bits()))),
+        Column::Offset => longs.extend(rows.offset_bytes.iter().map(|bytes| *bytes as i64)),
+        Column::Length => longs.extend(rows.length_bytes.iter().map(|bytes| *bytes as i64)),
+        Column::Volume => ints.extend(rows.volume.iter().map(|volume| *volume as i32)),
+        Column::Latency => {
+            required = false;
+            present(rows.latency_ns.as_deref().unwrap_or_default(), longs, levels);
+        }
+        Column::Pid | Column::Cpu => {
+            if let Some(origin) = &rows.origin {
+                let values = if column == Column::Pid { &origin.pid } else { &origin.cpu };
+                ints.extend(values.iter().map(|value| *value as i32));
+            }
+        }
+        _ => {
+            required = false;
+            write_measured(column, rows, longs, ints, bools, levels);
+        }
+    }
+    let levels = (!required).then_some(&levels[..]);
+    let mut writer = group
+        .next_column()?
+        .ok_or_else(|| ParquetError::General("the schema lacks a column".to_owned()))?;
+    match column.physical_type() {
+        parquet::basic::Type::INT64 => {
+            writer.typed::<Int64Type>().write_batch(longs, levels, None)?;
+        }
+        parquet::basic::Type::BOOLEAN => {
+            writer.typed::<BoolType>().write_batch(bools, levels, None)?;
+        }
+        _ => {
+            writer.typed::<Int32Type>().write_batch(ints, levels, None)?;
+        }
+    }
+    writer.close()
+}
+
+/// Takes apart which values are there and which are null.
+fn present(column: &[i64], values: &mut Vec<i64>, levels: &mut Vec<i16>) {
+    levels.extend(column.iter().map(|value| i16::from(*value != UNKNOWN)));
+    values.extend(column.iter().filter(|value| **value != UNKNOWN));
+}
+
+/// A column of what a replay measured; all of them are null in a row that has no measurement.
+fn write_measured(
+    column: Column,
+    rows: &Batch,
+    longs: &mut Vec<i64>,
+    ints: &mut Vec<i32>,
+    bools: &mut Vec<bool>,
+    levels: &mut Vec<i16>,
+) {
+    let Some(measured) = &rows.measured else { return };
+    let scheduled = &measured.scheduled_ns;
+    match column {
+        Column::Scheduled => return present(scheduled, longs, levels),
+        Column::Submitted => return present(&measured.submitted_ns, longs, levels),
+        Column::Completed => return present(&measured.completed_ns, longs, levels),
+        _ => levels.extend(scheduled.iter().map(|value| i16::from(*value != UNKNOWN))),
+    }
+    let there = |row: &usize| scheduled[*row] != UNKNOWN;
+    let there = (0..scheduled.len()).filter(there);
+    match column {
+        Column::InFlight => ints.extend(there.map(|row| measured.in_flight[row] as i32)),
+        Column::Outcome => ints.extend(there.map(|row| measured.outcome[row])),
+        Column::LateCause => ints.extend(there.map(|row| i32::from(measured.late_cause[row]))),
+        _ => bools.extend(there.map(|row| measured.pushed_back[row])),
+    }
+}
+
+impl Sink for Writer {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        if let Some((&first, &last)) = batch.issue_ns.first().zip(batch.issue_ns.last()) {
+            self.ordered &= first >= self.latest && batch.is_ordered();
+            self.latest = last;
+        }
+        let mut from = 0;
+        while from < batch.len() {
+            let to = batch.len().min(from + GROUP_ROWS - self.rows.len());
+            self.rows.append(batch, from, to);
+            from = to;
+            if self.rows.len() == GROUP_ROWS {
+                self.write_group()
+                    .map_err(|error| TraceError::write(&self.path, into_io(error)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, header: &Header) -> Result<Notes, TraceError> {
+        let path = self.path.clone();
+        let write_error = |error| TraceError::write(&path, error);
+        self.write_group().map_err(into_io).map_err(write_error)?;
+        let mut header = header.clone();
+        header.columns = self.columns;
+        let json = serde_json::to_string(&header).map_err(io::Error::from).map_err(write_error)?;
+        let mut add = |key: &str, value| {
+            self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), Some(value)));
+        };
+        add(KEY_VERSION, VERSION.to_string());
+        add(KEY_HEADER, json);
+        add(KEY_CODES, codes());
+        if self.ordered {
+            add(KEY_ORDER, ORDER.to_owned());
+        }
+        let file = self.file.into_inner().map_err(into_io).map_err(write_error)?;
+        file.finish().map_err(write_error)?;
+        Ok(Notes::default())
+    }
+}

@@ -1,0 +1,65 @@
+//! What every target asks of a source, whatever bytes it was made from.
+//!
+//! A parser that does not crash can still break its word: give an empty batch for ever, or requests
+//! out of order. So each target drains its source here, where the contract of
+//! [`Source`] is asserted.
+#![forbid(unsafe_code)]
+
+use std::panic;
+
+use ioecho_trace::formats::{IssueEvent, ReadOptions};
+use ioecho_trace::{Batch, Source};
+
+/// Reads `source` to its end, to an error, or until it gave more than `rows_max` requests, and
+/// asserts what a source promises on the way. Answers how many requests there were.
+pub fn drain(source: &mut dyn Source, rows_max: u64) -> u64 {
+    let columns = source.header().columns;
+    let mut batch = Batch::default();
+    let mut rows = 0;
+    let mut latest = i64::MIN;
+    while rows <= rows_max {
+        match source.next_batch(&mut batch) {
+            Ok(true) => {}
+            Ok(false) => {
+                let again = source.next_batch(&mut batch);
+                assert!(matches!(again, Ok(false)), "something follows the end");
+                break;
+            }
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                break;
+            }
+        }
+        assert!(!batch.is_empty(), "an empty batch");
+        assert!(batch.is_ordered(), "requests of a batch are out of order");
+        assert!(batch.issue_ns()[0] >= latest, "a batch begins before the end of the one before");
+        latest = batch.issue_ns()[batch.len() - 1];
+        assert_eq!(batch.columns(), columns, "the columns of a batch are not the header's");
+        assert_eq!(source.header().columns, columns, "the columns change");
+        assert_eq!(batch.iter().count(), batch.len());
+        rows += batch.len() as u64;
+    }
+    rows
+}
+
+/// Options to read with, so that files of different lengths are read with different ones.
+pub fn options(bytes: &[u8]) -> ReadOptions {
+    let event = match bytes.len() / 2 % 4 {
+        0 => IssueEvent::Auto,
+        1 => IssueEvent::Queued,
+        2 => IssueEvent::Inserted,
+        _ => IssueEvent::Issued,
+    };
+    ReadOptions { strict: bytes.len() % 2 == 1, event }
+}
+
+/// Lets panics inside the Parquet library pass, which the reader catches: the fuzzer's own hook
+/// would end the process before it can. Panics anywhere else are findings.
+pub fn forgive_parquet() {
+    let end = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        if !panic.location().is_some_and(|place| place.file().contains("/parquet-")) {
+            end(panic);
+        }
+    }));
+}
