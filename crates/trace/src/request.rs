@@ -197,8 +197,15 @@ pub enum LateCause {
 
 impl LateCause {
     /// Every cause, in the order of its code.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::Conflict, Self::InFlightCap, Self::Submission, Self::Input, Self::Host];
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Conflict,
+        Self::InFlightCap,
+        Self::Submission,
+        Self::Input,
+        Self::Host,
+        Self::Generator,
+    ];
 
     /// The cause with this code.
     pub const fn from_code(code: u8) -> Option<Self> {
@@ -317,5 +324,8 @@ mod tests {
         for cause in LateCause::ALL {
             assert_eq!(LateCause::from_code(cause as u8), Some(cause));
         }
+        // The lists are complete.
+        assert_eq!(Op::from_code(Op::ALL.len() as u8), None);
+        assert_eq!(LateCause::from_code(LateCause::ALL.len() as u8), None);
     }
 }
