@@ -95,7 +95,7 @@ pub(crate) struct InfoArgs {
     /// A trace in any known format, or the directory of a run
     pub(crate) file: PathBuf,
 
-    /// Print JSON (stable, see docs/formats.md) instead of text
+    /// Print JSON (stable, see docs/json.md) instead of text
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -108,7 +108,8 @@ pub(crate) struct ConvertArgs {
     /// A trace in any known format, or the directory of a run
     pub(crate) input: PathBuf,
 
-    /// What to write: NAME.parquet (native), NAME.load.gz or NAME.load (blkreplay)
+    /// What to write: NAME.parquet (native), NAME.load.gz or NAME.load (blkreplay); replaced if it
+    /// is there
     pub(crate) output: PathBuf,
 
     #[command(flatten)]
@@ -177,7 +178,8 @@ pub(crate) struct ReplayArgs {
     )]
     pub(crate) strong: u8,
 
-    /// Most requests in flight at a time
+    /// Most requests in flight at a time; those once pushed back on conflict take no place of these
+    /// and are as many more at most
     #[arg(
         long,
         value_name = "N",

@@ -3,12 +3,17 @@
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
 use ioecho_stats::run_summary::RunSummary;
-use ioecho_stats::verdict::{Finding, Grade};
+use ioecho_stats::verdict::{Finding, Validity};
 use ioecho_trace::TraceError;
+use signal_hook::consts::SIGXFSZ;
+
+use crate::commands::tell;
 
 /// Done; a replay was faithful.
 pub(crate) const OK: u8 = 0;
@@ -59,6 +64,14 @@ impl std::fmt::Display for Coded {
 
 impl Error for Coded {}
 
+/// Makes a file that may not grow (`ulimit -f`) an error of the write instead of the end of the
+/// process, so that results are kept as on a full disk.
+pub(crate) fn survive_file_size_limits() {
+    let noticed = Arc::new(AtomicBool::new(false));
+    // If the signal cannot be caught, such a write ends the process, as it does by default.
+    let _ = signal_hook::flag::register(SIGXFSZ, noticed);
+}
+
 /// The exit code that a run's verdict asks for.
 pub(crate) fn of_run(summary: &RunSummary) -> u8 {
     match summary.verdict.finding {
@@ -66,7 +79,7 @@ pub(crate) fn of_run(summary: &RunSummary) -> u8 {
         Finding::DeviceLimited => DEVICE_LIMITED,
         Finding::GeneratorLimited => GENERATOR_LIMITED,
         Finding::HostStalled => HOST_STALLED,
-        Finding::Faithful if summary.verdict.grade == Grade::Invalid => INVALID,
+        Finding::Faithful if summary.verdict.validity == Validity::Invalid => INVALID,
         Finding::Faithful => OK,
     }
 }
@@ -76,9 +89,22 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let code = code_of(error);
     // Whoever reads only the first lines (`ioecho info … | head`) has no error to see.
     if code != OK {
-        eprintln!("error: {error:#}");
+        tell(&format!("error: {}", sentence(error)));
     }
     ExitCode::from(code)
+}
+
+/// The error with its causes, each said once: many errors quote their cause themselves.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {

@@ -18,6 +18,7 @@ use clap::Parser;
 use args::{Args, Command};
 
 fn main() -> ExitCode {
+    exit::survive_file_size_limits();
     panics::hush_parquet();
     let result = match Args::parse().command {
         Command::Info(args) => commands::info::run(&args),

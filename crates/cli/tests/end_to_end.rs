@@ -167,6 +167,23 @@ fn a_load_survives_the_way_through_the_native_format() {
 }
 
 #[test]
+fn a_damaged_native_file_is_an_error_and_not_a_panic_to_the_user() {
+    let stand = Stand::new(3, 500);
+    assert_eq!(code(&stand.run(&["convert", "load", "a.parquet"])), 0);
+    let mut bytes = fs::read(stand.path("a.parquet")).unwrap();
+    // The encodings in the header of the first page (parquet.thrift, compact): delta, RLE, RLE. A
+    // dictionary, of which there is none, in the place of delta makes the library panic.
+    let encodings = [0x15, 0x0a, 0x15, 0x06, 0x15, 0x06];
+    let place = bytes.windows(6).position(|window| window == encodings).unwrap();
+    bytes[place + 1] = 0x10;
+    fs::write(stand.path("a.parquet"), bytes).unwrap();
+    let output = stand.run(&["info", "a.parquet"]);
+    assert_eq!(code(&output), 3);
+    assert!(said(&output).contains("cannot be decoded"), "{}", said(&output));
+    assert!(!said(&output).contains("panicked"), "{}", said(&output));
+}
+
+#[test]
 fn a_part_is_replayed_in_the_traces_own_time() {
     let stand = Stand::new(4000, 1000);
     let arguments = [
@@ -243,7 +260,7 @@ fn a_dry_run_says_what_would_be_overwritten_and_touches_nothing() {
     let stand = Stand::new(300, 100);
     let output = stand.run(&["replay", "load", "--target", "target", "--dry-run", "-o", "run"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    assert!(said(&output).contains("400 KiB by 100 requests"), "{}", said(&output));
+    assert!(said(&output).contains("100 requests of 400 KiB"), "{}", said(&output));
     assert!(!stand.path("run").exists());
     assert!(fs::read(stand.path("target")).unwrap().iter().all(|byte| *byte == 0));
 }
@@ -407,4 +424,122 @@ fn completions_and_man_pages_come_from_the_same_definitions() {
     assert!(said(&stand.run(&["completions", "bash"])).contains("ioecho__subcmd__replay"));
     assert_eq!(code(&stand.run(&["man", "."])), 0);
     assert!(fs::read_to_string(stand.path("ioecho-replay.1")).unwrap().contains("speedup"));
+}
+
+#[test]
+fn a_signal_ends_a_run_whose_trace_has_been_read_to_its_end_already() {
+    // The whole of a short trace lies in the look-ahead from the first moment on.
+    let stand = Stand::new(1000, 100_000);
+    let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
+    let mut child = stand.start(&arguments);
+    let journal = stand.path("run/requests.journal");
+    while !journal.exists() {
+        sleep(Duration::from_millis(20));
+    }
+    sleep(Duration::from_millis(500));
+    send("-TERM", &child);
+    let until = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < until, "the run goes on after the signal");
+        sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(13));
+}
+
+#[test]
+fn requests_that_cannot_be_issued_make_a_run_invalid() {
+    let stand = Stand::new(300, 100);
+    let output = stand.run(&["replay", "load", "--target", "sim:size=512", "-o", "run", "-q"]);
+    assert_eq!(code(&output), 14, "{}", said(&output));
+    assert!(said(&output).contains("0 of 300 replayed"), "{}", said(&output));
+    assert!(said(&output).contains("Nothing was replayed"), "{}", said(&output));
+}
+
+#[test]
+fn a_part_beside_the_trace_is_a_slip_of_the_hand() {
+    let stand = Stand::new(300, 100);
+    let replay = ["replay", "load", "--target", SIM, "--start", "2h", "-o", "run", "-q"];
+    for arguments in [&replay[..], &["convert", "load", "x.parquet", "--start", "2h"]] {
+        let output = stand.run(arguments);
+        assert_eq!(code(&output), 2, "{}", said(&output));
+        assert!(said(&output).contains("no request lies in that part"), "{}", said(&output));
+    }
+    assert!(!stand.path("run").exists());
+}
+
+#[test]
+fn a_load_from_a_pipe_is_replayed_whole() {
+    let stand = Stand::new(5000, 20);
+    let load = fs::File::open(stand.path("load")).unwrap();
+    let mut command = stand.command(&["replay", "-", "--target", SIM, "-o", "run", "-q"]);
+    let output = command.stdin(load).output().unwrap();
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert_eq!(stand.json(&["info", "--json", "run"])["requests"], 5000);
+}
+
+#[test]
+fn a_wrapped_run_is_still_the_load_that_was_recorded() {
+    let stand = Stand::new(300, 100);
+    stand.run(&["replay", "load", "--target", "sim:size=1M", "-o", "run", "-q"]);
+    let (trace, result) =
+        (stand.json(&["info", "--json", "load"]), stand.json(&["info", "--json", "run"]));
+    assert_eq!(trace["volumes"][0]["extent"], result["volumes"][0]["extent"]);
+}
+
+#[test]
+fn an_incomplete_run_is_a_damaged_trace() {
+    let stand = Stand::new(20_000, 5_000);
+    let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
+    let mut child = stand.start(&arguments);
+    stand.wait_for_results("run");
+    send("-KILL", &child);
+    child.wait().unwrap();
+    assert_eq!(code(&stand.run(&["convert", "run", "before.parquet"])), 4);
+    assert_eq!(code(&stand.run(&["report", "run"])), 0);
+    assert_eq!(code(&stand.run(&["convert", "run", "after.parquet"])), 4);
+    let again = stand.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
+    assert_eq!(code(&again), 13, "{}", said(&again));
+    let itself = stand.run(&["convert", "run", "run/requests.parquet"]);
+    assert_eq!(code(&itself), 2, "{}", said(&itself));
+}
+
+#[test]
+fn a_run_of_a_future_version_is_refused() {
+    let stand = Stand::new(300, 100);
+    stand.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
+    let facts = fs::read_to_string(stand.path("run/run.toml")).unwrap();
+    fs::write(stand.path("run/run.toml"), facts.replace("version = 1\n", "version = 99\n"))
+        .unwrap();
+    for arguments in [&["info", "run"][..], &["convert", "run", "x.parquet"], &["report", "run"]] {
+        let output = stand.run(arguments);
+        assert_eq!(code(&output), 3, "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains("use a newer ioecho"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn what_nobody_can_hear_is_no_panic() {
+    let stand = Stand::new(300, 100);
+    let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
+        skipped("there is no /dev/full");
+        return;
+    };
+    let simulated = ["replay", "load", "--target", SIM, "-q"];
+    for (number, arguments) in [
+        &[&simulated[..], &["--dry-run"]].concat(),
+        &[&simulated[..], &["-o", "run"]].concat(),
+        &vec!["convert", "load", "x.parquet"],
+        &vec!["info", "load"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut command = stand.command(arguments);
+        command.stdout(full.try_clone().unwrap()).stderr(full.try_clone().unwrap());
+        let status = command.status().unwrap();
+        assert_ne!(status.code(), Some(101), "case {number} panics");
+    }
 }

@@ -8,6 +8,8 @@ use ioecho_replay::Clock;
 use ioecho_trace::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::thread::ThreadCpu;
+
 /// `CLOCK_MONOTONIC`, counted from the moment this clock was made.
 ///
 /// Copies share that moment, so the instants of a device and of the engine can be compared when
@@ -39,6 +41,10 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     fn now(&self) -> Nanos {
         Nanos(kernel_now() - self.origin)
+    }
+
+    fn preemptions(&self) -> u64 {
+        ThreadCpu::now().map_or(0, |account| account.involuntary_switches)
     }
 }
 

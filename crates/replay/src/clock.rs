@@ -9,4 +9,11 @@ use ioecho_trace::Nanos;
 pub trait Clock {
     /// The instant now.
     fn now(&self) -> Nanos;
+
+    /// How often the host has put the calling thread aside although it wanted to run. Where that
+    /// number grows over a slow call, the host is to blame and not what was called. A clock that
+    /// does not know answers zero.
+    fn preemptions(&self) -> u64 {
+        0
+    }
 }

@@ -83,6 +83,11 @@ pub trait Device {
     /// does as [`Device::reap`]. May return early with nothing.
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()>;
 
+    /// How many requests it hands to the kernel at a time; more wait for one of those to complete.
+    fn concurrency(&self) -> u32 {
+        u32::MAX
+    }
+
     /// One line for the run's facts: the back end and its options.
     fn describe(&self) -> String;
 }

@@ -147,7 +147,8 @@ impl<C: Clock> Replay<'_, C> {
     /// Runs until the input has ended or the run is stopped, and everything in flight has
     /// completed. An error is one of the whole device; results until then are recorded.
     pub fn run(self) -> (Totals, io::Result<()>) {
-        let Self { device, clock, scheduler, input, recorder, pattern, pacing, control } = self;
+        let Self { device, clock, mut scheduler, input, recorder, pattern, pacing, control } = self;
+        scheduler.set_concurrency(device.concurrency());
         let mut engine = Engine {
             device,
             clock,
@@ -161,6 +162,7 @@ impl<C: Clock> Replay<'_, C> {
             submissions: Vec::with_capacity(1024),
             records: Vec::with_capacity(1024),
             unsubmitted: 0,
+            preemptions: clock.preemptions(),
             totals: Totals::default(),
         };
         let result = engine.run(input);
@@ -169,6 +171,33 @@ impl<C: Clock> Replay<'_, C> {
         }
         engine.totals.counts = engine.scheduler.counts();
         (engine.totals, result)
+    }
+}
+
+/// What the time of a hand-over was spent on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    since: Nanos,
+    preparing: Nanos,
+    submitting: Nanos,
+    put_aside: Nanos,
+}
+
+impl Spent {
+    fn total(&self) -> Nanos {
+        self.preparing + self.submitting + self.put_aside
+    }
+
+    /// The party that most of it is due to; the host, where it was not long at all.
+    fn cause(&self) -> LateCause {
+        let Self { preparing, submitting, put_aside, .. } = *self;
+        if self.total() <= LATENESS_TOLERATED || put_aside >= submitting.max(preparing) {
+            LateCause::Host
+        } else if submitting >= preparing {
+            LateCause::Submission
+        } else {
+            LateCause::Generator
+        }
     }
 }
 
@@ -187,6 +216,7 @@ struct Engine<'a, C> {
     records: Vec<Record>,
     /// Requests prepared that the device has not taken yet.
     unsubmitted: usize,
+    preemptions: u64,
     totals: Totals,
 }
 
@@ -207,9 +237,9 @@ impl<C: Clock> Engine<'_, C> {
                 input_ended = self.refill(input, starved);
             }
             // Before the step: what the step decides to issue must be handed over.
-            if !input_ended && self.control.stop.load(Relaxed) {
+            if self.control.stop.load(Relaxed) {
+                self.totals.stopped |= !input_ended || self.scheduler.has_planned();
                 self.scheduler.end_input(true);
-                self.totals.stopped = true;
                 input_ended = true;
             }
             let now = self.now();
@@ -294,11 +324,11 @@ impl<C: Clock> Engine<'_, C> {
     /// Requests that are due together go down in one system call, but none waits for the payload
     /// of many others: after so many bytes of payload those prepared so far go first.
     fn hand_over(&mut self) -> io::Result<LateCause> {
-        let mut cause = LateCause::Host;
-        let mut prepared_at = self.clock.now();
-        let mut payload_bytes = 0;
+        let mut spent = Spent { since: self.clock.now(), ..Spent::default() };
         let submissions = std::mem::take(&mut self.submissions);
-        for submission in &submissions {
+        let mut prepared = 0;
+        let mut payload_bytes = 0;
+        for (index, submission) in submissions.iter().enumerate() {
             if submission.io.op == Op::Write {
                 self.pattern.begin(submission.seq, submission.scheduled);
                 payload_bytes += submission.io.length.0;
@@ -306,33 +336,49 @@ impl<C: Clock> Engine<'_, C> {
             self.device.prepare(&submission.io, self.pattern);
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
+                self.submit(&submissions[prepared..=index], &mut spent)?;
+                prepared = index + 1;
                 payload_bytes = 0;
-                cause = self.submit(prepared_at, cause)?;
-                prepared_at = self.clock.now();
             }
+        }
+        if self.unsubmitted > 0 {
+            self.submit(&submissions[prepared..], &mut spent)?;
         }
         self.submissions = submissions;
         self.submissions.clear();
-        if self.unsubmitted > 0 {
-            cause = self.submit(prepared_at, cause)?;
-        }
-        Ok(cause)
+        Ok(spent.cause())
     }
 
-    /// Makes the system call for everything prepared since `prepared_at`; answers why the engine
-    /// was away, which is `cause` unless this took long.
-    fn submit(&mut self, prepared_at: Nanos, cause: LateCause) -> io::Result<LateCause> {
+    /// Makes the system call for everything prepared, which includes `newest`.
+    fn submit(&mut self, newest: &[Submission], spent: &mut Spent) -> io::Result<()> {
         let before = self.clock.now();
+        spent.preparing += before - spent.since;
+        if spent.total() > LATENESS_TOLERATED {
+            let cause = spent.cause();
+            for submission in newest {
+                self.scheduler.explain(submission.io.tag, cause);
+            }
+        }
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;
         self.control.issued.fetch_add(taken as u64, Relaxed);
-        let took = self.clock.now() - before;
+        let after = self.clock.now();
+        let took = after - before;
         self.totals.submission_max = self.totals.submission_max.max(took);
-        if took > LATENESS_TOLERATED {
-            self.totals.slow_submissions += 1;
-            return Ok(LateCause::Submission);
+        if took > LATENESS_TOLERATED && self.was_preempted() {
+            spent.put_aside += took;
+        } else {
+            spent.submitting += took;
+            self.totals.slow_submissions += u64::from(took > LATENESS_TOLERATED);
         }
-        Ok(if before - prepared_at > LATENESS_TOLERATED { LateCause::Generator } else { cause })
+        spent.since = after;
+        Ok(())
+    }
+
+    /// Whether the host has put this thread aside since the last time that was asked.
+    fn was_preempted(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.preemptions, self.clock.preemptions());
+        self.preemptions > before
     }
 
     /// Lets time pass until there is something to do; answers when the engine meant to be back.
@@ -343,6 +389,7 @@ impl<C: Clock> Engine<'_, C> {
             Wake::Input => now + INPUT_NAP,
         };
         if until > now {
+            self.was_preempted();
             self.device.wait(until + self.start, &mut self.completions)?;
         } else {
             std::hint::spin_loop();

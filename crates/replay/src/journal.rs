@@ -9,9 +9,10 @@
 //!
 //! ```text
 //!   0 8 seq        8 8 scheduled   16 8 issue      24 8 submitted   32 8 completed
-//!  40 8 offset    48 8 length      56 8 latency    64 4 volume      68 4 pid
-//!  72 4 cpu       76 4 in flight   80 4 outcome    84 2 flags       86 1 op
-//!  87 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
+//!  40 8 offset    48 8 length      56 8 latency    64 8 offset on the target
+//!  72 4 volume    76 4 pid         80 4 cpu        84 4 in flight   88 4 outcome
+//!  92 2 flags     94 1 op
+//!  95 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
 //! ```
 //!
 //! Instants in ns as in [`ioecho_trace::Measured`]; an unknown one is the smallest 64-bit number.
@@ -31,7 +32,7 @@ use crate::schedule::Record;
 pub const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-1";
 
 /// The size of a record.
-pub const RECORD_BYTES: usize = 88;
+pub const RECORD_BYTES: usize = 96;
 
 const UNKNOWN: i64 = i64::MIN;
 const PUSHED_BACK: u8 = 1;
@@ -56,9 +57,11 @@ pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     put(&planned.issue.0.to_le_bytes());
     put(&instant(measured.submitted).to_le_bytes());
     put(&instant(measured.completed).to_le_bytes());
-    put(&planned.offset.0.to_le_bytes());
+    put(&planned.trace_offset.0.to_le_bytes());
     put(&planned.length.0.to_le_bytes());
     put(&instant(planned.latency).to_le_bytes());
+    let target = measured.target_offset.map_or(UNKNOWN, |offset| offset.0 as i64);
+    put(&target.to_le_bytes());
     put(&planned.volume.0.to_le_bytes());
     put(&origin.pid.to_le_bytes());
     put(&origin.cpu.to_le_bytes());
@@ -74,19 +77,22 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
     let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let instant = |at: usize| (word(at) != UNKNOWN).then_some(Nanos(word(at)));
-    let bits = bytes[87];
-    let origin = Origin { pid: half(68), cpu: half(72) };
-    let outcome = Outcome::from_code(half(80) as i32)?;
+    let bits = bytes[95];
+    let target_offset = instant(64).map(|at| Bytes(at.0 as u64));
+    let trace_offset = Bytes(word(40) as u64);
+    let origin = Origin { pid: half(76), cpu: half(80) };
+    let outcome = Outcome::from_code(half(88) as i32)?;
     let scheduled = Nanos(word(8));
     let planned = Planned {
         seq: word(0) as u64,
         scheduled,
         issue: Nanos(word(16)),
-        op: Op::from_code(bytes[86])?,
-        flags: Flags::from_bits(u16::from_le_bytes([bytes[84], bytes[85]]))?,
-        offset: Bytes(word(40) as u64),
+        op: Op::from_code(bytes[94])?,
+        flags: Flags::from_bits(u16::from_le_bytes([bytes[92], bytes[93]]))?,
+        trace_offset,
+        offset: target_offset.unwrap_or(trace_offset),
         length: Bytes(word(48) as u64),
-        volume: VolumeId(half(64)),
+        volume: VolumeId(half(72)),
         latency: instant(56),
         origin: (bits & ORIGIN_KNOWN != 0).then_some(origin),
         refusal: (!outcome.was_issued()).then_some(outcome),
@@ -95,7 +101,8 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         scheduled,
         submitted: instant(24),
         completed: instant(32),
-        in_flight: half(76),
+        target_offset,
+        in_flight: half(84),
         outcome,
         pushed_back: bits & PUSHED_BACK != 0,
         late_cause: LateCause::from_code(bits >> 4)?,
@@ -103,14 +110,14 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
     Some(Record { planned, measured })
 }
 
-/// The record as a row of a trace: the request as it was replayed, with what was measured.
+/// The record as a row of a trace: the trace's request, with what was measured of it.
 pub fn to_request(record: &Record) -> Request {
     let Record { planned, measured } = record;
     Request {
         issue: planned.issue,
         op: planned.op,
         flags: planned.flags,
-        offset: planned.offset,
+        offset: planned.trace_offset,
         length: planned.length,
         volume: planned.volume,
         latency: planned.latency,
@@ -227,6 +234,7 @@ mod tests {
             issue: Nanos(seq as i64 * 20),
             op: Op::Write,
             flags: Flags::FUA | Flags::SYNC,
+            trace_offset: Bytes(seq * 8192),
             offset: Bytes(seq * 4096),
             length: Bytes(4096),
             volume: VolumeId(2),
@@ -238,6 +246,7 @@ mod tests {
             scheduled: planned.scheduled,
             submitted: Some(Nanos(1)),
             completed: (!seq.is_multiple_of(5)).then_some(Nanos(2)),
+            target_offset: Some(Bytes(seq * 4096)),
             in_flight: 4,
             outcome: if seq.is_multiple_of(5) { Outcome::Abandoned } else { Outcome::Error(5) },
             pushed_back: seq.is_multiple_of(4),

@@ -43,6 +43,8 @@ pub struct Planned {
     pub op: Op,
     /// How it was marked.
     pub flags: Flags,
+    /// Where in the trace.
+    pub trace_offset: Bytes,
     /// Where on the target, already wrapped.
     pub offset: Bytes,
     /// How much.
@@ -115,7 +117,7 @@ impl Planner {
             return None;
         }
         let origin = *self.origin.get_or_insert(request.issue);
-        let scheduled = (request.issue - origin).scaled_down(self.timing.speedup);
+        let scheduled = request.issue.saturating_sub(origin).scaled_down(self.timing.speedup);
         let (offset, refusal) = self.place(request);
         let seq = self.totals.planned;
         self.totals.planned += 1;
@@ -126,6 +128,7 @@ impl Planner {
             issue: request.issue,
             op: request.op,
             flags: request.flags,
+            trace_offset: request.offset,
             offset,
             length: request.length,
             volume: request.volume,

@@ -165,6 +165,7 @@ pub struct Scheduler {
     /// Why the first request of the look-ahead could not go at the last step, and when that was.
     held_up: Option<LateCause>,
     stepped_at: Nanos,
+    concurrency: u32,
     counts: Counts,
 }
 
@@ -188,6 +189,7 @@ impl Scheduler {
             ready: VecDeque::with_capacity(waiting_max),
             held_up: None,
             stepped_at: Nanos(i64::MIN),
+            concurrency: u32::MAX,
             counts: Counts::default(),
         }
     }
@@ -212,6 +214,11 @@ impl Scheduler {
         if forget_look_ahead {
             self.ahead.clear();
         }
+    }
+
+    /// Whether planned requests wait to fall due.
+    pub fn has_planned(&self) -> bool {
+        !self.ahead.is_empty()
     }
 
     /// What was done so far.
@@ -251,6 +258,21 @@ impl Scheduler {
         self.wake(now)
     }
 
+    /// Names the cause for a request that was handed over later than it was decided on, unless it
+    /// has one already.
+    pub fn explain(&mut self, tag: u32, cause: LateCause) {
+        if let Some(flying) = &mut self.flying[tag as usize]
+            && flying.late_cause == LateCause::None
+        {
+            flying.late_cause = cause;
+        }
+    }
+
+    /// Tells how many requests the device hands to the kernel at a time.
+    pub fn set_concurrency(&mut self, concurrency: u32) {
+        self.concurrency = concurrency;
+    }
+
     /// Gives up everything in flight and waiting, at the end of a run whose device does not answer.
     pub fn abandon(&mut self, records: &mut Vec<Record>) {
         for flying in self.flying.iter_mut().filter_map(Option::take) {
@@ -258,6 +280,7 @@ impl Scheduler {
                 scheduled: flying.planned.scheduled,
                 submitted: None,
                 completed: None,
+                target_offset: Some(flying.planned.offset),
                 in_flight: flying.in_flight,
                 outcome: Outcome::Abandoned,
                 pushed_back: flying.pushed_back,
@@ -292,12 +315,26 @@ impl Scheduler {
             scheduled: flying.planned.scheduled,
             submitted: Some(completion.submitted),
             completed: Some(completion.completed),
+            target_offset: Some(flying.planned.offset),
             in_flight: flying.in_flight,
             outcome: completion.outcome,
             pushed_back: flying.pushed_back,
-            late_cause: flying.late_cause,
+            late_cause: self.late_cause(&flying, completion.submitted),
         };
         records.push(Record { planned: flying.planned, measured });
+    }
+
+    /// Why the request was submitted late. What was handed over in time and submitted late all the
+    /// same waited behind those that the device works on, or for a thread that the host did not
+    /// run.
+    fn late_cause(&self, flying: &Flying, submitted: Nanos) -> LateCause {
+        let unexplained = flying.late_cause == LateCause::None;
+        let rest = if flying.in_flight > self.concurrency {
+            LateCause::InFlightCap
+        } else {
+            LateCause::Host
+        };
+        if unexplained { late(submitted, &flying.planned, rest) } else { flying.late_cause }
     }
 
     /// Tells every waiting request that conflicts with the completed one.
@@ -439,7 +476,7 @@ impl Scheduler {
 
 /// The cause of the lateness, if there is any to speak of.
 fn late(now: Nanos, planned: &Planned, cause: LateCause) -> LateCause {
-    if now - planned.scheduled > LATENESS_TOLERATED { cause } else { LateCause::None }
+    if now.saturating_sub(planned.scheduled) > LATENESS_TOLERATED { cause } else { LateCause::None }
 }
 
 /// The record of a request that is never issued.
@@ -448,6 +485,7 @@ fn refused(planned: Planned, outcome: Outcome, pushed_back: bool) -> Record {
         scheduled: planned.scheduled,
         submitted: None,
         completed: None,
+        target_offset: None,
         in_flight: 0,
         outcome,
         pushed_back,

@@ -109,7 +109,14 @@ impl FromStr for SimSpec {
     /// Reads `key=value,…`; what is not named keeps its default, the empty text is the default.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut spec = Self::default();
+        let mut seen: Vec<&str> = Vec::new();
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+            let key = pair.split('=').next().unwrap_or_default();
+            if seen.contains(&key) {
+                let reason = format!("'{key}' is there twice");
+                return Err(SimSpecError { text: text.to_owned(), reason });
+            }
+            seen.push(key);
             spec.set(pair).map_err(|reason| SimSpecError { text: text.to_owned(), reason })?;
         }
         Ok(spec)
@@ -140,7 +147,7 @@ impl SimSpec {
             "seed" => self.seed = parsed(key, value)?,
             _ => return Err(format!("unknown key '{key}'")),
         }
-        let sound = self.units > 0
+        let sound = (1..=UNITS_MAX).contains(&self.units)
             && self.bandwidth > 0
             && self.block_size.0.is_power_of_two()
             && self.block_size.0 >= 512
@@ -149,6 +156,9 @@ impl SimSpec {
         if sound { Ok(()) } else { Err(format!("'{pair}' makes no device")) }
     }
 }
+
+/// More units than any device has.
+const UNITS_MAX: u32 = 1 << 16;
 
 /// The largest request that the simulated device takes.
 const LENGTH_MAX: Bytes = Bytes(1 << 30);
@@ -271,8 +281,17 @@ impl Device for SimDevice {
     }
 
     fn describe(&self) -> String {
-        let SimSpec { units, service, model, .. } = self.spec;
-        format!("simulated: {units} units, service time {service} ({model:?}); no I/O was done")
+        let SimSpec { capacity, block_size, units, service, model, bandwidth, error_share, seed } =
+            self.spec;
+        let model = match model {
+            ServiceModel::Constant => "const",
+            ServiceModel::Exponential => "exp",
+        };
+        format!(
+            "simulated, no I/O was done: size={capacity}, block={block_size}, units={units}, \
+             service={service}, model={model}, bandwidth={}/s, errors={error_share}, seed={seed}",
+            Bytes(bandwidth)
+        )
     }
 }
 
@@ -286,7 +305,16 @@ mod tests {
         assert_eq!((spec.capacity, spec.units), (Bytes(1 << 30), 2));
         assert_eq!((spec.service, spec.model), (Nanos::from_millis(5), ServiceModel::Constant));
         assert_eq!("".parse(), Ok(SimSpec::default()));
-        for wrong in ["sise=1G", "size", "size=1q", "units=0", "errors=2", "model=x", "block=100"] {
+        for wrong in [
+            "sise=1G",
+            "size",
+            "size=1q",
+            "units=0",
+            "errors=2",
+            "model=x",
+            "block=100",
+            "seed=1,seed=2",
+        ] {
             assert!(wrong.parse::<SimSpec>().is_err(), "{wrong}");
         }
     }

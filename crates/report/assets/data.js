@@ -36,12 +36,31 @@ function unpack(text, buckets, rows) {
 
 const sonarLayers = data.sonar.map((packed, i) => ({
   name: packed.name, colour: `--c${i}`, shown: true,
+  most: run.service_max_ns[i], exact: data.exact.sonar[i],
   ...unpack(packed.cells, run.buckets, data.rows),
 }));
 const latenessLayer = {
   name: "lateness", colour: "--cloud", shown: true,
+  most: run.lateness_max_ns, exact: data.exact.lateness,
   ...unpack(data.lateness.cells, run.buckets, data.rows),
 };
+
+/// Largest values in a column of numbers or null over the buckets [from, to).
+function largest(column, [from, to]) {
+  let most = null;
+  for (let b = from; b < to; b++) {
+    if (column[b] !== null && (most === null || column[b] > most)) most = column[b];
+  }
+  return most;
+}
+
+/// The span in nanoseconds that the share q of the counts does not exceed; null where there are
+/// none. Right to a row, whose upper edge may lie above the exact maximum: that is told apart.
+function quantileNs(rows, q, most) {
+  const row = quantileRow(rows, q);
+  if (row < 0 || most === null) return null;
+  return row + 1 < data.rows ? Math.min(edge(row + 1), most) : most;
+}
 
 /// The counts by row of a raster's buckets from `from` up to but not including `to`.
 function rowsBetween(layer, from, to) {
@@ -53,6 +72,11 @@ function rowsBetween(layer, from, to) {
 /// The lower edge of a row in nanoseconds.
 function edge(row) {
   return data.lowest_ns * 10 ** (row / data.rows_per_decade);
+}
+
+/// How many rows up a span lies, as a fraction.
+function rowOf(ns) {
+  return Math.log10(Math.max(1, ns) / data.lowest_ns) * data.rows_per_decade;
 }
 
 /// The row where the share q of the counts is reached; -1 where there are none.

@@ -27,4 +27,12 @@ if (run.buckets > 0) {
   });
   drawNow();
 }
+// On paper nothing can be unfolded.
+const facts = document.querySelector("details.facts");
+let unfolded = false;
+addEventListener("beforeprint", () => {
+  unfolded = facts.open;
+  facts.open = true;
+});
+addEventListener("afterprint", () => { facts.open = unfolded; });
 document.documentElement.dataset.ready = "yes";

@@ -30,8 +30,9 @@ function toggle(label, pressed, changed, className = "") {
   return button;
 }
 
-/// One of several buttons is pressed; `changed` is told its value.
-function choice(options, changed) {
+/// One of several buttons is pressed, at first that of the value `chosen`; `changed` is told its
+/// value.
+function choice(options, changed, chosen = options[0][0]) {
   const buttons = options.map(([value, label]) => {
     const button = element("button", { type: "button", className: "choice", textContent: label });
     button.addEventListener("click", () => { press(button); changed(value); });
@@ -40,7 +41,7 @@ function choice(options, changed) {
   const press = (pressed) => {
     for (const button of buttons) button.setAttribute("aria-pressed", button === pressed);
   };
-  press(buttons[0]);
+  press(buttons[options.findIndex(([value]) => value === chosen)]);
   return buttons;
 }
 
@@ -277,8 +278,12 @@ function wholeRun() {
   zoom(0, Infinity);
 }
 
+function wholeShown() {
+  return view.from <= 0 && view.to >= run.end_ns;
+}
+
 function showWindow() {
-  const whole = view.from <= 0 && view.to >= run.end_ns;
+  const whole = wholeShown();
   const step = Math.max(1, (view.to - view.from) / 1000);
   const text = `${instantText(view.from, step)} to ${instantText(view.to, step)}`;
   document.getElementById("window").textContent = whole ? `whole run, ${text}` : text;

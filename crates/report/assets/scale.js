@@ -55,7 +55,7 @@ function timeMarks(from, to, most) {
 
 /// Marks of a linear axis from zero: a round top and the marks below it.
 function linearMarks(highest, most) {
-  if (!(highest > 0)) return { top: 1, marks: [0, 1] };
+  if (!(highest > 0)) return { top: 1, marks: [0, 0.5, 1] };
   const decade = 10 ** Math.floor(Math.log10(highest / most));
   const step = [1, 2, 5, 10].map((m) => m * decade).find((s) => highest / s <= most);
   const top = Math.ceil(highest / step - 1e-9) * step;
@@ -64,20 +64,23 @@ function linearMarks(highest, most) {
   return { top, marks };
 }
 
-/// Marks of a logarithmic axis: every power of ten, and 2 to 9 times as small marks.
+/// Marks of a logarithmic axis: every power of ten, and 2 to 9 times as small marks. Where powers of
+/// ten are fewer than three, 2 and 5 times are marks as well.
 function logMarks(low, high) {
+  const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);
+  const large = last - first + 1 < 3 ? [1, 2, 5] : [1];
   const marks = [], small = [];
   for (let e = Math.floor(Math.log10(low)) ; 10 ** e <= high * (1 + 1e-9); e++) {
     for (let m = 1; m < 10; m++) {
       const value = m * 10 ** e;
       if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9)) continue;
-      (m === 1 ? marks : small).push(value);
+      (large.includes(m) ? marks : small).push(value);
     }
   }
   return { marks, small };
 }
 
-/// A power of ten as a short label of an axis of time: 100 µs, 1 s.
+/// A power of ten, or 2 or 5 times that, as a short label of an axis of time: 100 µs, 1 s.
 function decadeText(ns) {
   const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
   const [scale, unit] = units.find(([s]) => ns >= s * 0.999) ?? units[3];

@@ -33,12 +33,30 @@ function sum(column, [from, to]) {
   return total;
 }
 
-function largest(column, [from, to]) {
-  let most = null;
-  for (let b = from; b < to; b++) {
-    if (column[b] !== null && (most === null || column[b] > most)) most = column[b];
+/// How much of the buckets lies before an instant, in nanoseconds.
+function covered([from, to], end) {
+  return Math.min(to * run.width_ns, end) - Math.min(from * run.width_ns, end);
+}
+
+/// The mean rate per second over that part of the buckets that lies before the end; null where that
+/// is nothing, or too little beside a bucket. What is demanded and what is achieved end apart: over
+/// the same length an overloaded device would seem to keep up. (As `Rate::mean` in ioecho-stats.)
+function meanRate(column, end, point) {
+  const ns = covered(point, end);
+  return ns >= (point[0] === 0 ? 1 : run.width_ns / 2) ? sum(column, point) / ns * 1e9 : null;
+}
+
+/// The rate as a point of a line; a window covered by less than a half takes in the one before it.
+/// (As `Rate::point` in ioecho-stats.)
+function pointRate(column, end, [from, to]) {
+  const wide = (to - from) * run.width_ns;
+  let ns = covered([from, to], end), total = sum(column, [from, to]);
+  if (total > 0 && ns < wide / 2 && from > 0) {
+    const before = [Math.max(0, from - (to - from)), from];
+    ns += covered(before, end);
+    total += sum(column, before);
   }
-  return most;
+  return total / (ns > 0 ? ns : wide) * 1e9;
 }
 
 class Series extends Panel {
@@ -109,8 +127,7 @@ class Series extends Panel {
       pen.fillStyle = colour(series.colour);
       pen.fillText(series.name, left, y);
       pen.fillStyle = colour("--soft");
-      const [what, text] = series.over(points, known, series);
-      pen.fillText(`${what} ${text}`, left, y + 13);
+      pen.fillText(series.over(points, known, series), left, y + 13);
       y += 32;
     });
   }
@@ -121,7 +138,7 @@ class Series extends Panel {
     const point = [first, Math.min(run.buckets, first + this.join)];
     this.series.forEach((series, i) => {
       const value = inside ? series.at(point) : null;
-      this.items[i].textContent = value === null ? "" : this.text(value);
+      this.items[i].textContent = value === null ? "" : `${series.sign ?? ""}${this.text(value)}`;
     });
   }
 
@@ -137,32 +154,36 @@ class Series extends Panel {
 
 class Lateness extends Series {
   constructor() {
-    const quantile = (q) => (point) => {
-      const row = quantileRow(rowsBetween(latenessLayer, ...point), q);
-      return row < 0 ? null : Math.min(edge(row + 1), largest(run.lateness_max_ns, point));
-    };
-    const most = (_, known) => ["max", spanText(Math.max(...known))];
-    const total = (q) => (points) => {
-      const row = quantileRow(rowsBetween(latenessLayer, ...whole(points)), q);
-      return ["all ≤", spanText(edge(row + 1))];
-    };
+    const quantile = (q) => (point) =>
+      quantileNs(rowsBetween(latenessLayer, ...point), q, largest(latenessLayer.most, point));
+    const most = (_, known) => `max ${spanText(Math.max(...known))}`;
+    // Of the whole run the percentile is known exactly.
+    const total = (q, name) => (points) => wholeShown()
+      ? `all: ${spanText(data.exact.lateness[name])}`
+      : `shown ≤ ${spanText(quantile(q)(whole(points)))}`;
     super({
-      title: "Lateness", note: "submitted − scheduled", height: 210, label: () => "lateness",
+      title: "Lateness", note: "submitted − scheduled, at the instant each request was due",
+      height: 210, label: () => "lateness",
       counts: run.demanded_requests, text: spanText,
       series: [
         {
           name: "max", colour: "--max", wide: 1, over: most,
           at: (point) => largest(run.lateness_max_ns, point),
         },
-        { name: "99 %", colour: "--p99", at: quantile(0.99), over: total(0.99) },
-        { name: "median", colour: "--p50", at: quantile(0.5), over: total(0.5) },
+        {
+          name: "99 %", colour: "--p99", sign: "≤ ", at: quantile(0.99),
+          over: total(0.99, "p99"),
+        },
+        {
+          name: "median", colour: "--p50", sign: "≤ ", at: quantile(0.5),
+          over: total(0.5, "p50"),
+        },
       ],
     });
     [this.low, this.high] = rowsOf([latenessLayer]);
   }
 
   axis(pen) {
-    const rowOf = (ns) => Math.log10(Math.max(1, ns) / data.lowest_ns) * data.rows_per_decade;
     const held = (ns) => Math.min(this.high, Math.max(this.low, rowOf(ns)));
     const toY = (ns) => this.area.y
       + (this.high - held(ns)) / (this.high - this.low) * this.area.h;
@@ -179,19 +200,31 @@ class Lateness extends Series {
 
 class Throughput extends Series {
   constructor() {
-    const rate = (of) => (point) => {
+    const per = (rate, of) => (point) => {
       const column = this.unit === "bytes" ? run[`${of}_bytes`] : run[`${of}_requests`];
-      const secs = (point[1] - point[0]) * run.width_ns / 1e9;
-      return sum(column, point) / secs / (this.unit === "bytes" ? 1048576 : 1);
+      const value = rate(column, run[`${of}_end_ns`], point);
+      return value === null ? null : value / (this.unit === "bytes" ? 1048576 : 1);
     };
-    const mean = (points, _, series) => ["mean", this.text(series.at(whole(points)))];
+    const rate = (of) => per(pointRate, of);
+    const mean = (of) => (points) => {
+      const value = per(meanRate, of)(whole(points));
+      return value === null ? "none here" : `mean ${this.text(value)}`;
+    };
     const text = (value) => `${countText(value)} ${this.unit === "bytes" ? "MiB/s" : "IOPS"}`;
     super({
-      title: "Throughput", height: 190, label: () => this.unit === "bytes" ? "MiB/s" : "requests/s",
+      title: "Throughput",
+      note: "means: demanded until the last request was due, achieved until the last completion",
+      height: 190, label: () => this.unit === "bytes" ? "MiB/s" : "requests/s",
       counts: run.demanded_requests, text,
       series: [
-        { name: "demanded", colour: "--demanded", wide: 1.2, at: rate("demanded"), over: mean },
-        { name: "achieved", colour: "--achieved", wide: 1.6, at: rate("achieved"), over: mean },
+        {
+          name: "demanded", colour: "--demanded", wide: 1.2, at: rate("demanded"),
+          over: mean("demanded"),
+        },
+        {
+          name: "achieved", colour: "--achieved", wide: 1.6, at: rate("achieved"),
+          over: mean("achieved"),
+        },
       ],
     });
     this.unit = "requests";
@@ -209,8 +242,8 @@ class Throughput extends Series {
 class InFlight extends Series {
   constructor() {
     const mean = (column) => (point) => sum(column, point) / (point[1] - point[0]);
-    const average = (points, _, series) => ["mean", countText(series.at(whole(points)))];
-    const most = (_, known) => ["max", countText(Math.max(...known))];
+    const average = (points, _, series) => `mean ${countText(series.at(whole(points)))}`;
+    const most = (_, known) => `max ${countText(Math.max(...known))}`;
     const series = [
       {
         name: "max", colour: "--peak", wide: 1, over: most,
@@ -228,20 +261,25 @@ class InFlight extends Series {
       title: "In flight", note: "submitted, not yet completed; the mean is weighted by time",
       height: 190, label: () => "requests", counts: run.demanded_requests, text: countText, series,
     });
-    this.log = false;
+    // Where one burst is far above the rest, a linear axis shows nothing of the mean.
+    const all = [0, run.buckets];
+    this.mean = mean(run.in_flight_mean)(all);
+    this.log = largest(run.in_flight_max, all) > 10 * this.mean;
     this.controls.append(...choice([[false, "linear"], [true, "log"]], (log) => {
       this.log = log;
       drawAll();
-    }));
+    }, this.log));
   }
 
   axis(pen, drawn) {
     if (!this.log) return this.linear(pen, drawn, shortText);
+    const low = 10 ** Math.floor(Math.log10(Math.min(0.1, Math.max(1e-3, this.mean))));
     const top = 10 ** Math.ceil(Math.log10(Math.max(1.1, ...drawn.flat())));
     const toY = (value) => this.area.y
-      + Math.log10(top / Math.max(0.1, value)) / Math.log10(top / 0.1) * this.area.h;
-    const { marks, small } = logMarks(0.1, top);
-    this.valueAxis(pen, marks, small, toY, (value) => value < 0.11 ? "≤ 0.1" : shortText(value));
+      + Math.log10(top / Math.max(low, value)) / Math.log10(top / low) * this.area.h;
+    const { marks, small } = logMarks(low, top);
+    const text = (value) => (value < low * 1.1 ? "≤ " : "") + shortText(value);
+    this.valueAxis(pen, marks, small, toY, text);
     return toY;
   }
 }

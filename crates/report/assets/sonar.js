@@ -4,8 +4,8 @@
 class Sonar extends Panel {
   constructor() {
     super({
-      title: "Service time", note: "sonar diagram: each request at its submission", height: 400,
-      label: () => "service time",
+      title: "Service time", note: "sonar diagram: each request at the instant of its submission",
+      height: 400, label: () => "service time",
     });
     [this.low, this.high] = rowsOf(sonarLayers);
     this.lines = false;
@@ -42,7 +42,6 @@ class Sonar extends Panel {
   }
 
   draw(pen) {
-    const rowOf = (ns) => Math.log10(ns / data.lowest_ns) * data.rows_per_decade;
     const { marks, small } = logMarks(edge(this.low), edge(this.high));
     this.valueAxis(pen, marks, small, (ns) => this.toY(rowOf(ns)), decadeText);
     const shown = this.shown();
@@ -85,9 +84,10 @@ class Sonar extends Panel {
         const rows = new Float64Array(data.rows);
         const upTo = Math.min(run.buckets, b + step);
         for (const layer of shown) rowsBetween(layer, b, upTo).forEach((n, r) => { rows[r] += n; });
-        const row = quantileRow(rows, q);
-        if (row < 0) { drawing = false; continue; }
-        const x = this.x((b + upTo) / 2 * run.width_ns), y = this.toY(row + 0.5);
+        const most = Math.max(...shown.map((layer) => largest(layer.most, [b, upTo]) ?? 0));
+        const ns = quantileNs(rows, q, most);
+        if (ns === null) { drawing = false; continue; }
+        const x = this.x((b + upTo) / 2 * run.width_ns), y = this.toY(Math.max(0, rowOf(ns)));
         if (drawing) pen.lineTo(x, y); else pen.moveTo(x, y);
         drawing = true;
       }
@@ -169,15 +169,19 @@ class Sonar extends Panel {
       Math.round(this.toY(low) - this.toY(high)) + 1);
   }
 
-  /// Counts and percentiles of the part shown, from the raster: right to its rows of 10 %.
+  /// Counts and percentiles of the part shown: of the whole run exactly, else from the raster,
+  /// right to its rows of 10 %.
   summed() {
     const texts = this.shown().map((layer, i) => {
       const rows = this.rows[i];
       let total = 0;
       for (const n of rows) total += n;
       if (total === 0) return `${layer.name}: none`;
-      const at = (q) => spanText(edge(quantileRow(rows, q) + 1));
-      return `${layer.name}: ${countText(total)}, 50 % ≤ ${at(0.5)}, 99 % ≤ ${at(0.99)}`;
+      const most = largest(layer.most, this.buckets());
+      const at = (q, name) => wholeShown()
+        ? spanText(layer.exact[name]) : `≤ ${spanText(quantileNs(rows, q, most))}`;
+      return `${layer.name}: ${countText(total)}, 50 % ${at(0.5, "p50")}, 99 % ${at(0.99, "p99")}, `
+        + `max ${spanText(most)}`;
     });
     return texts.length > 0 ? `shown: ${texts.join(" · ")}` : "no request completed in full";
   }

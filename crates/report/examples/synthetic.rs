@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use ioecho_report::{Page, Section, figures, html};
 use ioecho_stats::picture::RunPicture;
-use ioecho_stats::verdict::{Check, Finding, Grade, Verdict};
+use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::{Batch, Bytes, Columns, LateCause, Measured, Nanos, Op, Outcome, Request};
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that every call draws the same run.
@@ -66,6 +66,7 @@ fn request(dice: &mut Dice, secs: f64, backlog: f64, latency: bool) -> Request {
         scheduled: Nanos(scheduled),
         submitted: outcome.was_issued().then_some(submitted),
         completed: outcome.was_issued().then_some(submitted + Nanos(service as i64)),
+        target_offset: None,
         in_flight: 1 + (dice.unit() * (8.0 + 120.0 * backlog)) as u32,
         outcome,
         pushed_back,
@@ -98,7 +99,7 @@ fn check(name: &str, grade: Grade, measured: &str, threshold: &str, advice: &str
 
 fn verdict() -> Verdict {
     Verdict {
-        grade: Grade::Suspect,
+        validity: Validity::Suspect,
         finding: Finding::DeviceLimited,
         summary:
             "The device could not take the load between 1:10 and 1:25: requests were submitted \
@@ -109,7 +110,7 @@ fn verdict() -> Verdict {
             check("duration", Grade::Pass, "120.4 s for 120.0 s", "± 1 %", ""),
             check(
                 "lateness",
-                Grade::Suspect,
+                Grade::Limited,
                 "99 % ≤ 612 ms",
                 "99 % ≤ 1 ms",
                 "The device kept the replay waiting. Replay slower (--speed 0.5) to see at which \
@@ -134,6 +135,7 @@ fn facts() -> Vec<Section> {
         rows: rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
     };
     vec![
+        section("Run", &[("started", "2026-05-04T11:02:33+02:00"), ("ioecho", "0.1.0")]),
         section(
             "Device",
             &[
@@ -208,7 +210,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let observed = began.elapsed();
     let requests = picture.requests();
     let page = Page {
-        title: "webserver-2 on nvme0n1 <script>alert(1)</script>".to_owned(),
+        title: "webserver-2.parquet → /dev/nvme0n1 <script>alert(1)</script>".to_owned(),
         verdict: Some(verdict()),
         facts: facts(),
         warnings: vec!["This run was made up: no device was measured.".to_owned()],

@@ -6,10 +6,9 @@
 
 mod density;
 
-use ioecho_stats::picture::{Class, Kind, Panels, Span};
-use ioecho_stats::raster::{Column, Raster};
-use ioecho_stats::timeline::Cell;
-use ioecho_stats::verdict::Grade;
+use ioecho_stats::picture::{Class, Kind, Panels, Rate, Span};
+use ioecho_stats::raster::Raster;
+use ioecho_stats::verdict::Validity;
 
 use density::{marks_of, rows_of, share};
 
@@ -53,14 +52,14 @@ pub fn figures(page: &Page) -> Vec<Figure> {
     ]
 }
 
-type Columns = (&'static str, fn(&Panels) -> &[u64]);
+type Side<'a> = (&'static str, Rate<'a>);
 
-fn requests() -> [Columns; 2] {
-    [("demanded", |p| &p.demanded_requests), ("achieved", |p| &p.achieved_requests)]
+fn requests(panels: &Panels) -> [Side<'_>; 2] {
+    [("demanded", panels.demanded_request_rate()), ("achieved", panels.achieved_request_rate())]
 }
 
-fn bytes() -> [Columns; 2] {
-    [("demanded", |p| &p.demanded_bytes), ("achieved", |p| &p.achieved_bytes)]
+fn bytes(panels: &Panels) -> [Side<'_>; 2] {
+    [("demanded", panels.demanded_byte_rate()), ("achieved", panels.achieved_byte_rate())]
 }
 
 struct Sheet<'a> {
@@ -70,18 +69,18 @@ struct Sheet<'a> {
 
 impl Sheet<'_> {
     fn plot(&self, what: &str) -> Plot {
-        let verdict = match self.page.verdict.as_ref().map(|verdict| verdict.grade) {
-            Some(Grade::Pass) => ("verdict: valid", "#146c3a"),
-            Some(Grade::Suspect) => ("verdict: suspect", "#8a4b00"),
-            Some(Grade::Invalid) => ("verdict: INVALID", "#a1121f"),
-            Some(Grade::NotApplicable) | None => ("not judged", "#5c6670"),
+        let verdict = match self.page.verdict.as_ref().map(|verdict| verdict.validity) {
+            Some(Validity::Valid) => ("verdict: valid", "#146c3a"),
+            Some(Validity::Suspect) => ("verdict: suspect", "#8a4b00"),
+            Some(Validity::Invalid) => ("verdict: INVALID", "#a1121f"),
+            None => ("not judged", "#5c6670"),
         };
         Plot::new(&Heading { what, run: &self.page.title, verdict })
     }
 
     fn finish(&self, name: &'static str, plot: Plot) -> Figure {
-        let grade = self.page.verdict.as_ref().map(|verdict| verdict.grade);
-        let stamp = (grade == Some(Grade::Invalid)).then_some("INVALID");
+        let validity = self.page.verdict.as_ref().map(|verdict| verdict.validity);
+        let stamp = (validity == Some(Validity::Invalid)).then_some("INVALID");
         Figure { name, svg: plot.finish(stamp) }
     }
 
@@ -142,30 +141,27 @@ impl Sheet<'_> {
         name: &'static str,
         what: &str,
         unit: &str,
-        columns: fn() -> [Columns; 2],
+        sides: fn(&Panels) -> [Side<'_>; 2],
         scale: f64,
     ) -> Figure {
         let mut plot = self.plot(&format!("{what}, demanded and achieved"));
         if self.panels.is_empty() {
             return self.nothing(name, plot, "no request was measured");
         }
-        let join = self.joined();
-        let secs = self.panels.width_ns as f64 / 1e9;
-        let rate = |column: &[u64], from: usize, to: usize| {
-            column[from..to].iter().sum::<u64>() as f64 / scale / ((to - from) as f64 * secs)
-        };
-        let highest = columns()
-            .iter()
-            .flat_map(|(_, column)| column(self.panels).chunks(join))
-            .map(|window| rate(window, 0, window.len()))
-            .fold(0.0, f64::max);
+        let sides = sides(self.panels).map(|(name, rate)| {
+            let points = self.steps(|from, to| Some(rate.point(from..to) / scale));
+            let mean = rate.mean(0..self.panels.buckets).map(|mean| scale::rate(mean / scale));
+            (mean.map_or(name.to_owned(), |mean| format!("{name}, mean {mean} {unit}")), points)
+        });
+        let points = sides.iter().flat_map(|(_, points)| points.iter().flatten());
+        let highest = points.map(|(_, rate)| *rate).fold(0.0, f64::max);
         let marks = scale::linear(highest, 6);
         let top = marks[marks.len() - 1].at;
         self.time_axis(&mut plot);
         plot.upward(&marks, |value| value / top, unit);
-        for ((name, column), colour) in columns().into_iter().zip(["#1b1f24", "#d55e00"]) {
-            let column = column(self.panels);
-            let points = self.steps(|from, to| Some(rate(column, from, to) / top));
+        for ((name, points), colour) in sides.iter().zip(["#1b1f24", "#d55e00"]) {
+            let share = |point: &Option<(f64, f64)>| point.map(|(at, rate)| (at, rate / top));
+            let points = points.iter().map(share).collect();
             plot.line(&Line { name, colour, dash: "", points });
         }
         self.finish(name, plot)
@@ -180,18 +176,30 @@ impl Sheet<'_> {
         let highest = f64::from(self.panels.in_flight_max.iter().copied().max().unwrap_or(0));
         let recorded = self.panels.recorded_mean.as_deref();
         let highest = recorded.into_iter().flatten().fold(highest, |most, mean| most.max(*mean));
-        let marks = scale::linear(highest, 6);
-        let top = marks[marks.len() - 1].at;
+        // Where one burst is far above the rest, the mean would lie on the axis.
+        let means = &self.panels.in_flight_mean;
+        let mean = means.iter().sum::<f64>() / means.len() as f64;
+        let logarithmic = highest > 10.0 * mean;
+        let marks =
+            if logarithmic { scale::counts(mean, highest) } else { scale::linear(highest, 6) };
+        let (low, top) = (marks[0].at, marks[marks.len() - 1].at);
+        let up = |value: f64| {
+            if logarithmic {
+                (value.max(low) / low).log10() / (top / low).log10()
+            } else {
+                value / top
+            }
+        };
         self.time_axis(&mut plot);
-        plot.upward(&marks, |value| value / top, "requests");
+        plot.upward(&marks, up, "requests");
         let most = |from: usize, to: usize| {
             let window = self.panels.in_flight_max[from..to].iter();
-            window.max().map(|most| f64::from(*most) / top)
+            window.max().map(|most| up(f64::from(*most)))
         };
         let points = self.steps(most);
         plot.line(&Line { name: "max", colour: "#8fb9d9", dash: "", points });
         let mean = |column: &[f64], from: usize, to: usize| {
-            Some(column[from..to].iter().sum::<f64>() / (to - from) as f64 / top)
+            Some(up(column[from..to].iter().sum::<f64>() / (to - from) as f64))
         };
         let points = self.steps(|from, to| mean(&self.panels.in_flight_mean, from, to));
         plot.line(&Line { name: "mean over time", colour: "#0068b0", dash: "", points });
@@ -233,7 +241,8 @@ impl Sheet<'_> {
 
     fn lateness(&self) -> Figure {
         let name = "g04.delay";
-        let mut plot = self.plot("Lateness: submitted − scheduled");
+        let mut plot =
+            self.plot("Lateness (submitted − scheduled) at the instant each request was due");
         if self.panels.lateness.filled().next().is_none() {
             return self.nothing(name, plot, "no request was submitted");
         }
@@ -249,15 +258,10 @@ impl Sheet<'_> {
             Some(share(rows, *most as f64))
         });
         plot.line(&Line { name: "max", colour: "#8e2fa8", dash: "", points });
-        let cells = self.panels.lateness.cells();
         for (name, colour, quantile) in [("99 %", "#d55e00", 0.99), ("median", "#0068b0", 0.5)] {
             let points = self.steps(|from, to| {
-                let mut window = Column::default();
-                let inside = cells.iter().take(to).skip(from);
-                inside.for_each(|column| window.merge(column));
-                // Drawn at the upper edge of its row: the share was no later than that.
-                let row = window.quantile(quantile)? + 1;
-                Some((row as f64 - rows.0 as f64) / (rows.1 - rows.0) as f64)
+                let lateness = self.panels.lateness_quantile_ns(quantile, from..to)?;
+                Some(share(rows, lateness as f64))
             });
             plot.line(&Line { name, colour, dash: "", points });
         }

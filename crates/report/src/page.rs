@@ -1,10 +1,11 @@
-//! The words of the page: verdict first, then facts, then what the browser draws.
+//! The words of the page: verdict first, then what the browser draws. What was run where in all its
+//! detail is folded away between them; the line under the title has the essentials.
 //!
 //! Names of files and devices come from the outside. The template engine escapes every one of them;
 //! the only texts put in as they are belong to this crate or were written by `data`.
 
 use askama::Template;
-use ioecho_stats::verdict::{Check, Finding, Grade, Verdict};
+use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 
 use crate::tables::{self, Table};
 use crate::{Page, ReportError, Section, data};
@@ -21,10 +22,14 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../assets/page.js"),
 ];
 
+/// The name of the fact that says when the run began.
+const STARTED: &str = "started";
+
 #[derive(Template)]
 #[template(path = "report.html")]
 struct View<'a> {
     title: &'a str,
+    essentials: String,
     verdict: Option<VerdictView<'a>>,
     warnings: &'a [String],
     facts: Vec<&'a Section>,
@@ -56,6 +61,7 @@ pub fn html(page: &Page) -> Result<String, ReportError> {
     let requests = tables::requests(&page.picture);
     let view = View {
         title: &page.title,
+        essentials: essentials(page),
         verdict: page.verdict.as_ref().map(view),
         warnings: &page.warnings,
         facts: page.facts.iter().chain([&requests]).collect(),
@@ -69,12 +75,29 @@ pub fn html(page: &Page) -> Result<String, ReportError> {
     Ok(view.render()?)
 }
 
+/// When it was run and for how long, in a line.
+fn essentials(page: &Page) -> String {
+    let picture = &page.picture;
+    let started = page.facts.iter().flat_map(|section| &section.rows);
+    let started = started.into_iter().find(|(name, _)| name == STARTED);
+    let mut parts: Vec<String> =
+        started.into_iter().map(|(_, when)| format!("started {when}")).collect();
+    if picture.requests() > 0 {
+        parts.push(format!("{} requests", tables::grouped(picture.requests())));
+        parts.push(format!(
+            "took {} for a load of {}",
+            picture.achieved_end(),
+            picture.demanded_end()
+        ));
+    }
+    parts.join(" · ")
+}
+
 fn view(verdict: &Verdict) -> VerdictView<'_> {
-    let (class, word) = match verdict.grade {
-        Grade::Pass => ("pass", "Valid"),
-        Grade::Suspect => ("suspect", "Suspect"),
-        Grade::Invalid => ("invalid", "Invalid"),
-        Grade::NotApplicable => ("none", "Not judged"),
+    let (class, word) = match verdict.validity {
+        Validity::Valid => ("pass", "Valid"),
+        Validity::Suspect => ("suspect", "Suspect"),
+        Validity::Invalid => ("invalid", "Invalid"),
     };
     let finding = match verdict.finding {
         Finding::Faithful => "faithful: the replay held its schedule",
@@ -106,6 +129,7 @@ fn view(verdict: &Verdict) -> VerdictView<'_> {
 fn of_check(check: &Check) -> (&'static str, &'static str) {
     match check.grade {
         Grade::Pass => ("pass", "✓ pass"),
+        Grade::Limited => ("limited", "◆ limited"),
         Grade::Suspect => ("suspect", "⚠ suspect"),
         Grade::Invalid => ("invalid", "✗ invalid"),
         Grade::NotApplicable => ("none", "– not applicable"),

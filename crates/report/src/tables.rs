@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
 use ioecho_stats::picture::{Kind, RunPicture, Span};
+use ioecho_stats::run_summary::LATE;
 use ioecho_trace::{LateCause, Nanos};
 
 use crate::Section;
@@ -82,22 +83,24 @@ pub(crate) fn requests(picture: &RunPicture) -> Section {
     rows.extend(outcomes.into_iter().map(|((_, name), count)| (name, share(count))));
     for (cause, count) in LateCause::ALL.into_iter().zip(picture.late_causes()) {
         let name = match cause {
-            LateCause::None => continue,
-            LateCause::Conflict => "late: waited for an overlapping request",
-            LateCause::InFlightCap => "late: cap on requests in flight reached",
-            LateCause::Submission => "late: slow submission",
-            LateCause::Input => "late: trace read too slowly",
-            LateCause::Host => "late: host did not run the replay",
-            LateCause::Generator => "late: ioecho was busy preparing others",
+            LateCause::None => "unexplained",
+            LateCause::Conflict => "waited for an overlapping request",
+            LateCause::InFlightCap => "cap on requests in flight reached",
+            LateCause::Submission => "slow submission",
+            LateCause::Input => "trace read too slowly",
+            LateCause::Host => "host did not run the replay",
+            LateCause::Generator => "ioecho was busy preparing others",
         };
         if *count > 0 {
-            rows.push((name.to_owned(), share(*count)));
+            let late = LATE.0 / 1_000_000;
+            rows.push((format!("later than {late} ms: {name}"), share(*count)));
         }
     }
     if picture.unmeasured() > 0 {
         rows.push(("never replayed".to_owned(), grouped(picture.unmeasured())));
     }
-    rows.push(("length of the run".to_owned(), picture.end().to_string()));
+    rows.push(("demanded duration".to_owned(), picture.demanded_end().to_string()));
+    rows.push(("length of the run".to_owned(), picture.achieved_end().to_string()));
     Section { heading: "Requests".to_owned(), rows }
 }
 
@@ -117,6 +120,7 @@ pub(crate) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_trace::{Batch, Bytes, Columns, Measured, Op, Outcome, Request};
 
     #[test]
     fn numbers_are_grouped_by_three_digits() {
@@ -131,6 +135,36 @@ mod tests {
         let weak: Vec<bool> =
             row("read", false, &latencies).unwrap().cells.iter().map(|cell| cell.weak).collect();
         assert_eq!(weak, [false, false, false, false, false, true, true, false]);
+    }
+
+    #[test]
+    fn requests_later_than_a_millisecond_are_told_by_cause() {
+        let mut batch = Batch::new(Columns { latency: false, origin: false, measured: true });
+        for (lateness, late_cause) in [
+            (300_000, LateCause::Submission),
+            (1_500_000, LateCause::Submission),
+            (2_000_000, LateCause::None),
+            (0, LateCause::None),
+        ] {
+            let mut request = Request::new(Nanos(0), Op::Read, Bytes(0), Bytes(512));
+            request.measured = Some(Measured {
+                scheduled: Nanos(0),
+                submitted: Some(Nanos(lateness)),
+                completed: Some(Nanos(lateness + 5)),
+                target_offset: None,
+                in_flight: 1,
+                outcome: Outcome::Ok,
+                pushed_back: false,
+                late_cause,
+            });
+            batch.push(&request);
+        }
+        let mut picture = RunPicture::new();
+        picture.observe(&batch);
+        let rows = requests(&picture).rows;
+        let late: Vec<_> = rows.iter().filter(|(name, _)| name.contains("later")).collect();
+        let shown = |cause: &str| (format!("later than 1 ms: {cause}"), "1 (25.000 %)".to_owned());
+        assert_eq!(late, [&shown("unexplained"), &shown("slow submission")]);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! What a report holds, for runs of every kind.
 
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
 use ioecho_report::{Figure, Page, Section, figures, html};
 use ioecho_stats::picture::RunPicture;
-use ioecho_stats::verdict::{Check, Finding, Grade, Verdict};
+use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::{Batch, Bytes, Columns, LateCause, Measured, Nanos, Op, Outcome, Request};
 
 fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome) -> Request {
@@ -13,6 +16,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome
         scheduled: Nanos(scheduled),
         submitted,
         completed: submitted.map(|submitted| submitted + Nanos(service)),
+        target_offset: None,
         in_flight: 1,
         outcome,
         pushed_back: lateness > 1_000_000,
@@ -41,9 +45,9 @@ fn small() -> Page {
     page(&(0..12).map(one).collect::<Vec<_>>())
 }
 
-fn verdict(grade: Grade) -> Verdict {
+fn verdict(validity: Validity, grade: Grade) -> Verdict {
     Verdict {
-        grade,
+        validity,
         finding: Finding::DeviceLimited,
         summary: "The <b>device</b> could not.".to_owned(),
         checks: vec![Check {
@@ -58,12 +62,94 @@ fn verdict(grade: Grade) -> Verdict {
 
 #[test]
 fn the_verdict_and_its_checks_come_before_everything_else() {
-    let text = html(&Page { verdict: Some(verdict(Grade::Invalid)), ..small() }).unwrap();
+    let verdict = verdict(Validity::Invalid, Grade::Invalid);
+    let text = html(&Page { verdict: Some(verdict), ..small() }).unwrap();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
     assert!(at("<strong>Invalid</strong>") < at("device-limited"));
     assert!(at("The &#60;b&#62;device&#60;/b&#62; could not.") < at("99 % ≤ 3 s"));
     assert!(at("Replay slower &#38; look again.") < at("class=\"facts\""));
     assert!(at("class=\"facts\"") < at("id=\"panels\""));
+}
+
+#[test]
+fn a_run_that_the_device_limited_is_valid_and_its_check_is_told_apart() {
+    let page = Page { verdict: Some(verdict(Validity::Valid, Grade::Limited)), ..small() };
+    let text = html(&page).unwrap();
+    assert!(text.contains("<strong>Valid</strong>") && text.contains("◆ limited"));
+    assert!(text.contains("<tr class=\"limited\">"));
+    assert!(figures(&page).iter().all(|figure| figure.svg.contains("verdict: valid")));
+}
+
+#[test]
+fn the_line_under_the_title_says_when_and_how_long() {
+    let rows = vec![("started".to_owned(), "2026-05-04 <now>".to_owned())];
+    let facts = vec![Section { heading: "Run".to_owned(), rows }];
+    let text = html(&Page { facts, ..small() }).unwrap();
+    let line = "started 2026-05-04 &#60;now&#62; · 12 requests · took 550 ms for a load of 550 ms";
+    assert!(text.find(line).unwrap() < text.find("class=\"verdict").unwrap());
+}
+
+/// What the page carries for its scripts.
+fn data(text: &str) -> serde_json::Value {
+    let data = text.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn the_demand_on_an_overloaded_device_is_not_spread_over_the_whole_run() {
+    // 101 requests within 100 ms, which the device takes 505 ms for.
+    let one = |i: i64| request(Op::Read, i * 1_000_000, i * 4_000_000, 5_000_000, Outcome::Ok);
+    let page = page(&(0..=100).map(one).collect::<Vec<_>>());
+    let panels = &data(&html(&page).unwrap())["panels"];
+    assert_eq!(panels["demanded_end_ns"], 100_000_000);
+    assert_eq!(panels["achieved_end_ns"], 505_000_000);
+    let svg = &figures(&page)[0].svg;
+    assert!(svg.contains(">demanded, mean 1.01 k requests/s</text>"), "{svg}");
+    assert!(svg.contains(">achieved, mean 200 requests/s</text>"), "{svg}");
+}
+
+#[test]
+fn percentiles_on_the_page_are_those_of_its_tables() {
+    let one = |i: i64| request(Op::Read, i * 1_000_000, 318_000, 15_300_000_000, Outcome::Ok);
+    let page = page(&(0..100).map(one).collect::<Vec<_>>());
+    let text = html(&page).unwrap();
+    let exact = &data(&text)["exact"];
+    for (percentiles, most) in
+        [(&exact["lateness"], 318_000_u64), (&exact["sonar"][0], 15_300_000_000)]
+    {
+        for name in ["p50", "p99", "max"] {
+            let ns = percentiles[name].as_u64().unwrap();
+            assert!(ns <= most && ns * 1_000 > most * 999, "{name}: {ns} for {most}");
+        }
+    }
+    assert!(exact["sonar"][1].is_null());
+    assert!(text.contains(">318 µs</td>") && text.contains(">15.3 s</td>"));
+}
+
+/// The instants and heights of the line of a name in a figure.
+fn line(svg: &str, name: &str) -> Vec<(f64, f64)> {
+    let behind = svg.split(&format!(">{name}</text>")).nth(1).unwrap();
+    let path = behind.split("<path d=\"").nth(1).unwrap().split('"').next().unwrap();
+    let place = |text: &str| {
+        let (x, y) = text.split_once(' ').unwrap();
+        (x.parse().unwrap(), y.parse().unwrap())
+    };
+    path.split(['M', 'L']).skip(1).map(place).collect()
+}
+
+#[test]
+fn no_line_of_a_percentile_lies_above_that_of_the_maximum() {
+    let one =
+        |i: i64| request(Op::Read, i * 7_000_000, 90_000 + i * i * 313 % 70_000, 9, Outcome::Ok);
+    let page = page(&(0..500).map(one).collect::<Vec<_>>());
+    let figures = figures(&page);
+    let svg = &figures.iter().find(|figure| figure.name == "g04.delay").unwrap().svg;
+    let [most, nines, median] = ["max", "99 %", "median"].map(|name| line(svg, name));
+    assert!(most.len() > 20 && nines.len() == most.len());
+    for (place, (most, (nines, median))) in most.iter().zip(nines.iter().zip(&median)).enumerate() {
+        // From above: what is higher in the figure has a smaller ordinate.
+        assert!(most.1 <= nines.1 && nines.1 <= median.1, "{place}: {most:?} {nines:?} {median:?}");
+    }
 }
 
 #[test]
@@ -83,7 +169,7 @@ fn texts_of_the_run_are_shown_and_never_executed() {
     let text = html(&page).unwrap();
     assert!(!text.contains("<script>alert"));
     assert_eq!(text.matches("</script>").count(), 2);
-    assert_eq!(text.matches("&#60;script&#62;alert").count(), 6);
+    assert_eq!(text.matches("&#60;script&#62;alert").count(), 7);
     for figure in figures(&page) {
         assert!(!figure.svg.contains("<script"), "{}", figure.name);
     }
@@ -117,8 +203,7 @@ fn odd_runs_are_drawn_without_nonsense_numbers() {
     for requests in [&[failed, border][..], &[border], &[lone], &[endless], &[lone, endless]] {
         let page = page(requests);
         let text = html(&page).unwrap();
-        let data = text.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
-        serde_json::from_str::<serde_json::Value>(data).unwrap();
+        data(&text);
         for Figure { name, svg } in figures(&page) {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}: {svg}");
         }
@@ -127,7 +212,7 @@ fn odd_runs_are_drawn_without_nonsense_numbers() {
 
 #[test]
 fn an_invalid_run_is_stamped_on_every_figure() {
-    let page = Page { verdict: Some(verdict(Grade::Invalid)), ..small() };
+    let page = Page { verdict: Some(verdict(Validity::Invalid, Grade::Invalid)), ..small() };
     assert!(figures(&page).iter().all(|figure| figure.svg.contains(">INVALID</text>")));
 }
 

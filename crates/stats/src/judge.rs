@@ -10,7 +10,7 @@ use ioecho_trace::{LateCause, Nanos};
 
 use crate::picture::Span;
 use crate::run_summary::{EngineFacts, LATE, RunFigures};
-use crate::verdict::{Check, Finding, Grade, Verdict};
+use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 
 /// At most this share of requests may be late by more than [`LATE`] in a faithful run.
 const LATE_SHARE_PASS: f64 = 0.01;
@@ -26,7 +26,9 @@ const DURATION_SUSPECT: f64 = 0.02;
 /// blkreplay's manual warns of.
 const CONFLICT_SHARE: f64 = 0.05;
 /// Wraparound factors that blkreplay's manual calls sound.
-const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+pub const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+/// The share of requests that could not be issued above which a load is another load.
+const REFUSED_SHARE: f64 = 0.01;
 /// The share of failed requests above which a run says nothing about a sound device.
 const FAILED_SHARE: f64 = 0.01;
 
@@ -34,19 +36,19 @@ const FAILED_SHARE: f64 = 0.01;
 pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     let blame = blame(figures);
     let checks = vec![
-        complete(engine),
+        complete(figures, engine),
         accounted(figures, engine),
         lateness(figures, blame),
         duration(figures, engine, blame),
+        issued(figures),
         failures(figures),
-        conflicts(engine),
+        conflicts(figures, engine),
         wraparound(engine),
         page_cache(engine),
         storage(engine),
     ];
-    let grade = checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Invalid);
     let broken =
-        |name: &str| checks.iter().any(|check| check.name == name && !check.advice.is_empty());
+        |name: &str| checks.iter().any(|check| check.name == name && check.grade >= Grade::Limited);
     let finding = if !engine.incomplete.is_empty() {
         Finding::Incomplete
     } else if broken("lateness") || broken("duration") {
@@ -54,19 +56,35 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     } else {
         Finding::Faithful
     };
-    let summary = sentence(finding, grade, figures, engine, &checks);
-    Verdict { grade, finding, summary, checks }
+    let validity = Validity::of(&checks);
+    let summary = sentence(finding, figures, engine, &checks);
+    Verdict { validity, finding, summary, checks }
 }
 
-/// Whose fault the late requests are: the party that cost the most time.
+/// Causes that are the device's doing.
+const DEVICE: [LateCause; 3] = [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
+/// Causes that are this program's.
+const GENERATOR: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+/// Causes that are the host's; what nothing explains is counted against the measurement.
+const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
+
+/// The share of issued requests that were late for one of these causes.
+fn late_share(figures: &RunFigures, causes: &[LateCause]) -> f64 {
+    let late: u64 = causes.iter().map(|cause| figures.late(*cause).requests).sum();
+    share(late, figures.picture().spans_of_all(Span::Lateness).count())
+}
+
+/// Whose fault the late requests are.
+///
+/// Faults come first: where generator or host alone break the schedule, the run is theirs, however
+/// slow the device was besides. Otherwise it is whoever cost the most time.
 fn blame(figures: &RunFigures) -> Finding {
-    let cost = |causes: &[LateCause]| -> i64 {
-        causes.iter().map(|cause| figures.late(*cause).lateness_ns).sum()
+    let cost = |causes: &[LateCause]| -> i128 {
+        causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns)).sum()
     };
-    let device = cost(&[LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission]);
-    let generator = cost(&[LateCause::Input, LateCause::Generator]);
-    let host = cost(&[LateCause::Host, LateCause::None]);
-    if device >= generator && device >= host {
+    let (device, generator, host) = (cost(&DEVICE), cost(&GENERATOR), cost(&HOST));
+    let faults = late_share(figures, &GENERATOR) + late_share(figures, &HOST);
+    if faults <= LATE_SHARE_PASS && device >= generator.max(host) {
         Finding::DeviceLimited
     } else if generator >= host {
         Finding::GeneratorLimited
@@ -76,7 +94,7 @@ fn blame(figures: &RunFigures) -> Finding {
 }
 
 fn check(name: &str, grade: Grade, measured: String, threshold: &str, advice: &str) -> Check {
-    let advice = if grade == Grade::Pass || grade == Grade::NotApplicable { "" } else { advice };
+    let advice = if grade <= Grade::Pass { "" } else { advice };
     Check {
         name: name.to_owned(),
         grade,
@@ -100,22 +118,29 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Lateness of which the device is the cause is a finding, not a fault: the check then passes with
-/// the finding as its advice.
+/// Lateness of which the device is the cause is a finding, not a fault.
 fn excused(mut check: Check, blame: Finding, advice: &str) -> Check {
     if check.grade > Grade::Pass && blame == Finding::DeviceLimited {
-        check.grade = Grade::Pass;
+        check.grade = Grade::Limited;
         advice.clone_into(&mut check.advice);
     }
     check
 }
 
-fn complete(engine: &EngineFacts) -> Check {
-    let whole = engine.incomplete.is_empty();
+fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let grade = |sound: bool| if sound { Grade::Pass } else { Grade::Invalid };
+    let issued = figures.issued();
+    let (grade, measured) = if !engine.incomplete.is_empty() {
+        (Grade::Invalid, engine.incomplete.clone())
+    } else if issued == 0 {
+        (grade(false), "no request was issued".to_owned())
+    } else {
+        (grade(true), "ran to its end".to_owned())
+    };
     check(
         "complete",
-        if whole { Grade::Pass } else { Grade::Invalid },
-        if whole { "ran to its end".to_owned() } else { engine.incomplete.clone() },
+        grade,
+        measured,
         "the whole load was replayed",
         "The figures are those of the part that was replayed.",
     )
@@ -148,8 +173,19 @@ fn lateness(figures: &RunFigures, blame: Finding) -> Check {
         return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
     };
     let p50 = all.quantile(0.5).unwrap_or_default();
+    let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
+    let parties = if late == 0 {
+        String::new()
+    } else {
+        format!(
+            " (device {:.2} %, generator {:.2} %, host {:.2} %)",
+            percent(&DEVICE),
+            percent(&GENERATOR),
+            percent(&HOST)
+        )
+    };
     let measured = format!(
-        "p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}",
+        "p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
         all.max().unwrap_or_default(),
         share * 100.0
     );
@@ -205,6 +241,20 @@ fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> Check
     )
 }
 
+/// Requests that never reached the target make the replayed load another one.
+fn issued(figures: &RunFigures) -> Check {
+    let refused = figures.recorded() - figures.issued() - figures.dropped();
+    let share = share(refused, figures.recorded());
+    check(
+        "issued",
+        graded(share, 0.0, REFUSED_SHARE),
+        format!("{refused} requests could not be issued ({:.3} %)", share * 100.0),
+        "none (invalid above 1 %)",
+        "The target cannot take these requests: they cross its end, are misaligned for its block \
+         size, too large, or of a kind that it cannot do. The outcomes say which.",
+    )
+}
+
 fn failures(figures: &RunFigures) -> Check {
     let failed = figures.failed();
     let share = share(failed, figures.recorded());
@@ -217,9 +267,9 @@ fn failures(figures: &RunFigures) -> Check {
     )
 }
 
-fn conflicts(engine: &EngineFacts) -> Check {
+fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let damaged = engine.pushed_back + engine.dropped + engine.ordered;
-    let share = share(damaged, engine.planned);
+    let share = share(damaged, figures.recorded());
     check(
         "conflicts",
         graded(share, CONFLICT_SHARE, f64::INFINITY),
@@ -267,15 +317,16 @@ fn page_cache(engine: &EngineFacts) -> Check {
 fn storage(engine: &EngineFacts) -> Check {
     let (grade, measured) = if engine.simulated {
         (Grade::NotApplicable, "simulated: no storage was measured")
+    } else if engine.memory {
+        (Grade::Suspect, "a file in memory (tmpfs)")
     } else {
         (Grade::Pass, "a real target")
     };
-    check("storage", grade, measured.to_owned(), "", "")
+    check("storage", grade, measured.to_owned(), "", "Memory was measured, not storage.")
 }
 
 fn sentence(
     finding: Finding,
-    grade: Grade,
     figures: &RunFigures,
     engine: &EngineFacts,
     checks: &[Check],
@@ -284,6 +335,7 @@ fn sentence(
     let p99 = all.quantile(0.99).unwrap_or_default();
     let took = figures.last_submitted().as_secs_f64();
     let first = match finding {
+        _ if figures.issued() == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::Faithful => format!(
             "Faithful: 99 % of {} requests were issued within {p99} of their time, over \
              {took:.1} s.",
@@ -305,16 +357,15 @@ fn sentence(
         Finding::Incomplete => format!("Incomplete: {}.", engine.incomplete),
     };
     let simulated = if engine.simulated { " Simulated: no storage was measured." } else { "" };
-    let doubts: Vec<&str> = checks
-        .iter()
-        .filter(|check| check.grade >= Grade::Suspect && check.name != "complete")
-        .map(|check| check.name.as_str())
-        .collect();
-    let doubts = match grade {
-        _ if doubts.is_empty() => String::new(),
-        Grade::Invalid => format!(" Invalid: {}.", doubts.join(", ")),
-        _ => format!(" Read with care: {}.", doubts.join(", ")),
+    let named = |grade: Grade, before: &str| {
+        let names: Vec<&str> = checks
+            .iter()
+            .filter(|check| check.grade == grade && check.name != "complete")
+            .map(|check| check.name.as_str())
+            .collect();
+        if names.is_empty() { String::new() } else { format!(" {before}: {}.", names.join(", ")) }
     };
+    let doubts = named(Grade::Invalid, "Invalid") + &named(Grade::Suspect, "Read with care");
     format!("{first}{simulated}{doubts}")
 }
 
@@ -335,6 +386,7 @@ mod tests {
                 scheduled,
                 submitted: Some(submitted),
                 completed: Some(submitted + Nanos(1000)),
+                target_offset: None,
                 in_flight: 1,
                 outcome: if n == 0 { outcome } else { Outcome::Ok },
                 pushed_back: false,
@@ -362,37 +414,60 @@ mod tests {
     #[test]
     fn a_run_that_held_its_schedule_is_faithful() {
         let verdict = judge(&run(5, LateCause::Host, Outcome::Ok), &engine());
-        assert_eq!((verdict.finding, verdict.grade), (Finding::Faithful, Grade::Pass));
+        assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
     }
 
     #[test]
     fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
         let verdict = |cause| {
             let verdict = judge(&run(200, cause, Outcome::Ok), &engine());
-            (verdict.finding, verdict.grade)
+            (verdict.finding, verdict.validity)
         };
-        assert_eq!(verdict(LateCause::InFlightCap), (Finding::DeviceLimited, Grade::Pass));
-        assert_eq!(verdict(LateCause::Conflict), (Finding::DeviceLimited, Grade::Pass));
-        assert_eq!(verdict(LateCause::Input), (Finding::GeneratorLimited, Grade::Invalid));
-        assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Grade::Invalid));
+        assert_eq!(verdict(LateCause::InFlightCap), (Finding::DeviceLimited, Validity::Valid));
+        assert_eq!(verdict(LateCause::Conflict), (Finding::DeviceLimited, Validity::Valid));
+        assert_eq!(verdict(LateCause::Input), (Finding::GeneratorLimited, Validity::Invalid));
+        assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Validity::Invalid));
     }
 
     #[test]
     fn what_is_lost_failed_cut_or_cached_is_told() {
         let clean = run(0, LateCause::None, Outcome::Ok);
-        let graded = |engine: EngineFacts| judge(&clean, &engine).grade;
-        assert_eq!(graded(engine()), Grade::Pass);
-        assert_eq!(graded(EngineFacts { results_lost: 1, ..engine() }), Grade::Invalid);
-        assert_eq!(graded(EngineFacts { planned: 1001, ..engine() }), Grade::Invalid);
-        assert_eq!(graded(EngineFacts { direct: false, ..engine() }), Grade::Invalid);
+        let graded = |engine: EngineFacts| judge(&clean, &engine).validity;
+        assert_eq!(graded(engine()), Validity::Valid);
+        assert_eq!(graded(EngineFacts { results_lost: 1, ..engine() }), Validity::Invalid);
+        assert_eq!(graded(EngineFacts { planned: 1001, ..engine() }), Validity::Invalid);
+        assert_eq!(graded(EngineFacts { direct: false, ..engine() }), Validity::Invalid);
         assert_eq!(
             graded(EngineFacts { wraparound_factor: Some(3.79), ..engine() }),
-            Grade::Suspect
+            Validity::Suspect
         );
-        assert_eq!(graded(EngineFacts { pushed_back: 60, ..engine() }), Grade::Suspect);
+        assert_eq!(graded(EngineFacts { pushed_back: 60, ..engine() }), Validity::Suspect);
         let failed = judge(&run(0, LateCause::None, Outcome::Error(5)), &engine());
-        assert_eq!(failed.grade, Grade::Suspect);
+        assert_eq!(failed.validity, Validity::Suspect);
         let cut = EngineFacts { incomplete: "interrupted".into(), ..engine() };
         assert_eq!(judge(&clean, &cut).finding, Finding::Incomplete);
+    }
+
+    #[test]
+    fn a_host_that_alone_breaks_the_schedule_is_to_blame_however_slow_the_device_was() {
+        let mut figures = run(100, LateCause::InFlightCap, Outcome::Ok);
+        let host = run(30, LateCause::Host, Outcome::Ok);
+        figures.merge(&host);
+        let engine = EngineFacts { planned: 2000, issued: 2000, ..engine() };
+        let verdict = judge(&figures, &engine);
+        assert_eq!(verdict.finding, Finding::HostStalled);
+        assert!(verdict.checks[2].measured.contains("device 5.00 %"), "{:?}", verdict.checks[2]);
+    }
+
+    #[test]
+    fn a_broken_threshold_never_passes() {
+        let verdict = judge(&run(200, LateCause::InFlightCap, Outcome::Ok), &engine());
+        assert_eq!(verdict.checks[2].grade, Grade::Limited);
+    }
+
+    #[test]
+    fn a_run_without_requests_is_not_faithful() {
+        let nothing = EngineFacts { planned: 0, issued: 0, ..engine() };
+        assert_eq!(judge(&RunFigures::default(), &nothing).validity, Validity::Invalid);
     }
 }

@@ -15,6 +15,7 @@
 
 mod flow;
 mod panels;
+mod rate;
 
 use std::collections::BTreeMap;
 
@@ -23,10 +24,12 @@ use serde::Serialize;
 
 use crate::histogram::Latencies;
 use crate::raster::Raster;
+use crate::run_summary::LATE;
 use crate::timeline::Timeline;
 
 use flow::Bucket;
 pub use panels::Panels;
+pub use rate::Rate;
 
 /// What the sonar diagram tells apart by colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -155,9 +158,13 @@ pub struct RunPicture {
     flow: Timeline<Bucket>,
     spans: [[Latencies; Kind::ALL.len()]; Span::ALL.len()],
     outcomes: BTreeMap<i32, u64>,
+    /// Service times by [`Class`], which no sum of [`Kind`]s is.
+    classes: [Latencies; Class::ALL.len()],
     late_causes: [u64; LateCause::ALL.len()],
     unmeasured: u64,
     recorded: bool,
+    demanded_end: Nanos,
+    achieved_end: Nanos,
     end: Nanos,
 }
 
@@ -186,6 +193,7 @@ impl RunPicture {
 
         *self.outcomes.entry(measured.outcome.code()).or_default() += 1;
         let scheduled = measured.scheduled.max(Nanos::ZERO);
+        self.demanded_end = self.demanded_end.max(scheduled);
         self.end = self.end.max(scheduled);
         self.flow.at(scheduled).demand(bytes);
         if let Some(latency) = request.latency {
@@ -199,20 +207,26 @@ impl RunPicture {
         let Some(submitted) = measured.submitted else { return };
         let lateness = submitted.saturating_sub(measured.scheduled);
         let submitted = submitted.max(Nanos::ZERO);
+        self.achieved_end = self.achieved_end.max(submitted);
         self.end = self.end.max(submitted);
-        self.late_causes[measured.late_cause as usize] += 1;
+        if lateness > LATE {
+            self.late_causes[measured.late_cause as usize] += 1;
+        }
         self.spans[Span::Lateness as usize][kind].record(lateness);
         self.lateness.at(scheduled).record(lateness);
         self.flow.at(scheduled).late(lateness);
         self.flow.at(submitted).submit(submitted, measured.in_flight);
 
         let Some(completed) = measured.completed.map(|at| at.max(Nanos::ZERO)) else { return };
+        self.achieved_end = self.achieved_end.max(completed);
         self.end = self.end.max(completed);
         self.flow.at(completed).complete(completed, bytes, done);
         if done {
             let service = completed.saturating_sub(submitted);
             let class = Class::of(request.op, measured.pushed_back) as usize;
             self.sonar[class].at(submitted).record(service);
+            self.classes[class].record(service);
+            self.flow.at(submitted).serve(class, service);
             self.spans[Span::Service as usize][kind].record(service);
             let response = completed.saturating_sub(measured.scheduled);
             self.spans[Span::Response as usize][kind].record(response);
@@ -230,6 +244,9 @@ impl RunPicture {
         for (mine, theirs) in self.spans.iter_mut().flatten().zip(theirs) {
             mine.merge(theirs);
         }
+        for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
+            mine.merge(theirs);
+        }
         for (code, count) in &other.outcomes {
             *self.outcomes.entry(*code).or_default() += count;
         }
@@ -238,6 +255,8 @@ impl RunPicture {
         }
         self.unmeasured += other.unmeasured;
         self.recorded |= other.recorded;
+        self.demanded_end = self.demanded_end.max(other.demanded_end);
+        self.achieved_end = self.achieved_end.max(other.achieved_end);
         self.end = self.end.max(other.end);
     }
 
@@ -251,7 +270,17 @@ impl RunPicture {
         self.unmeasured
     }
 
-    /// The last instant seen, counted from the start of the run.
+    /// When the last request was due: the demanded duration.
+    pub fn demanded_end(&self) -> Nanos {
+        self.demanded_end
+    }
+
+    /// The last submission or completion: how long the run took.
+    pub fn achieved_end(&self) -> Nanos {
+        self.achieved_end
+    }
+
+    /// The last instant seen, counted from the start of the run; recorded latencies count too.
     pub fn end(&self) -> Nanos {
         self.end
     }
@@ -268,6 +297,11 @@ impl RunPicture {
         all
     }
 
+    /// The service times of one class of request.
+    pub fn service_of_class(&self, class: Class) -> &Latencies {
+        &self.classes[class as usize]
+    }
+
     /// How often each outcome occurred, success first, only those that did.
     pub fn outcomes(&self) -> Vec<OutcomeCount> {
         let count_of = |(code, count): (&i32, &u64)| {
@@ -279,7 +313,8 @@ impl RunPicture {
         outcomes
     }
 
-    /// How many submitted requests were late for each cause, in the order of [`LateCause::ALL`].
+    /// How many requests were submitted later than [`LATE`] for each cause, known or not, in the
+    /// order of [`LateCause::ALL`]. Together they are those that the verdict counts.
     pub fn late_causes(&self) -> &[u64; LateCause::ALL.len()] {
         &self.late_causes
     }

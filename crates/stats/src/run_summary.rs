@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ioecho_trace::{Batch, LateCause, Nanos, Op};
+use ioecho_trace::{Batch, LateCause, Nanos, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::Latencies;
@@ -65,6 +65,8 @@ pub struct EngineFacts {
     pub simulated: bool,
     /// Whether the page cache was bypassed.
     pub direct: bool,
+    /// Whether the target is a file in memory.
+    pub memory: bool,
     /// Whether time was scaled, and how.
     pub speedup: f64,
 }
@@ -159,9 +161,14 @@ pub struct RunSummary {
 pub struct RunFigures {
     picture: RunPicture,
     recorded: u64,
+    issued: u64,
+    pushed_back: u64,
+    dropped: u64,
+    in_flight_peak: u32,
     failed: u64,
     bytes_read: u64,
     bytes_written: u64,
+    last_scheduled: Nanos,
     last_submitted: Nanos,
     late: [LateShare; LateCause::ALL.len()],
 }
@@ -173,7 +180,12 @@ impl RunFigures {
         self.recorded += batch.len() as u64;
         for request in batch.iter() {
             let Some(measured) = request.measured else { continue };
-            if measured.completed.is_some() && measured.outcome == ioecho_trace::Outcome::Ok {
+            self.issued += u64::from(measured.outcome.was_issued());
+            self.pushed_back += u64::from(measured.pushed_back);
+            self.dropped += u64::from(measured.outcome == Outcome::Dropped);
+            self.in_flight_peak = self.in_flight_peak.max(measured.in_flight);
+            self.last_scheduled = self.last_scheduled.max(measured.scheduled);
+            if measured.completed.is_some() && measured.outcome == Outcome::Ok {
                 match request.op {
                     Op::Read => self.bytes_read += request.length.0,
                     Op::Write => self.bytes_written += request.length.0,
@@ -190,9 +202,51 @@ impl RunFigures {
             {
                 let late = &mut self.late[measured.late_cause as usize];
                 late.requests += 1;
-                late.lateness_ns += lateness.0;
+                late.lateness_ns = late.lateness_ns.saturating_add(lateness.0);
             }
         }
+    }
+
+    /// Adds the figures of another part of the same run, in any order.
+    pub fn merge(&mut self, other: &Self) {
+        self.picture.merge(&other.picture);
+        self.recorded += other.recorded;
+        self.issued += other.issued;
+        self.pushed_back += other.pushed_back;
+        self.dropped += other.dropped;
+        self.in_flight_peak = self.in_flight_peak.max(other.in_flight_peak);
+        self.failed += other.failed;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.last_scheduled = self.last_scheduled.max(other.last_scheduled);
+        self.last_submitted = self.last_submitted.max(other.last_submitted);
+        for (mine, theirs) in self.late.iter_mut().zip(other.late) {
+            mine.requests += theirs.requests;
+            mine.lateness_ns = mine.lateness_ns.saturating_add(theirs.lateness_ns);
+        }
+    }
+
+    /// What the records alone say of the engine: all there is of a run that was killed.
+    pub fn engine_facts(&self) -> EngineFacts {
+        EngineFacts {
+            planned: self.recorded,
+            issued: self.issued,
+            pushed_back: self.pushed_back,
+            dropped: self.dropped,
+            in_flight_peak: self.in_flight_peak,
+            demanded_duration_ns: self.last_scheduled.0,
+            ..EngineFacts::default()
+        }
+    }
+
+    /// Requests left out on conflict.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Requests that were issued.
+    pub fn issued(&self) -> u64 {
+        self.issued
     }
 
     /// The pictures' data.

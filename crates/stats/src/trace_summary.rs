@@ -4,7 +4,7 @@
 //! be one that an independent count of the lines gives too.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Request, VolumeId};
 use serde::Serialize;
@@ -26,13 +26,63 @@ pub struct OpCount {
     pub bytes: u64,
 }
 
-/// The busiest second: requests and bytes need not have theirs together.
+/// The busiest spans of the trace, which begin at whole seconds of its own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Peak {
-    /// Most requests in one second of the trace's time (whole seconds from its zero).
+    /// Most requests in one second.
     pub requests_per_s: u64,
+    /// When that second begins.
+    pub requests_at_s: i64,
     /// Most bytes in one second.
     pub bytes_per_s: u64,
+    /// When that second begins, which may be another one.
+    pub bytes_at_s: i64,
+    /// Most requests in sixty seconds.
+    pub requests_per_minute: u64,
+    /// When those sixty seconds begin.
+    pub minute_at_s: i64,
+}
+
+/// Counts requests by the second, of which sixty are remembered.
+#[derive(Clone, Debug, Default)]
+struct Seconds {
+    /// Seconds with requests: when, requests, bytes. At most sixty, the newest last.
+    recent: VecDeque<(i64, u64, u64)>,
+    /// Requests in them.
+    requests: u64,
+    peak: Peak,
+}
+
+impl Seconds {
+    fn add(&mut self, issue: Nanos, bytes: u64) {
+        let second = issue.0.div_euclid(1_000_000_000);
+        match self.recent.back_mut() {
+            Some((last, requests, sum)) if *last >= second => {
+                *requests += 1;
+                *sum += bytes;
+            }
+            _ => self.recent.push_back((second, 1, bytes)),
+        }
+        self.requests += 1;
+        while let Some((first, requests, _)) = self.recent.front()
+            && *first + 60 <= second
+        {
+            self.requests -= requests;
+            self.recent.pop_front();
+        }
+        let Some((at, requests, bytes)) = self.recent.back() else { return };
+        let peak = &mut self.peak;
+        if *requests > peak.requests_per_s {
+            (peak.requests_per_s, peak.requests_at_s) = (*requests, *at);
+        }
+        if *bytes > peak.bytes_per_s {
+            (peak.bytes_per_s, peak.bytes_at_s) = (*bytes, *at);
+        }
+        if self.requests > peak.requests_per_minute {
+            let begin = (at - 59).max(self.recent.front().map_or(*at, |(first, ..)| *first));
+            (peak.requests_per_minute, peak.minute_at_s) = (self.requests, begin);
+        }
+    }
 }
 
 /// A request size and how many have it.
@@ -64,8 +114,7 @@ pub struct TraceSummary {
     sizes_uncounted: u64,
     aligned_4k: u64,
     volumes: BTreeMap<VolumeId, VolumeCount>,
-    second: (i64, u64, u64),
-    peak: Peak,
+    seconds: Seconds,
     latency: Latencies,
     completions: BinaryHeap<Reverse<i64>>,
     in_flight_max: u64,
@@ -115,7 +164,7 @@ impl TraceSummary {
         let volume = self.volumes.entry(volume).or_default();
         volume.requests += 1;
         volume.extent = volume.extent.max(request.end());
-        self.count_second(issue, length.0);
+        self.seconds.add(issue, length.0);
         if let Some(latency) = request.latency {
             self.count_latency(issue, latency);
         }
@@ -137,17 +186,6 @@ impl TraceSummary {
         } else {
             self.sizes_uncounted += 1;
         }
-    }
-
-    fn count_second(&mut self, issue: Nanos, bytes: u64) {
-        let second = issue.0.div_euclid(1_000_000_000);
-        if second != self.second.0 {
-            self.second = (second, 0, 0);
-        }
-        self.second.1 += 1;
-        self.second.2 += bytes;
-        self.peak.requests_per_s = self.peak.requests_per_s.max(self.second.1);
-        self.peak.bytes_per_s = self.peak.bytes_per_s.max(self.second.2);
     }
 
     fn count_latency(&mut self, issue: Nanos, latency: Nanos) {
@@ -197,7 +235,7 @@ impl TraceSummary {
             duration_ns: duration.0,
             mean_requests_per_s: per_second(requests),
             mean_bytes_per_s: per_second(bytes),
-            peak: self.peak,
+            peak: self.seconds.peak,
             length_min: self.sizes.keys().next().copied().map(Bytes),
             length_max: self.sizes.keys().next_back().copied().map(Bytes),
             length_mean: (with_range > 0).then(|| {
@@ -269,7 +307,7 @@ pub struct TraceFigures {
     pub mean_requests_per_s: f64,
     /// Bytes read and written per second over the whole duration.
     pub mean_bytes_per_s: f64,
-    /// The busiest second.
+    /// The busiest second and minute.
     pub peak: Peak,
     /// The smallest request, flushes aside.
     pub length_min: Option<Bytes>,
@@ -345,7 +383,10 @@ mod tests {
         );
         assert_eq!((figures.bytes_read, figures.bytes_written), (4096, 1024));
         assert_eq!(figures.duration_ns, 2_000_000_000);
-        assert_eq!(figures.peak, Peak { requests_per_s: 2, bytes_per_s: 4608 });
+        let peak = figures.peak;
+        assert_eq!((peak.requests_per_s, peak.requests_at_s), (2, 0));
+        assert_eq!((peak.bytes_per_s, peak.bytes_at_s), (4608, 0));
+        assert_eq!((peak.requests_per_minute, peak.minute_at_s), (4, 0));
         assert!((figures.mean_requests_per_s - 2.0).abs() < 1e-9);
         assert_eq!(figures.sizes[0], SizeCount { length: Bytes(512), requests: 2 });
         assert_eq!(figures.in_flight_max, None);
@@ -367,5 +408,14 @@ mod tests {
         let figures = summary(&[]);
         assert_eq!((figures.requests, figures.duration_ns), (0, 0));
         assert!(figures.mean_requests_per_s == 0.0 && figures.length_mean.is_none());
+    }
+
+    #[test]
+    fn the_busiest_minute_is_found_wherever_it_begins() {
+        let seconds = (0..300).map(|n| if n < 100 { n * 10 } else { 1000 + (n - 100) / 4 });
+        let requests: Vec<_> = seconds.map(|s| at(s * 1000, Op::Read, 512, None)).collect();
+        // By hand: from 1000 s on four each second for fifty seconds, before that one each ten.
+        assert_eq!(summary(&requests).peak.requests_per_minute, 201);
+        assert_eq!(summary(&requests).peak.minute_at_s, 990);
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a check, and a run as a whole, came out.
+/// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
@@ -14,10 +14,44 @@ pub enum Grade {
     NotApplicable,
     /// The run is sound in this respect.
     Pass,
+    /// The threshold is broken, and the device is the cause: a finding, not a fault.
+    Limited,
     /// The figures may be distorted; read the reason before using them.
     Suspect,
     /// The figures do not measure what they say.
     Invalid,
+}
+
+/// Whether the figures of a run may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Validity {
+    /// They measure what they say.
+    Valid,
+    /// They may be distorted: read the reasons first.
+    Suspect,
+    /// They do not measure what they say.
+    Invalid,
+}
+
+impl Validity {
+    /// What the worst of the checks leaves of a run.
+    pub fn of(checks: &[Check]) -> Self {
+        match checks.iter().map(|check| check.grade).max() {
+            Some(Grade::Suspect) => Self::Suspect,
+            Some(Grade::Invalid) | None => Self::Invalid,
+            Some(Grade::NotApplicable | Grade::Pass | Grade::Limited) => Self::Valid,
+        }
+    }
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Suspect => "suspect",
+            Self::Invalid => "invalid",
+        }
+    }
 }
 
 /// Whose limits the run met.
@@ -54,8 +88,8 @@ pub struct Check {
 /// The judgement of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The worst grade of all checks.
-    pub grade: Grade,
+    /// Whether the figures may be used: the worst of the checks decides.
+    pub validity: Validity,
     /// Whose limits the run met.
     pub finding: Finding,
     /// One sentence that a person reads first.

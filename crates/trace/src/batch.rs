@@ -41,6 +41,7 @@ pub(crate) struct MeasuredColumns {
     pub(crate) scheduled_ns: Vec<i64>,
     pub(crate) submitted_ns: Vec<i64>,
     pub(crate) completed_ns: Vec<i64>,
+    pub(crate) target_offset_bytes: Vec<i64>,
     pub(crate) in_flight: Vec<u32>,
     pub(crate) outcome: Vec<i32>,
     pub(crate) pushed_back: Vec<bool>,
@@ -259,6 +260,7 @@ impl Batch {
             keep(&mut columns.scheduled_ns, from, to);
             keep(&mut columns.submitted_ns, from, to);
             keep(&mut columns.completed_ns, from, to);
+            keep(&mut columns.target_offset_bytes, from, to);
             keep(&mut columns.in_flight, from, to);
             keep(&mut columns.outcome, from, to);
             keep(&mut columns.pushed_back, from, to);
@@ -280,6 +282,7 @@ impl MeasuredColumns {
         self.scheduled_ns.clear();
         self.submitted_ns.clear();
         self.completed_ns.clear();
+        self.target_offset_bytes.clear();
         self.in_flight.clear();
         self.outcome.clear();
         self.pushed_back.clear();
@@ -290,6 +293,7 @@ impl MeasuredColumns {
         self.scheduled_ns.extend_from_slice(&other.scheduled_ns[from..to]);
         self.submitted_ns.extend_from_slice(&other.submitted_ns[from..to]);
         self.completed_ns.extend_from_slice(&other.completed_ns[from..to]);
+        self.target_offset_bytes.extend_from_slice(&other.target_offset_bytes[from..to]);
         self.in_flight.extend_from_slice(&other.in_flight[from..to]);
         self.outcome.extend_from_slice(&other.outcome[from..to]);
         self.pushed_back.extend_from_slice(&other.pushed_back[from..to]);
@@ -301,6 +305,7 @@ impl MeasuredColumns {
         self.scheduled_ns.resize(rows, UNKNOWN);
         self.submitted_ns.resize(rows, UNKNOWN);
         self.completed_ns.resize(rows, UNKNOWN);
+        self.target_offset_bytes.resize(rows, UNKNOWN);
         self.in_flight.resize(rows, 0);
         self.outcome.resize(rows, 0);
         self.pushed_back.resize(rows, false);
@@ -312,6 +317,8 @@ impl MeasuredColumns {
         self.scheduled_ns.push(or_unknown(measured.map(|m| m.scheduled)));
         self.submitted_ns.push(or_unknown(measured.and_then(|m| m.submitted)));
         self.completed_ns.push(or_unknown(measured.and_then(|m| m.completed)));
+        let target = measured.and_then(|m| m.target_offset);
+        self.target_offset_bytes.push(target.map_or(UNKNOWN, |offset| offset.0 as i64));
         self.in_flight.push(measured.map_or(0, |m| m.in_flight));
         self.outcome.push(measured.map_or(0, |m| m.outcome.code()));
         self.pushed_back.push(measured.is_some_and(|m| m.pushed_back));
@@ -323,6 +330,7 @@ impl MeasuredColumns {
             scheduled: known(self.scheduled_ns[row])?,
             submitted: known(self.submitted_ns[row]),
             completed: known(self.completed_ns[row]),
+            target_offset: known(self.target_offset_bytes[row]).map(|at| Bytes(at.0 as u64)),
             in_flight: self.in_flight[row],
             outcome: Outcome::from_code(self.outcome[row])?,
             pushed_back: self.pushed_back[row],
@@ -367,6 +375,7 @@ pub(crate) mod tests {
                     scheduled: Nanos(measured.0),
                     submitted: measured.1.map(Nanos),
                     completed: measured.1.map(|ns| Nanos(ns + 7)),
+                    target_offset: measured.1.map(|ns| Bytes(ns as u64)),
                     in_flight: 3,
                     outcome: Outcome::from_code(measured.2).unwrap(),
                     pushed_back: measured.0 % 2 == 0,

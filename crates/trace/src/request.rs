@@ -235,6 +235,8 @@ pub struct Measured {
     pub submitted: Option<Nanos>,
     /// When its completion was seen; `None` if it never was.
     pub completed: Option<Nanos>,
+    /// Where it went on the target: its offset, wrapped. `None` if it had no place there.
+    pub target_offset: Option<Bytes>,
     /// Requests in flight on the device just after this one was submitted, itself included.
     pub in_flight: u32,
     /// What became of it.
@@ -248,17 +250,17 @@ pub struct Measured {
 impl Measured {
     /// `submitted − scheduled`, where the request was submitted.
     pub fn lateness(&self) -> Option<Nanos> {
-        self.submitted.map(|submitted| submitted - self.scheduled)
+        self.submitted.map(|submitted| submitted.saturating_sub(self.scheduled))
     }
 
     /// `completed − submitted`, where the request completed.
     pub fn service_time(&self) -> Option<Nanos> {
-        Some(self.completed? - self.submitted?)
+        Some(self.completed?.saturating_sub(self.submitted?))
     }
 
     /// `completed − scheduled`, where the request completed.
     pub fn response_time(&self) -> Option<Nanos> {
-        self.completed.map(|completed| completed - self.scheduled)
+        self.completed.map(|completed| completed.saturating_sub(self.scheduled))
     }
 }
 

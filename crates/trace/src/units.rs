@@ -207,27 +207,36 @@ fn number_and_unit(text: &str) -> (&str, &str) {
 impl FromStr for Nanos {
     type Err = QuantityError;
 
-    /// A span of time: a number and a unit `ns`, `us`, `ms`, `s`, `m` or `h`; a bare number counts
-    /// seconds. Negative spans and unknown units are refused.
+    /// A span of time: numbers with units `ns`, `us`, `ms`, `s`, `m` or `h`, as in `90s`, `1.5m` or
+    /// `1h2m3s`; a bare number counts seconds. Negative spans and unknown units are refused.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = |reason| QuantityError {
             text: text.to_owned(),
             what: "span of time",
             reason,
-            example: "90s, 1.5m, 250ms or 2h",
+            example: "90s, 1.5m, 250ms or 1h30m",
         };
-        let (number, unit) = number_and_unit(text);
-        let scale = match unit {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "" | "s" => 1e9,
-            "m" | "min" => 60e9,
-            "h" => 3600e9,
-            _ => return Err(error("unknown unit; known are ns, us, ms, s, m and h")),
-        };
-        let value: f64 = number.parse().map_err(|_| error("no number in front of the unit"))?;
-        let ns = value * scale;
+        let mut ns = 0.0;
+        let mut rest = text.trim();
+        loop {
+            let (number, behind) = number_and_unit(rest);
+            let end = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
+            let scale = match behind[..end].trim() {
+                "ns" => 1.0,
+                "us" | "µs" => 1e3,
+                "ms" => 1e6,
+                "" | "s" => 1e9,
+                "m" | "min" => 60e9,
+                "h" => 3600e9,
+                _ => return Err(error("unknown unit; known are ns, us, ms, s, m and h")),
+            };
+            let value: f64 = number.parse().map_err(|_| error("no number in front of the unit"))?;
+            ns += value * scale;
+            rest = behind[end..].trim();
+            if rest.is_empty() {
+                break;
+            }
+        }
         if ns > 9.2e18 { Err(error("too long")) } else { Ok(Self(ns.round() as i64)) }
     }
 }
@@ -283,6 +292,8 @@ mod tests {
         assert_eq!("1.5m".parse(), Ok(Nanos::from_secs(90)));
         assert_eq!("250 ms".parse(), Ok(Nanos::from_millis(250)));
         assert_eq!("60".parse(), Ok(Nanos::from_secs(60)));
+        assert_eq!("1h2m3s".parse(), Ok(Nanos::from_secs(3723)));
+        assert!("1h2q".parse::<Nanos>().is_err());
         assert!("4q".parse::<Nanos>().is_err());
         assert!("-1s".parse::<Nanos>().is_err());
         assert!("".parse::<Nanos>().is_err());

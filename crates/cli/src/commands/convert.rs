@@ -4,8 +4,9 @@ use anyhow::Context;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 
 use crate::args::ConvertArgs;
-use crate::commands::tell_import;
+use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
 use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
@@ -17,15 +18,16 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
         .with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
     for note in unsaid.iter() {
-        eprintln!("lost in {}: {} {}", args.output.display(), note.count, note.what);
+        tell(&format!("lost in {}: {} {}", args.output.display(), note.count, note.what));
     }
-    eprintln!("{requests} requests written to {}", args.output.display());
+    tell(&format!("{requests} requests written to {}", args.output.display()));
     Ok(code)
 }
 
 /// Writing over the file that is being read would lose both.
 fn refuse_same_file(args: &ConvertArgs) -> anyhow::Result<()> {
-    let (Ok(input), Ok(output)) = (args.input.canonicalize(), args.output.canonicalize()) else {
+    let input = RunDirectory::at(&args.input).map_or(args.input.clone(), |run| run.requests());
+    let (Ok(input), Ok(output)) = (input.canonicalize(), args.output.canonicalize()) else {
         return Ok(());
     };
     if input == output {

@@ -5,6 +5,7 @@
 //! load reads is written first.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -32,6 +33,11 @@ const SCRATCH: Bytes = Bytes(1 << 30);
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let directory = args.output.clone().unwrap_or_else(|| dated("ioecho-demo"));
+    if directory.join("run").exists() {
+        let name = directory.display();
+        let text = format!("{name} holds a demo already\n  = help: name another with -o");
+        return Err(Coded::error(exit::OUTPUT, text));
+    }
     let write_error = |what: &Path, error: &std::io::Error| {
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", what.display()))
     };
@@ -42,15 +48,20 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let target = if args.sim {
         format!("sim:size={}", SCRATCH.0)
     } else {
-        println!("preparing a scratch file of {SCRATCH}: {}", scratch.display());
+        writeln!(
+            std::io::stdout(),
+            "preparing a scratch file of {SCRATCH} (removed afterwards): {}",
+            scratch.display()
+        )?;
         prepare(&trace, &scratch)?;
         scratch.display().to_string()
     };
-    println!(
+    writeln!(
+        std::io::stdout(),
         "replaying {} of a recorded PostgreSQL load at its natural speed",
         WINDOW.duration.unwrap_or_default()
-    );
-    let plan = ReplayPlan::new(&ReplayArgs {
+    )?;
+    let (plan, source) = ReplayPlan::new(&ReplayArgs {
         trace,
         target,
         output: Some(directory.join("run")),
@@ -67,11 +78,11 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
         quiet: false,
         read: ReadArgs::default(),
     })?;
-    let finished = execute(&plan);
+    let finished = execute(&plan, source);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
     conclude(&finished)?;
-    println!("next: ioecho replay TRACE --target DEVICE");
+    writeln!(std::io::stdout(), "next: ioecho replay TRACE --target DEVICE")?;
     // A demonstration has shown what it should, whatever this host could do.
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
     Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })

@@ -1,6 +1,7 @@
 //! `ioecho info`: what a trace or a run holds.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
@@ -8,8 +9,12 @@ use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
 use crate::args::{InfoArgs, WindowArgs};
+use crate::commands::visible;
 use crate::exit;
 use crate::run::{directory, open};
+
+/// The version of the JSON. It changes when a key changes its meaning or goes away.
+const INFO_VERSION: u32 = 1;
 
 /// How many request sizes the text lists.
 const SIZES_SHOWN: usize = 8;
@@ -27,7 +32,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     if args.json {
         print_json(stdout, header, &figures, run.as_ref())?;
     } else {
-        print_text(stdout, header, &figures, run.as_ref())?;
+        print_text(stdout, &args.file, header, &figures, run.as_ref())?;
     }
     let damaged = header.damage.is_some();
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
@@ -59,6 +64,7 @@ fn print_json(
     if let (Value::Object(all), Value::Object(header)) = (&mut all, serde_json::to_value(header)?) {
         all.remove("per_volume");
         all.extend(header);
+        all.insert("version".to_owned(), INFO_VERSION.into());
         all.insert("volumes".to_owned(), Value::Array(volumes));
         if let Some(run) = run {
             all.insert("run".to_owned(), serde_json::to_value(run)?);
@@ -71,17 +77,18 @@ fn print_json(
 /// Prints one line of the text.
 macro_rules! row {
     ($out:expr, $name:expr, $($value:tt)*) => {
-        writeln!($out, "{:<14}{}", $name, format_args!($($value)*))
+        writeln!($out, "{:<14}{}", $name, visible(&format!($($value)*)))
     };
 }
 
 fn print_text(
     mut out: impl Write,
+    file: &Path,
     header: &Header,
     figures: &TraceFigures,
     run: Option<&toml::Table>,
 ) -> io::Result<()> {
-    print_provenance(&mut out, header, run)?;
+    print_provenance(&mut out, file, header, run)?;
     let TraceFigures { requests, reads, writes, .. } = *figures;
     let share = |part: u64| part as f64 * 100.0 / requests.max(1) as f64;
     row!(out, "requests", "{requests}")?;
@@ -103,7 +110,9 @@ fn print_text(
         row!(out, "flags", "{}", flags.join(", "))?;
     }
     let duration = Nanos(figures.duration_ns);
-    row!(out, "duration", "{duration} ({:.9} s)", duration.as_secs_f64())?;
+    let first = Nanos(figures.first_issue_ns).as_secs_f64();
+    let from = if first == 0.0 { String::new() } else { format!(", from {first:.9} s on") };
+    row!(out, "duration", "{duration} ({:.9} s{from})", duration.as_secs_f64())?;
     row!(
         out,
         "mean rate",
@@ -112,7 +121,24 @@ fn print_text(
         Bytes(figures.mean_bytes_per_s as u64)
     )?;
     let peak = figures.peak;
-    row!(out, "peak second", "{} requests, {}", peak.requests_per_s, Bytes(peak.bytes_per_s))?;
+    row!(
+        out,
+        "peak second",
+        "{} requests at {}s; {} at {}s",
+        peak.requests_per_s,
+        peak.requests_at_s,
+        Bytes(peak.bytes_per_s),
+        peak.bytes_at_s
+    )?;
+    if figures.duration_ns > 60_000_000_000 {
+        row!(
+            out,
+            "peak minute",
+            "{} requests: --start {}s --duration 1m",
+            peak.requests_per_minute,
+            peak.minute_at_s
+        )?;
+    }
     print_sizes(&mut out, figures)?;
     for (id, count) in &figures.per_volume {
         let volume = header.volumes.iter().find(|volume| volume.id == *id);
@@ -138,11 +164,12 @@ fn print_text(
 
 fn print_provenance(
     out: &mut impl Write,
+    file: &Path,
     header: &Header,
     run: Option<&toml::Table>,
 ) -> io::Result<()> {
-    row!(out, "trace", "{}", header.source)?;
-    row!(out, "format", "{}", header.format)?;
+    row!(out, "file", "{}", file.display())?;
+    row!(out, "origin", "{}, {}", header.source, header.format)?;
     for (name, value) in [
         ("description", &header.description),
         ("recorder", &header.recorder),
@@ -160,9 +187,19 @@ fn print_provenance(
     let text = |key: &str| run.and_then(|run| run.get(key)).and_then(toml::Value::as_str);
     if let Some(state) = text("state") {
         row!(out, "run", "{state}{}", text("reason").map_or(String::new(), |r| format!(": {r}")))?;
-    }
-    if let Some(verdict) = run.and_then(|run| run.get("verdict")).and_then(|v| v.get("summary")) {
-        row!(out, "verdict", "{}", verdict.as_str().unwrap_or_default())?;
+        let verdict = run.and_then(|run| run.get("verdict"));
+        let word = |key: &str| verdict.and_then(|v| v.get(key)).and_then(toml::Value::as_str);
+        match (word("validity"), word("summary")) {
+            (Some(validity), Some(summary)) => {
+                row!(out, "verdict", "{}. {summary}", validity.to_uppercase())?;
+            }
+            _ => row!(
+                out,
+                "verdict",
+                "none yet; if the run was killed: ioecho report {}",
+                file.display()
+            )?,
+        }
     }
     Ok(())
 }

@@ -14,21 +14,38 @@ use ioecho_trace::Header;
 
 use crate::exit;
 
+/// Says something beside the output proper, on standard error. If nobody can hear it, so be it.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The text with control characters made visible: names and lines of a trace are somebody else's,
+/// and a terminal obeys what it is told.
+pub(crate) fn visible(text: &str) -> String {
+    let is_harmless = |c: char| !c.is_control() || c == '\t';
+    if text.chars().all(is_harmless) {
+        return text.to_owned();
+    }
+    text.chars()
+        .map(|c| if is_harmless(c) { c.to_string() } else { c.escape_default().to_string() })
+        .collect()
+}
+
 /// Says what a reader or writer lost, guessed and could not read, on standard error; answers the
 /// exit code that this asks for.
 pub(crate) fn tell_import(header: &Header) -> u8 {
     let mut stderr = std::io::stderr().lock();
     for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
         for note in notes.iter() {
-            let _ = writeln!(stderr, "{kind}: {} {}", note.count, note.what);
+            let _ = writeln!(stderr, "{kind}: {} {}", note.count, visible(&note.what));
             for example in &note.examples {
-                let _ = writeln!(stderr, "  | {example}");
+                let _ = writeln!(stderr, "  | {}", visible(example));
             }
         }
     }
     match &header.damage {
         Some(damage) => {
-            let _ = writeln!(stderr, "warning: the trace ends before its end: {damage}");
+            let _ = writeln!(stderr, "warning: the trace ends before its end: {}", visible(damage));
             exit::DAMAGED
         }
         None => exit::OK,

@@ -3,23 +3,23 @@
 use std::io::Write;
 
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
-use ioecho_stats::verdict::Grade;
 use ioecho_trace::Nanos;
 
 use crate::args::ReplayArgs;
+use crate::commands::{tell, tell_import};
 use crate::exit;
 use crate::run::execute::{Finished, execute};
 use crate::run::plan::ReplayPlan;
 use crate::run::settle;
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
-    let plan = ReplayPlan::new(args)?;
+    let (plan, mut source) = ReplayPlan::new(args)?;
     if args.dry_run {
-        println!("{plan}\n{}", plan.forecast()?);
+        writeln!(std::io::stdout(), "{plan}\n{}", plan.forecast(source.as_mut())?)?;
         plan.guard()?;
-        return Ok(exit::OK);
+        return Ok(tell_import(source.header()));
     }
-    let finished = execute(&plan)?;
+    let finished = execute(&plan, source)?;
     conclude(&finished)?;
     Ok(exit::of_run(&finished.summary))
 }
@@ -32,8 +32,8 @@ pub(crate) fn conclude(finished: &Finished) -> anyhow::Result<()> {
     let report = settle::write_report(run, &page);
     print_outcome(summary)?;
     match report {
-        Ok(()) => println!("report        {}", run.report().display()),
-        Err(error) => eprintln!("warning: {error:#}"),
+        Ok(()) => writeln!(std::io::stdout(), "report        {}", run.report().display())?,
+        Err(error) => tell(&format!("warning: {error}")),
     }
     Ok(())
 }
@@ -42,11 +42,7 @@ pub(crate) fn conclude(finished: &Finished) -> anyhow::Result<()> {
 pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let RunSummary { verdict, engine, .. } = summary;
-    let word = match verdict.grade {
-        Grade::Invalid => "INVALID",
-        Grade::Suspect => "SUSPECT",
-        Grade::Pass | Grade::NotApplicable => "VALID",
-    };
+    let word = verdict.validity.name().to_uppercase();
     writeln!(out, "verdict       {word}. {}", verdict.summary)?;
     for check in &verdict.checks {
         if !check.advice.is_empty() {
@@ -54,13 +50,19 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
             writeln!(out, "  {:<12}{}", "", check.advice)?;
         }
     }
-    writeln!(
-        out,
-        "requests      {} replayed, {} pushed back, {} failed",
-        engine.issued.max(summary.recorded.min(engine.planned)),
-        engine.pushed_back,
-        summary.failed
-    )?;
+    write!(out, "requests      {} of {} replayed", engine.issued, engine.planned)?;
+    for (count, what) in [
+        (engine.pushed_back, "pushed back"),
+        (engine.dropped, "dropped on conflict"),
+        (engine.ordered, "held up others on conflict"),
+        (summary.failed, "failed"),
+        (engine.left_out, "left out by --read-only"),
+    ] {
+        if count > 0 {
+            write!(out, ", {count} {what}")?;
+        }
+    }
+    writeln!(out)?;
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
         writeln!(out, "  {count} {outcome}")?;
     }

@@ -1,6 +1,7 @@
 //! `ioecho report`: the page and the pictures of a run, again or for the first time.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use ioecho_report::Page;
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
         write_figures(&page, directory)?;
     }
     print_outcome(&summary)?;
-    println!("report        {}", report.display());
+    writeln!(std::io::stdout(), "report        {}", report.display())?;
     Ok(exit::OK)
 }
 

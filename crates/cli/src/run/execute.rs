@@ -18,11 +18,13 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::feeder::{self, FeederEnd, RingInput};
-use crate::run::open;
 use crate::run::plan::{ReplayPlan, Target, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::settle;
 use crate::run::writer::{self, RingRecorder, WriterEnd};
+
+/// File systems that keep files in memory.
+pub(crate) const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// Looking at the simulated clock takes this long.
 const SIM_LOOK: Nanos = Nanos(20);
@@ -34,9 +36,8 @@ pub(crate) struct Finished {
 }
 
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
-pub(crate) fn execute(plan: &ReplayPlan) -> anyhow::Result<Finished> {
+pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
     plan.guard()?;
-    let source = open::trace(&plan.trace, &plan.read, plan.window)?;
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
     let result = replay(plan, source, &run);
@@ -224,7 +225,7 @@ fn facts(
         run: format!("{run_number:016x}"),
         started: now(),
         ended: None,
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         pid: std::process::id(),
         verdict: None,
         plan: PlanFacts {
@@ -288,6 +289,12 @@ fn engine_facts(
         simulated: matches!(facts.target, TargetEntry::Simulated { .. }),
         direct: match &facts.target {
             TargetEntry::Real(target) => target.direct,
+            TargetEntry::Simulated { .. } => false,
+        },
+        memory: match &facts.target {
+            TargetEntry::Real(target) => {
+                target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind))
+            }
             TargetEntry::Simulated { .. } => false,
         },
         speedup: plan.timing.speedup,

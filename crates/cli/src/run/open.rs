@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use anyhow::Context;
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::transform::Window;
 use ioecho_trace::{Batch, Columns, Header, Source, TraceError};
 
 use crate::args::WindowArgs;
+use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 
 /// Opens the trace at `path`, cut to `window`.
@@ -20,14 +20,55 @@ pub(crate) fn trace(
     window: WindowArgs,
 ) -> anyhow::Result<Box<dyn Source>> {
     let source: Box<dyn Source> = match RunDirectory::at(path) {
-        Some(run) if run.requests().exists() => formats::open(&run.requests(), options)?,
-        Some(run) => Box::new(JournalSource::open(&run)?),
         None => formats::open(path, options)?,
+        Some(run) => {
+            // A directory of a version that this program does not know is refused here.
+            run.read_facts()?;
+            if run.requests().exists() {
+                formats::open(&run.requests(), options)?
+            } else {
+                Box::new(JournalSource::open(&run)?)
+            }
+        }
     };
     if window.start.is_none() && window.duration.is_none() {
         return Ok(source);
     }
-    Ok(Box::new(Window::new(source, window.start, window.duration)))
+    let mut source = Window::new(source, window.start, window.duration);
+    // A window beside the trace is a slip of the hand, and its replay would be perfect.
+    let mut first = Batch::new(source.header().columns);
+    if !source.next_batch(&mut first)? {
+        let text = format!(
+            "{}: no request lies in that part\n  = help: `ioecho info {}` says when its requests \
+             were issued",
+            path.display(),
+            path.display()
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    Ok(Box::new(Begun { first: Some(first), source }))
+}
+
+/// A source whose first batch has been read already.
+struct Begun<S> {
+    first: Option<Batch>,
+    source: S,
+}
+
+impl<S: Source> Source for Begun<S> {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        match self.first.take() {
+            Some(first) => {
+                *batch = first;
+                Ok(true)
+            }
+            None => self.source.next_batch(batch),
+        }
+    }
 }
 
 /// The results of a run that has not been settled, as a trace: a run that goes on, or was killed.
@@ -42,12 +83,21 @@ impl JournalSource {
     /// The journal in this directory.
     pub(crate) fn open(run: &RunDirectory) -> anyhow::Result<Self> {
         let path = run.journal();
-        let file = File::open(&path)
-            .with_context(|| format!("{} holds no results", run.path().display()))?;
+        let file = File::open(&path).map_err(|error| {
+            let text = format!(
+                "{} holds no results: {error}\n  = note: neither requests.parquet nor \
+                 requests.journal can be read",
+                run.path().display()
+            );
+            Coded::error(exit::TRACE, text)
+        })?;
         let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
             .map_err(|error| TraceError::read(&path, error))?;
         let mut header = run.trace_header().unwrap_or_default();
         header.columns = Columns { measured: true, ..header.columns };
+        header.damage = Some(
+            "the run goes on or was killed; its journal holds what there is so far".to_owned(),
+        );
         Ok(Self { reader, header, path, ended: false })
     }
 }

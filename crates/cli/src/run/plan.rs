@@ -8,7 +8,7 @@ use ioecho_linux::{Access, Backend, Hazard, OpenOptions, TargetFacts, guard, tar
 use ioecho_replay::plan::{PlanTotals, Planner, TargetLimits, Timing};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::SimSpec;
-use ioecho_trace::formats::ReadOptions;
+use ioecho_stats::judge;
 use ioecho_trace::{Batch, Bytes, Nanos, Op, Source};
 
 use crate::args::{ReplayArgs, WindowArgs, strong};
@@ -31,7 +31,6 @@ pub(crate) enum Target {
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayPlan {
     pub(crate) trace: PathBuf,
-    pub(crate) read: ReadOptions,
     pub(crate) window: WindowArgs,
     pub(crate) timing: Timing,
     pub(crate) target: Target,
@@ -44,10 +43,11 @@ pub(crate) struct ReplayPlan {
 }
 
 impl ReplayPlan {
-    /// Resolves what was typed. Looks at the target and its hazards, and changes nothing.
-    pub(crate) fn new(args: &ReplayArgs) -> anyhow::Result<Self> {
+    /// Resolves what was typed, and opens the trace. Looks at the target and its hazards, and
+    /// changes nothing.
+    pub(crate) fn new(args: &ReplayArgs) -> anyhow::Result<(Self, Box<dyn Source>)> {
         // A trace that cannot be opened is told before the target is so much as looked at.
-        open::trace(&args.trace, &args.read.options(), args.window)?;
+        let source = open::trace(&args.trace, &args.read.options(), args.window)?;
         let target = match args.target.strip_prefix("sim:").or((args.target == "sim").then_some(""))
         {
             Some(text) => {
@@ -66,9 +66,8 @@ impl ReplayPlan {
         };
         let timing =
             Timing { start: args.window.start, speedup: args.speedup, read_only: args.read_only };
-        Ok(Self {
+        let plan = Self {
             trace: args.trace.clone(),
-            read: args.read.options(),
             window: args.window,
             timing,
             target,
@@ -78,7 +77,8 @@ impl ReplayPlan {
             backend: args.backend.backend(),
             output: args.output.clone().unwrap_or_else(default_output),
             quiet: args.quiet,
-        })
+        };
+        Ok((plan, source))
     }
 
     /// Refuses a target that may hold somebody's data, unless it was named for it.
@@ -133,8 +133,7 @@ impl ReplayPlan {
     }
 
     /// Reads the whole trace and says what a replay would do.
-    pub(crate) fn forecast(&self) -> anyhow::Result<Forecast> {
-        let mut source = open::trace(&self.trace, &self.read, self.window)?;
+    pub(crate) fn forecast(&self, source: &mut dyn Source) -> anyhow::Result<Forecast> {
         let mut planner = Planner::new(self.limits(), self.timing);
         let mut batch = Batch::new(source.header().columns);
         let mut forecast = Forecast::default();
@@ -174,15 +173,27 @@ impl fmt::Display for Forecast {
         let Self { totals, wraparound, refused, changes, .. } = self;
         writeln!(
             f,
-            "would replay  {} requests in {} ({} left out by --read-only, {refused} do not fit)",
-            totals.planned, totals.last_scheduled, totals.left_out
+            "would replay  {} requests in {} ({refused} do not fit, {} left out by --read-only)",
+            totals.planned - refused,
+            totals.last_scheduled,
+            totals.left_out
         )?;
-        writeln!(f, "wraparound    factor {wraparound:.3}, {} requests wrapped", totals.wrapped)?;
+        let doubt = if judge::WRAPAROUND.contains(wraparound) {
+            ""
+        } else {
+            "; outside 0.5 to 2, so the verdict will be suspect"
+        };
+        writeln!(
+            f,
+            "wraparound    factor {wraparound:.3}, {} requests wrapped{doubt}",
+            totals.wrapped
+        )?;
         match self.changed {
             None => write!(f, "overwritten   nothing"),
             Some((from, to)) => write!(
                 f,
-                "overwritten   {} by {changes} requests, between bytes {from} and {to}",
+                "overwritten   what lies between bytes {from} and {to}, by {changes} requests of \
+                 {} together",
                 Bytes(self.changed_bytes)
             ),
         }
@@ -195,11 +206,7 @@ impl fmt::Display for ReplayPlan {
         let from = self.window.start.map_or("its first request".to_owned(), |at| at.to_string());
         let length =
             self.window.duration.map_or("its end".to_owned(), |span| format!("{span} later"));
-        writeln!(
-            f,
-            "part          from {from} to {length}, at {} times its speed",
-            self.timing.speedup
-        )?;
+        writeln!(f, "part          from {from} to {length}, speed {}", self.timing.speedup)?;
         match &self.target {
             Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
             Target::Real { path, facts, hazards, options } => {
@@ -221,7 +228,8 @@ impl fmt::Display for ReplayPlan {
         let Config { conflicts, in_flight_max, .. } = self.scheduler;
         writeln!(
             f,
-            "engine        conflicts {conflicts:?}, strong {}, at most {in_flight_max} in flight",
+            "engine        conflicts {}, strong {}, at most {in_flight_max} in flight",
+            format!("{conflicts:?}").to_lowercase(),
             self.strong_level
         )?;
         write!(f, "results       {}", self.output.display())
@@ -229,6 +237,10 @@ impl fmt::Display for ReplayPlan {
 }
 
 fn look_at(path: &Path, args: &ReplayArgs) -> anyhow::Result<Target> {
+    if !args.read_only && same_file(path, &args.trace) {
+        let text = format!("{} is both the trace and the target", path.display());
+        return Err(Coded::error(exit::USAGE, text));
+    }
     let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
     let options = OpenOptions { allow_cached: args.allow_cached, ..OpenOptions::new(access) };
     // Only looking: the target is opened for writing when the guard has agreed.
@@ -252,8 +264,12 @@ pub(crate) fn default_output() -> PathBuf {
 
 /// A name with the instant, to the second.
 pub(crate) fn dated(prefix: &str) -> PathBuf {
-    let now = jiff::Timestamp::now();
-    format!("{prefix}-{}", now.strftime("%Y%m%d-%H%M%S")).into()
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let names = (1..).map(|n| match n {
+        1 => PathBuf::from(format!("{prefix}-{now}")),
+        n => PathBuf::from(format!("{prefix}-{now}-{n}")),
+    });
+    names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| PathBuf::from(prefix))
 }
 
 /// How long the replay is to take, where the plan alone tells.

@@ -9,6 +9,7 @@ use ioecho_trace::{Batch, Columns, Header, Source, formats};
 
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, write_whole};
+use crate::run::execute::MEMORY;
 use crate::run::open::JournalSource;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -20,10 +21,20 @@ pub(crate) fn settle(
     trace: &Header,
     engine: EngineFacts,
 ) -> anyhow::Result<RunSummary> {
+    if !run.path().is_dir() {
+        let text = format!(
+            "the run's directory {} went away while the run went on, and its results with it",
+            run.path().display()
+        );
+        return Err(Coded::error(exit::OUTPUT, text));
+    }
     let mut source = JournalSource::open(run)?;
     let mut header = trace.clone();
     header.columns = Columns { measured: true, ..trace.columns };
     header.run = Some(run.path().display().to_string());
+    if !engine.incomplete.is_empty() {
+        header.damage = Some(format!("the run is incomplete: {}", engine.incomplete));
+    }
     let mut sink = Some(formats::create(&run.requests(), &header)?);
     let mut failure = None;
     let mut figures = RunFigures::default();
@@ -91,16 +102,20 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
         figures.observe(&batch);
     }
     let target = facts.get("target").and_then(toml::Value::as_table);
+    let speedup = facts.get("plan").and_then(|plan| plan.get("speedup"));
     let engine = EngineFacts {
-        planned: figures.recorded(),
-        demanded_duration_ns: figures.picture().end().0,
         incomplete: reason.clone(),
         simulated: target.is_some_and(|target| target.contains_key("simulated")),
         direct: target
             .and_then(|target| target.get("direct"))
             .and_then(toml::Value::as_bool)
             .unwrap_or(false),
-        ..EngineFacts::default()
+        memory: target
+            .and_then(|target| target.get("file_system"))
+            .and_then(toml::Value::as_str)
+            .is_some_and(|kind| MEMORY.contains(&kind)),
+        speedup: speedup.and_then(toml::Value::as_float).unwrap_or(1.0),
+        ..figures.engine_facts()
     };
     run.free_reserve();
     let header = run.trace_header().unwrap_or_default();
@@ -144,6 +159,15 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
     while source.next_batch(&mut batch)? {
         figures.observe(&batch);
     }
+    if figures.recorded() != summary.recorded {
+        let text = format!(
+            "{} holds {} requests and summary.json tells of {}: they are not of the same run",
+            run.requests().display(),
+            figures.recorded(),
+            summary.recorded
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
     let facts = run.read_facts()?;
     let mut warnings = Vec::new();
     if summary.engine.simulated {
@@ -161,12 +185,21 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
         }
     }
     Ok(Page {
-        title: run.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        title: title(&facts),
         verdict: Some(summary.verdict.clone()),
         facts: sections(&facts, summary),
         warnings,
         picture: figures.into_picture(),
     })
+}
+
+/// The trace and the target.
+fn title(facts: &toml::Table) -> String {
+    let text = |table: &str, key: &str| facts.get(table)?.get(key)?.as_str();
+    let trace = text("plan", "trace").unwrap_or("trace");
+    let name = trace.rsplit('/').next().unwrap_or(trace);
+    let target = text("target", "path").or(text("target", "simulated")).unwrap_or("target");
+    format!("{name} → {target}")
 }
 
 /// The run's facts as the page lays them out: what was run, on what, from what.

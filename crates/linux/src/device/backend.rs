@@ -158,6 +158,10 @@ impl Device for Fallback {
         self.device.wait(until, completions)
     }
 
+    fn concurrency(&self) -> u32 {
+        self.device.concurrency()
+    }
+
     fn describe(&self) -> String {
         format!("{} (no io_uring: {})", self.device.describe(), self.reason)
     }

@@ -222,6 +222,10 @@ impl Device for ThreadsDevice {
         self.reap(completions)
     }
 
+    fn concurrency(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
     fn describe(&self) -> String {
         let discard = if supports(&self.target, Op::Discard) { "discard" } else { "no discard" };
         let cached = if self.target.facts().direct { "" } else { ", page cache not bypassed" };

@@ -23,6 +23,7 @@ impl Story {
             issue: Nanos::from_micros(at_us),
             op,
             flags: Flags::empty(),
+            trace_offset: Bytes(offset),
             offset: Bytes(offset),
             length: Bytes(length),
             volume: VolumeId(0),

@@ -8,6 +8,7 @@
 
 use ioecho_trace::Nanos;
 
+use super::Class;
 use crate::timeline::Cell;
 
 /// A number of requests and of the bytes they moved.
@@ -62,6 +63,8 @@ pub(super) struct Bucket {
     pub(super) failed: u64,
     pub(super) submitted: u64,
     pub(super) latest_ns: i64,
+    /// The slowest request submitted here that completed in full, by [`Class`].
+    pub(super) slowest_ns: [Option<i64>; Class::ALL.len()],
     pub(super) most_in_flight: u32,
     pub(super) measured: Steps,
     pub(super) recorded: Steps,
@@ -80,6 +83,10 @@ impl Bucket {
     pub(super) fn submit(&mut self, instant: Nanos, in_flight: u32) {
         self.measured.begin(instant);
         self.most_in_flight = self.most_in_flight.max(in_flight);
+    }
+
+    pub(super) fn serve(&mut self, class: usize, service: Nanos) {
+        self.slowest_ns[class] = self.slowest_ns[class].max(Some(service.0));
     }
 
     pub(super) fn complete(&mut self, instant: Nanos, bytes: u64, done: bool) {
@@ -109,6 +116,9 @@ impl Cell for Bucket {
         self.failed += other.failed;
         self.submitted += other.submitted;
         self.latest_ns = self.latest_ns.max(other.latest_ns);
+        for (mine, theirs) in self.slowest_ns.iter_mut().zip(other.slowest_ns) {
+            *mine = (*mine).max(theirs);
+        }
         self.most_in_flight = self.most_in_flight.max(other.most_in_flight);
     }
 }

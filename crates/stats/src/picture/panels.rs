@@ -3,11 +3,14 @@
 //! The parts of a picture grow at their own pace, so their buckets may differ in width. What is
 //! drawn below each other must not: here everything is widened to the widest.
 
+use std::ops::Range;
+
 use ioecho_trace::Nanos;
 use serde::Serialize;
 
-use super::{Class, RunPicture};
-use crate::raster::{ROWS, Raster, edge};
+use super::{Class, Rate, RunPicture};
+use crate::raster::{Column, ROWS, Raster, edge};
+use crate::timeline::Cell;
 
 /// The panels of a report: columns of one length over buckets of one width.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,6 +21,11 @@ pub struct Panels {
     pub buckets: usize,
     /// The last instant of the run in nanoseconds. It lies in the last bucket.
     pub end_ns: i64,
+    /// When the last request was due: what was demanded was demanded within this time, however
+    /// long the run took.
+    pub demanded_end_ns: i64,
+    /// The last submission or completion: what was achieved was achieved within this time.
+    pub achieved_end_ns: i64,
     /// Requests scheduled in the bucket.
     pub demanded_requests: Vec<u64>,
     /// Bytes that they were to read or write.
@@ -42,6 +50,9 @@ pub struct Panels {
     pub lateness_p99_ns: Vec<Option<i64>>,
     /// The largest lateness, exactly.
     pub lateness_max_ns: Vec<Option<i64>>,
+    /// Of requests submitted in the bucket that completed in full: the longest service time by
+    /// [`Class`], exactly; `None` where there were none.
+    pub service_max_ns: [Vec<Option<i64>>; Class::ALL.len()],
     /// Service time over the instant of submission by [`Class`], in the order of [`Class::ALL`].
     #[serde(skip)]
     pub sonar: [Raster; Class::ALL.len()],
@@ -66,11 +77,8 @@ impl Panels {
         let quantile = |quantile| {
             let mut column: Vec<Option<i64>> = Vec::with_capacity(flow.len());
             for (bucket, cells) in flow.iter().enumerate() {
-                let row = lateness.cells().get(bucket).and_then(|rows| rows.quantile(quantile));
-                // No percentile exceeds the maximum, which is exact where the row's edge is not;
-                // the last row has no upper edge at all.
-                let edge = |row| if row + 1 < ROWS { edge(row + 1) } else { i64::MAX };
-                column.push(row.map(|row| edge(row).min(cells.latest_ns)));
+                let rows = lateness.cells().get(bucket);
+                column.push(rows.and_then(|rows| bounded(rows, quantile, cells.latest_ns)));
             }
             column
         };
@@ -94,6 +102,8 @@ impl Panels {
             width_ns: width,
             buckets: flow.len(),
             end_ns: end,
+            demanded_end_ns: picture.demanded_end.0,
+            achieved_end_ns: picture.achieved_end.0,
             demanded_requests: flow.iter().map(|bucket| bucket.demanded.requests).collect(),
             demanded_bytes: flow.iter().map(|bucket| bucket.demanded.bytes).collect(),
             achieved_requests: flow.iter().map(|bucket| bucket.achieved.requests).collect(),
@@ -108,9 +118,47 @@ impl Panels {
                 .iter()
                 .map(|bucket| (bucket.submitted > 0).then_some(bucket.latest_ns))
                 .collect(),
+            service_max_ns: std::array::from_fn(|class| {
+                flow.iter().map(|bucket| bucket.slowest_ns[class]).collect()
+            }),
             sonar: picture.sonar.each_ref().map(widened),
             lateness,
         }
+    }
+
+    /// The lateness that a share of the requests scheduled in some buckets does not exceed, in
+    /// nanoseconds; `None` where none was submitted. Right to a row of the raster, and never above
+    /// the largest.
+    pub fn lateness_quantile_ns(&self, quantile: f64, buckets: Range<usize>) -> Option<i64> {
+        let most = self.lateness_max_ns[buckets.clone()].iter().flatten().max()?;
+        let mut rows = Column::default();
+        let inside = self.lateness.cells().iter().take(buckets.end).skip(buckets.start);
+        inside.for_each(|column| rows.merge(column));
+        bounded(&rows, quantile, *most)
+    }
+
+    /// Requests per second, demanded.
+    pub fn demanded_request_rate(&self) -> Rate<'_> {
+        self.rate(&self.demanded_requests, self.demanded_end_ns)
+    }
+
+    /// Bytes per second, demanded.
+    pub fn demanded_byte_rate(&self) -> Rate<'_> {
+        self.rate(&self.demanded_bytes, self.demanded_end_ns)
+    }
+
+    /// Requests per second, achieved.
+    pub fn achieved_request_rate(&self) -> Rate<'_> {
+        self.rate(&self.achieved_requests, self.achieved_end_ns)
+    }
+
+    /// Bytes per second, achieved.
+    pub fn achieved_byte_rate(&self) -> Rate<'_> {
+        self.rate(&self.achieved_bytes, self.achieved_end_ns)
+    }
+
+    fn rate<'a>(&self, amounts: &'a [u64], end_ns: i64) -> Rate<'a> {
+        Rate { amounts, width_ns: self.width_ns, end_ns }
     }
 
     /// Whether nothing was measured.
@@ -122,4 +170,11 @@ impl Panels {
     pub fn width(&self) -> Nanos {
         Nanos(self.width_ns)
     }
+}
+
+/// The upper edge of the row of a percentile, or the maximum where that is less: it is exact, and
+/// no percentile exceeds it. The last row has no upper edge at all.
+fn bounded(rows: &Column, quantile: f64, most: i64) -> Option<i64> {
+    let row = rows.quantile(quantile)? + 1;
+    Some(if row < ROWS { edge(row).min(most) } else { most })
 }

@@ -12,6 +12,7 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
         scheduled: Nanos(scheduled),
         submitted: Some(submitted),
         completed: Some(submitted + Nanos(service)),
+        target_offset: None,
         in_flight: 1,
         outcome: Outcome::Ok,
         pushed_back: false,
@@ -86,6 +87,27 @@ proptest! {
     }
 
     #[test]
+    fn no_percentile_exceeds_the_largest(
+        requests in proptest::collection::vec(any_request(), 1..40), quantile in 0.0..1.0,
+    ) {
+        let picture = picture(&requests);
+        let panels = picture.finish();
+        for bucket in 0..panels.buckets {
+            let most = panels.lateness_max_ns[bucket];
+            prop_assert!(panels.lateness_p50_ns[bucket] <= panels.lateness_p99_ns[bucket]);
+            prop_assert!(panels.lateness_p99_ns[bucket] <= most);
+            prop_assert_eq!(panels.lateness_p99_ns[bucket].is_some(), most.is_some());
+        }
+        let most = picture.spans_of_all(Span::Lateness).max().map(|most| most.0);
+        prop_assert!(panels.lateness_quantile_ns(quantile, 0..panels.buckets) <= most);
+        for class in Class::ALL {
+            let slowest = panels.service_max_ns[class as usize].iter().flatten().max();
+            let most = picture.service_of_class(class).max();
+            prop_assert_eq!(slowest.copied(), most.map(|most| most.0));
+        }
+    }
+
+    #[test]
     fn every_request_is_in_exactly_one_bucket_of_each_column(
         requests in proptest::collection::vec(any_request(), 0..40),
     ) {
@@ -136,6 +158,59 @@ fn a_pushed_back_write_is_shown_as_pushed_back() {
     let cells: Vec<_> = panels.sonar[Class::PushedBack as usize].filled().collect();
     assert_eq!(cells, [(0, row(Nanos(1_000)), 1)]);
     assert_eq!(panels.sonar[Class::Write as usize].total(), 0);
+}
+
+#[test]
+fn a_load_is_demanded_within_its_own_time_however_long_the_device_takes() {
+    // One request per millisecond for 100 ms; the device answers one per 5 ms.
+    let overload: Vec<_> =
+        (0..=100).map(|i| request(Op::Write, i * 1_000_000, i * 4_000_000, 5_000_000)).collect();
+    let picture = picture(&overload);
+    assert_eq!(picture.demanded_end(), Nanos::from_millis(100));
+    assert_eq!(picture.achieved_end(), Nanos::from_millis(505));
+    let panels = picture.finish();
+    assert_eq!(panels.demanded_request_rate().mean(0..panels.buckets), Some(1_010.0));
+    assert_eq!(panels.achieved_request_rate().mean(0..panels.buckets), Some(200.0));
+    assert_eq!(panels.demanded_request_rate().mean(50..panels.buckets), Some(1_020.0));
+    assert_eq!(panels.demanded_request_rate().mean(200..panels.buckets), None);
+    assert_eq!(panels.demanded_byte_rate().mean(0..1), Some(4_096_000.0));
+}
+
+#[test]
+fn a_latency_of_the_recording_makes_the_run_no_longer() {
+    let mut slow_then = request(Op::Read, 0, 0, 1_000_000);
+    slow_then.latency = Some(Nanos::from_secs(10));
+    let picture = picture(&[slow_then]);
+    assert_eq!(picture.achieved_end(), Nanos::from_millis(1));
+    assert_eq!(picture.end(), Nanos::from_secs(10));
+}
+
+#[test]
+fn late_is_what_the_verdict_calls_late_whether_explained_or_not() {
+    let mut early = request(Op::Read, 0, 1_000_000, 5);
+    early.measured.as_mut().unwrap().late_cause = LateCause::Submission;
+    let mut late = request(Op::Read, 0, 1_000_001, 5);
+    late.measured.as_mut().unwrap().late_cause = LateCause::Submission;
+    let unexplained = request(Op::Read, 0, 2_000_000, 5);
+    let on_time = request(Op::Read, 0, 0, 5);
+    let picture = picture(&[early, late, unexplained, on_time]);
+    let count = |cause: LateCause| picture.late_causes()[cause as usize];
+    assert_eq!((count(LateCause::Submission), count(LateCause::None)), (1, 1));
+    assert_eq!(picture.late_causes().iter().sum::<u64>(), 2);
+}
+
+#[test]
+fn service_times_are_known_exactly_by_class() {
+    let mut pushed = request(Op::Write, 0, 0, 777_777);
+    pushed.measured.as_mut().unwrap().pushed_back = true;
+    let picture = picture(&[pushed, request(Op::Write, 3_000_000, 0, 333_333)]);
+    let slowest = |class| picture.service_of_class(class).max();
+    assert_eq!(slowest(Class::PushedBack), Some(Nanos(777_777)));
+    assert_eq!(slowest(Class::Write), Some(Nanos(333_333)));
+    assert_eq!(slowest(Class::Read), None);
+    let maxima = picture.finish().service_max_ns;
+    assert_eq!(maxima[Class::PushedBack as usize][0], Some(777_777));
+    assert_eq!(maxima[Class::Write as usize], [None, None, None, Some(333_333)]);
 }
 
 #[test]

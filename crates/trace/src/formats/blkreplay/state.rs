@@ -124,6 +124,8 @@ impl State {
                     scheduled: Nanos(issue),
                     submitted: Some(Nanos(submitted)),
                     completed: completed.map(Nanos),
+                    // The result holds the place on the target alone; the load's own is lost.
+                    target_offset: Some(request.offset),
                     in_flight: 0,
                     outcome: Outcome::Ok,
                     pushed_back: row.lower_case,

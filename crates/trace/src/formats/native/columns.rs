@@ -43,6 +43,17 @@ pub(super) fn check(
     }
 }
 
+/// Checks that rows are in order, where the file says so; `latest` is the instant before them.
+pub(super) fn check_order(issue_ns: &[i64], latest: i64) -> Result<(), Fault> {
+    if issue_ns.is_sorted() && issue_ns.first().is_none_or(|first| *first >= latest) {
+        return Ok(());
+    }
+    let befores = std::iter::once(&latest).chain(issue_ns);
+    let row = issue_ns.iter().zip(befores).position(|(issue, before)| issue < before);
+    let reason = "issue_ns steps back, where the footer says that the rows are in order".to_owned();
+    Err(Fault::Value(row.unwrap_or(0), reason))
+}
+
 /// Checks that no range ends beyond 64 bits.
 pub(super) fn check_ranges(batch: &Batch) -> Result<(), Fault> {
     let ranges = || batch.offset_bytes.iter().zip(&batch.length_bytes);

@@ -11,8 +11,9 @@ use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::columns::{Fault, GroupColumns, check, check_ranges, unknown};
+use super::columns::{Fault, GroupColumns, check, check_order, check_ranges, unknown};
 use super::footer::{check_codecs, check_places, layout};
+use super::pages::column_reader;
 use super::schema::{COLUMNS, Column, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER};
 use super::{Scratch, VERSION, into_io};
 use crate::batch::{BATCH_ROWS, Batch, UNKNOWN};
@@ -85,6 +86,8 @@ pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, Trac
         next_group: 0,
         rows_left: 0,
         row: 0,
+        ordered,
+        latest: i64::MIN,
         failed: false,
         scratch: Scratch::default(),
     };
@@ -136,6 +139,10 @@ struct Reader {
     rows_left: usize,
     /// The number of rows read.
     row: u64,
+    /// Whether the file says that its rows are in order.
+    ordered: bool,
+    /// The last instant that was given.
+    latest: i64,
     failed: bool,
     scratch: Scratch,
 }
@@ -151,7 +158,7 @@ impl Reader {
             self.rows_left = usize::try_from(group.metadata().num_rows())?;
             self.readers.clear();
             for index in self.indices {
-                let reader = index.map(|index| group.get_column_reader(index)).transpose()?;
+                let reader = index.map(|index| column_reader(&*group, index)).transpose()?;
                 self.readers.push(reader);
             }
             self.next_group += 1;
@@ -163,6 +170,9 @@ impl Reader {
         let mut columns = GroupColumns { readers: &mut self.readers, rows };
         let Scratch { longs, ints, bools, levels } = &mut self.scratch;
         columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
+        if self.ordered {
+            check_order(&batch.issue_ns, self.latest)?;
+        }
 
         columns.ints(Column::Op, ints, levels, None)?;
         check(ints, |code| code < Op::ALL.len() as u32, "op")?;
@@ -194,6 +204,8 @@ impl Reader {
             columns.longs(Column::Scheduled, &mut measured.scheduled_ns, levels, Some(UNKNOWN))?;
             columns.longs(Column::Submitted, &mut measured.submitted_ns, levels, Some(UNKNOWN))?;
             columns.longs(Column::Completed, &mut measured.completed_ns, levels, Some(UNKNOWN))?;
+            let target = &mut measured.target_offset_bytes;
+            columns.longs(Column::TargetOffset, target, levels, Some(UNKNOWN))?;
             columns.ints(Column::InFlight, ints, levels, Some(0))?;
             measured.in_flight.extend(ints.iter().map(|number| *number as u32));
 
@@ -261,6 +273,7 @@ impl Source for Reader {
         }
         self.rows_left -= rows;
         self.row += rows as u64;
+        self.latest = batch.issue_ns.last().copied().unwrap_or(self.latest);
         self.failed = false;
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! The columns of a native file and the keys of its footer.
 //!
-//! Others read these files without this program, so names, types and codes are fixed here, once, for
-//! the writer and the reader.
+//! Others read these files without this program, so names, types and codes are fixed here, once,
+//! for the writer and the reader.
 
 use crate::batch::Columns;
 use crate::request::{Flags, LateCause, Op, Outcome};
@@ -29,13 +29,14 @@ pub(super) enum Column {
     Scheduled,
     Submitted,
     Completed,
+    TargetOffset,
     InFlight,
     Outcome,
     PushedBack,
     LateCause,
 }
 
-pub(super) const COLUMNS: usize = 16;
+pub(super) const COLUMNS: usize = 17;
 
 impl Column {
     pub(super) const ALL: [Self; COLUMNS] = [
@@ -51,6 +52,7 @@ impl Column {
         Self::Scheduled,
         Self::Submitted,
         Self::Completed,
+        Self::TargetOffset,
         Self::InFlight,
         Self::Outcome,
         Self::PushedBack,
@@ -71,6 +73,7 @@ impl Column {
             Self::Scheduled => "scheduled_ns",
             Self::Submitted => "submitted_ns",
             Self::Completed => "completed_ns",
+            Self::TargetOffset => "target_offset_bytes",
             Self::InFlight => "in_flight",
             Self::Outcome => "outcome",
             Self::PushedBack => "pushed_back",
@@ -93,6 +96,7 @@ impl Column {
             Self::Scheduled => "optional int64 scheduled_ns (INTEGER(64,true));",
             Self::Submitted => "optional int64 submitted_ns (INTEGER(64,true));",
             Self::Completed => "optional int64 completed_ns (INTEGER(64,true));",
+            Self::TargetOffset => "optional int64 target_offset_bytes (INTEGER(64,false));",
             Self::InFlight => "optional int32 in_flight (INTEGER(32,false));",
             Self::Outcome => "optional int32 outcome (INTEGER(32,true));",
             Self::PushedBack => "optional boolean pushed_back;",
@@ -108,7 +112,8 @@ impl Column {
             | Self::Latency
             | Self::Scheduled
             | Self::Submitted
-            | Self::Completed => parquet::basic::Type::INT64,
+            | Self::Completed
+            | Self::TargetOffset => parquet::basic::Type::INT64,
             Self::PushedBack => parquet::basic::Type::BOOLEAN,
             _ => parquet::basic::Type::INT32,
         }

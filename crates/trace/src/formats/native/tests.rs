@@ -10,7 +10,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 
-use super::schema::{KEY_CODES, KEY_HEADER, KEY_ORDER, KEY_VERSION};
+use super::columns::{Fault, check_order};
+use super::schema::{KEY_CODES, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER};
 use super::writer::GROUP_ROWS;
 use super::{create, open};
 use crate::batch::tests::any_request;
@@ -157,31 +158,38 @@ fn the_footer_says_version_order_and_codes() {
 
 /// A file with these columns and one row, as another program might write it.
 fn foreign(path: &Path, schema: &str, values: &[(&str, i64)], pairs: &[(&str, &str)]) {
+    foreign_rows(path, schema, &[values], pairs);
+}
+
+/// The same with several rows, each in a group of its own.
+fn foreign_rows(path: &Path, schema: &str, rows: &[&[(&str, i64)]], pairs: &[(&str, &str)]) {
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let file = File::create(path).unwrap();
     let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    let mut values = values.iter();
-    while let Some(mut column) = group.next_column().unwrap() {
-        let &(_, value) = values.next().unwrap();
-        let nullable = column.typed_descr_is_optional();
-        let (level, count) = if value == UNKNOWN { ([0], 0) } else { ([1], 1) };
-        let levels = nullable.then_some(&level[..]);
-        match column.untyped() {
-            parquet::column::writer::ColumnWriter::Int64ColumnWriter(writer) => {
-                writer.write_batch(&[value][..count], levels, None).unwrap();
+    for values in rows {
+        let mut group = writer.next_row_group().unwrap();
+        let mut values = values.iter();
+        while let Some(mut column) = group.next_column().unwrap() {
+            let &(_, value) = values.next().unwrap();
+            let nullable = column.typed_descr_is_optional();
+            let (level, count) = if value == UNKNOWN { ([0], 0) } else { ([1], 1) };
+            let levels = nullable.then_some(&level[..]);
+            match column.untyped() {
+                parquet::column::writer::ColumnWriter::Int64ColumnWriter(writer) => {
+                    writer.write_batch(&[value][..count], levels, None).unwrap();
+                }
+                parquet::column::writer::ColumnWriter::Int32ColumnWriter(writer) => {
+                    writer.write_batch(&[value as i32][..count], levels, None).unwrap();
+                }
+                parquet::column::writer::ColumnWriter::BoolColumnWriter(writer) => {
+                    writer.write_batch(&[value != 0][..count], levels, None).unwrap();
+                }
+                _ => unreachable!("a type that no column of ours has"),
             }
-            parquet::column::writer::ColumnWriter::Int32ColumnWriter(writer) => {
-                writer.write_batch(&[value as i32][..count], levels, None).unwrap();
-            }
-            parquet::column::writer::ColumnWriter::BoolColumnWriter(writer) => {
-                writer.write_batch(&[value != 0][..count], levels, None).unwrap();
-            }
-            _ => unreachable!("a type that no column of ours has"),
+            column.close().unwrap();
         }
-        column.close().unwrap();
+        group.close().unwrap();
     }
-    group.close().unwrap();
     for (key, value) in pairs {
         let pair = KeyValue::new((*key).to_owned(), Some((*value).to_owned()));
         writer.append_key_value_metadata(pair);
@@ -270,8 +278,8 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         assert!(message(&path).contains(reason), "{}", message(&path));
     }
     let schema = "optional int64 scheduled_ns; optional int64 submitted_ns; \
-        optional int64 completed_ns; optional int32 in_flight; optional int32 outcome; \
-        optional boolean pushed_back; optional int32 late_cause;";
+        optional int64 completed_ns; optional int64 target_offset_bytes; \
+        optional int32 in_flight; optional int32 outcome; optional boolean pushed_back; optional int32 late_cause;";
     for (outcome, cause, reason) in
         [(UNKNOWN, 0, "no outcome"), (-99, 0, "outcome is -99"), (0, 7, "late_cause is 7")]
     {
@@ -279,6 +287,7 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
             ("scheduled_ns", 3),
             ("submitted_ns", 3),
             ("completed_ns", 3),
+            ("target_offset_bytes", 0),
             ("in_flight", 0),
             ("outcome", outcome),
             ("pushed_back", 1),
@@ -288,6 +297,38 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         foreign(&path, &format!("{SCHEMA} {schema} }}"), &row, &[]);
         assert!(message(&path).contains(reason), "{}", message(&path));
     }
+}
+
+#[test]
+fn rows_that_step_back_where_the_footer_says_they_do_not_are_refused() {
+    let (_directory, path) = file();
+    let mut before = ROW;
+    before[0].1 -= 1;
+    let rows: [&[_]; 3] = [&before, &ROW, &before];
+    foreign_rows(&path, &format!("{SCHEMA} }}"), &rows, &[(KEY_ORDER, ORDER)]);
+    assert!(message(&path).contains("row 2: issue_ns steps back"), "{}", message(&path));
+    foreign_rows(&path, &format!("{SCHEMA} }}"), &rows[..2], &[(KEY_ORDER, ORDER)]);
+    assert_eq!(read(&path).unwrap().0.len(), 2);
+    for (issue_ns, latest, row) in [([1, 3, 2], 0, 2), ([1, 2, 3], 2, 0)] {
+        assert!(matches!(check_order(&issue_ns, latest), Err(Fault::Value(at, _)) if at == row));
+    }
+}
+
+#[test]
+fn a_dictionary_that_claims_more_values_than_it_holds_takes_no_room_for_them() {
+    let (_directory, path) = file();
+    write(&path, WITH_LATENCY, &some_requests(3), 3);
+    let mut bytes = fs::read(&path).unwrap();
+    // The header of the dictionary of `op` (parquet.thrift, compact): kind 2, sizes of 8 and 17
+    // bytes, then its own header, whose first field is the number of values: 2, in zigzag.
+    let page = [0x15, 4, 0x15, 16, 0x15, 34, 0x4c, 0x15, 4];
+    let place = memchr::memmem::find(&bytes, &page).unwrap() + page.len() - 1;
+    // 2^31 - 1 values take four bytes more; as many go behind the rest of this page, 22 bytes.
+    bytes.splice(place..=place, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
+    bytes.drain(place + 27..place + 31);
+    fs::write(&path, &bytes).unwrap();
+    let reason = "a dictionary of 8 bytes claims to hold 2147483647 values";
+    assert!(message(&path).contains(reason), "{}", message(&path));
 }
 
 #[test]

@@ -174,6 +174,7 @@ fn write_measured(
         Column::Scheduled => return present(scheduled, longs, levels),
         Column::Submitted => return present(&measured.submitted_ns, longs, levels),
         Column::Completed => return present(&measured.completed_ns, longs, levels),
+        Column::TargetOffset => return present(&measured.target_offset_bytes, longs, levels),
         _ => levels.extend(scheduled.iter().map(|value| i16::from(*value != UNKNOWN))),
     }
     let there = |row: &usize| scheduled[*row] != UNKNOWN;

@@ -1,0 +1,64 @@
+//! Pages, checked before the library makes room for what they claim.
+//!
+//! The library makes room for as many values as a dictionary's header claims, and looks only then
+//! whether the values are there: four damaged bytes in a file of 4 KiB take 16 GiB, and a process
+//! that is ended for want of memory says nothing of the file. So pages pass through here.
+
+use parquet::basic::Type;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, get_column_reader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::reader::RowGroupReader;
+
+/// The reader of a column of `group`.
+pub(super) fn column_reader(group: &dyn RowGroupReader, index: usize) -> Result<ColumnReader> {
+    let column = group.metadata().column(index).column_descr_ptr();
+    let value_bits = match column.physical_type() {
+        Type::BOOLEAN => 1,
+        Type::INT32 => 32,
+        _ => 64,
+    };
+    let pages = group.get_column_page_reader(index)?;
+    Ok(get_column_reader(column, Box::new(CheckedPages { pages, value_bits })))
+}
+
+/// Pages of a column whose values take so many bits where they are not packed.
+struct CheckedPages {
+    pages: Box<dyn PageReader>,
+    value_bits: u64,
+}
+
+impl PageReader for CheckedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        let page = self.pages.get_next_page()?;
+        if let Some(Page::DictionaryPage { buf, num_values, .. }) = &page
+            && u64::from(*num_values) * self.value_bits > buf.len() as u64 * 8
+        {
+            return Err(ParquetError::General(format!(
+                "a dictionary of {} bytes claims to hold {num_values} values",
+                buf.len()
+            )));
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool> {
+        self.pages.at_record_boundary()
+    }
+}
+
+impl Iterator for CheckedPages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
