@@ -14,8 +14,8 @@ use ioecho_trace::Nanos;
 use crate::run::feeder::Demand;
 use crate::run::writer::Live;
 
-/// How often the line is drawn on a terminal.
-const DRAW_EVERY: Duration = Duration::from_millis(250);
+/// How often the line is drawn on a terminal: rates of shorter spans jump about.
+const DRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// How often a line is printed where there is no terminal.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
@@ -100,9 +100,10 @@ fn line(watched: &Watched, elapsed: Duration) -> String {
         }
         None => (String::new(), "-".to_owned()),
     };
+    // Fits into 80 columns.
     format!(
-        "{:.1} s{total} | demanded {:.0}/s | achieved {:.0}/s | lateness p99 {lateness} | \
-         in flight {in_flight} | ETA {left}",
+        "{:.0} s{total} | due {:.0}/s, done {:.0}/s | late p99 {lateness} | in flight {in_flight} \
+         | ETA {left}",
         now.as_secs_f64(),
         per_second(demanded),
         per_second(achieved),
