@@ -35,8 +35,12 @@ pub enum Hazard {
         /// The loop device.
         loop_device: String,
     },
-    /// Somebody has claimed the device, or has the file open for writing.
-    InUse,
+    /// Somebody has claimed the device, or has the device or file open for writing.
+    InUse {
+        /// Who, as far as /proc tells: `python3 (pid 123)`, with the device's name below `/dev`
+        /// where that is another one than the target: `python3 (pid 123, sda1)`.
+        by: Vec<String>,
+    },
     /// The disk has partitions.
     Partitioned {
         /// Their names below `/dev`.
@@ -72,7 +76,7 @@ impl Hazard {
             | Self::Swap { .. }
             | Self::Held { .. }
             | Self::BackingFile { .. }
-            | Self::InUse => false,
+            | Self::InUse { .. } => false,
             Self::Partitioned { .. }
             | Self::PartOf { .. }
             | Self::Signature { .. }
@@ -99,7 +103,10 @@ impl fmt::Display for Hazard {
                 "it is behind the loop device {loop_device}; detach it first (losetup -d \
                  /dev/{loop_device}), or replay on /dev/{loop_device}"
             ),
-            Self::InUse => write!(
+            Self::InUse { by } if !by.is_empty() => {
+                write!(f, "it is open for writing in {}; stop that first", by.join(", "))
+            }
+            Self::InUse { .. } => write!(
                 f,
                 "something else uses it: another program, or a mount that is not visible from \
                  here; stop it first (lsof may know it)"
@@ -139,7 +146,7 @@ mod tests {
     fn what_is_in_use_can_never_be_named_and_what_is_at_rest_can() {
         let mounted = Hazard::Mounted { device: "sda1".to_owned(), at: PathBuf::from("/home") };
         assert!(!mounted.can_be_named());
-        assert!(!Hazard::InUse.can_be_named());
+        assert!(!Hazard::InUse { by: Vec::new() }.can_be_named());
         assert!(Hazard::Partitioned { partitions: Vec::new() }.can_be_named());
         assert!(Hazard::HoldsData { at: Bytes(0) }.can_be_named());
     }
@@ -150,5 +157,9 @@ mod tests {
         assert_eq!(mounted.to_string(), "sda1 is mounted at /home; unmount it first");
         let signature = Hazard::Signature { what: "an xfs".to_owned(), at: Some(Bytes(0)) };
         assert_eq!(signature.to_string(), "it carries the signature of an xfs (at byte 0)");
+        let by = vec!["dd (pid 7)".to_owned(), "python3 (pid 123, sda1)".to_owned()];
+        let expected = "it is open for writing in dd (pid 7), python3 (pid 123, sda1); stop that \
+                        first";
+        assert_eq!(Hazard::InUse { by }.to_string(), expected);
     }
 }

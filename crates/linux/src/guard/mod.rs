@@ -14,6 +14,7 @@ mod content;
 mod hazard;
 mod signature;
 mod users;
+mod writers;
 
 use std::fs::File;
 use std::path::Path;

@@ -2,7 +2,9 @@
 //!
 //! No single place knows it. Mounts are in mountinfo, but not those of other mount namespaces;
 //! device mapper shows in sysfs, a swap file does not; and what claims a device exclusively without
-//! showing anywhere (btrfs on its second device, a database) is found only by asking for the same.
+//! showing anywhere (btrfs on its second device, a database) is found only by asking for the same;
+//! and who writes without having claimed anything, only among the descriptors of all processes
+//! (`writers`).
 
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsRawFd;
@@ -13,6 +15,7 @@ use rustix::fs::{Dev, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::hazard::Hazard;
+use super::writers;
 use crate::mounts::{device_number, mounts, swaps};
 use crate::sysfs::{BlockNode, loop_devices};
 
@@ -20,12 +23,15 @@ use crate::sysfs::{BlockNode, loop_devices};
 pub(super) fn of_device(path: &Path, data: &Metadata) -> Vec<Hazard> {
     let node = BlockNode::of(data.rdev());
     let partitions = node.as_ref().map(BlockNode::partitions).unwrap_or_default();
-    let mut hazards = users(&involved(path, data.rdev(), node, &partitions));
+    let server = node.as_ref().and_then(BlockNode::disk).and_then(|disk| disk.number("pid"));
+    let involved = involved(path, data.rdev(), node, &partitions);
+    let mut hazards = users(&involved);
 
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     let claimed = rustix::fs::open(path, flags, Mode::empty()).err() == Some(Errno::BUSY);
-    if claimed && hazards.is_empty() {
-        hazards.push(Hazard::InUse);
+    let by = writers(&involved, data.rdev(), server);
+    if !by.is_empty() || claimed && hazards.is_empty() {
+        hazards.push(Hazard::InUse { by });
     }
     if !partitions.is_empty() {
         let partitions = partitions.into_iter().map(|partition| partition.name).collect();
@@ -42,7 +48,7 @@ pub(super) fn of_file(file: &File, data: &Metadata) -> Vec<Hazard> {
     );
     hazards.extend(behind_loop(|backing| is_file(backing, data)));
     if hazards.is_empty() && is_open_for_writing(file) {
-        hazards.push(Hazard::InUse);
+        hazards.push(Hazard::InUse { by: Vec::new() });
     }
     hazards
 }
@@ -104,6 +110,28 @@ fn users(involved: &[Involved]) -> Vec<Hazard> {
     // One mount can be seen at the disk and at the partition.
     hazards.dedup();
     hazards
+}
+
+/// Who has one of the devices open for writing, but for the server of the device.
+///
+/// The client of a network block device (qemu-nbd, nbd-client, rbd-nbd) must keep it open to make
+/// it what it is. The driver tells the number of that thread as the disk's attribute `pid`
+/// (drivers/block/nbd.c).
+fn writers(involved: &[Involved], target: Dev, server: Option<u64>) -> Vec<String> {
+    let devices: Vec<Dev> = involved.iter().map(|device| device.dev).collect();
+    let serves = |pid: u32| {
+        server.is_some_and(|thread| Path::new(&format!("/proc/{pid}/task/{thread}")).exists())
+    };
+    writers::of(&devices)
+        .into_iter()
+        .filter(|writer| !serves(writer.pid))
+        .map(|writers::Writer { name, pid, dev }| {
+            match involved.iter().find(|device| device.dev == dev && dev != target) {
+                Some(other) => format!("{name} (pid {pid}, {})", other.name),
+                None => format!("{name} (pid {pid})"),
+            }
+        })
+        .collect()
 }
 
 fn behind_loop(is_target: impl Fn(&Path) -> bool) -> Vec<Hazard> {

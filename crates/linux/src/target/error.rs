@@ -9,6 +9,12 @@ use rustix::io::Errno;
 /// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
+    /// The path has no characters: an unset variable in a script, mostly.
+    #[error(
+        "the path of the target is empty\n  = help: name a block device (`lsblk` lists them) or a \
+         regular file"
+    )]
+    Empty,
     /// Nothing has this path.
     #[error(
         "{}: there is no such file or device\n  = help: `lsblk` lists the devices; to replay on a \
@@ -53,6 +59,16 @@ pub enum TargetError {
          shows the group; for disks it is usually `disk`)", .path.display()
     )]
     Denied {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Root may not open it either.
+    #[error(
+        "{}: the system forbids to open it, even to root\n  = help: a security module (SELinux, \
+         AppArmor), a container or its device cgroup may stand in the way, or the file's own \
+         attributes (lsattr)", .path.display()
+    )]
+    Forbidden {
         /// The path.
         path: PathBuf,
     },
@@ -128,15 +144,39 @@ impl TargetError {
 
     /// What a failed open means; `writable` if it was tried for writing.
     pub(crate) fn opening(path: &Path, writable: bool, error: Errno) -> Self {
+        let root = rustix::process::geteuid().is_root();
+        Self::opening_as(root, path, writable, error)
+    }
+
+    fn opening_as(root: bool, path: &Path, writable: bool, error: Errno) -> Self {
         let path = path.to_owned();
         match error {
+            Errno::NOENT if path.as_os_str().is_empty() => Self::Empty,
             Errno::NOENT | Errno::NOTDIR => Self::Missing { path },
             Errno::ISDIR => Self::Directory { path },
             Errno::ROFS if writable => Self::ReadOnly { path },
+            Errno::ACCESS | Errno::PERM if root => Self::Forbidden { path },
             Errno::ACCESS | Errno::PERM => Self::Denied { path },
             Errno::BUSY | Errno::TXTBSY => Self::Busy { path },
             Errno::NOMEDIUM | Errno::NXIO => Self::NoMedium { path },
             _ => Self::System { path, action: "open it", source: error.into() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_is_not_root_is_told_to_become_root() {
+        let refused = |root, error| {
+            TargetError::opening_as(root, Path::new("/dev/sdx"), true, error).to_string()
+        };
+        for error in [Errno::ACCESS, Errno::PERM] {
+            assert!(refused(false, error).contains("run as root"));
+            assert!(!refused(true, error).contains("run as root"));
+            assert!(refused(true, error).contains("device cgroup"));
         }
     }
 }

@@ -8,7 +8,9 @@ use ioecho_linux::{Hazard, TargetError, inspect};
 use ioecho_replay::pattern::MAGIC;
 use ioecho_trace::Bytes;
 
-use crate::stand::{Backing, LoopDevice, MountPoint, nobody_spawns, open_rw, or_skip, run};
+use crate::stand::{
+    Backing, LoopDevice, MountPoint, Opener, nobody_spawns, open_rw, or_skip, run, skipped,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -48,7 +50,7 @@ fn a_mounted_device_can_not_even_be_named() {
     assert!(!hazards[0].can_be_named());
     assert!(hazards[0].to_string().contains("unmount it first"));
     assert!(matches!(&hazards[1], Hazard::Signature { what, .. } if what.contains("ext")));
-    assert!(!hazards.contains(&Hazard::InUse), "{hazards:?}");
+    assert!(!hazards.iter().any(|h| matches!(h, Hazard::InUse { .. })), "{hazards:?}");
 }
 
 #[test]
@@ -103,17 +105,58 @@ fn a_file_behind_a_loop_device_can_not_be_named() {
 fn a_claimed_device_is_in_use() {
     let device = or_skip!(LoopDevice::new(MIB));
     let claim = open_rw(&device.path);
-    assert_eq!(look(&device.path).unwrap(), [Hazard::InUse]);
+    assert_eq!(look(&device.path).unwrap(), [Hazard::InUse { by: Vec::new() }]);
     let _alone = nobody_spawns();
     drop(claim);
     assert_eq!(inspect(&device.path).unwrap(), []);
 }
 
 #[test]
+fn a_device_that_another_process_may_write_to_is_in_use() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let writer = Opener::writing(&device.path);
+    let hazards = look(&device.path).unwrap();
+    assert_eq!(hazards, [Hazard::InUse { by: vec![writer.name()] }]);
+    assert!(!hazards[0].can_be_named());
+    assert!(hazards[0].to_string().contains(&writer.name()));
+    drop(writer);
+    assert_eq!(look(&device.path).unwrap(), []);
+}
+
+#[test]
+fn a_writer_is_seen_through_any_node_of_the_device_and_without_one() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let directory = tempfile::tempdir().unwrap();
+    let node = directory.path().join("node");
+    or_skip!(make_node(device.name(), &node));
+    or_skip!(File::open(&node));
+    let writer = Opener::writing(&node);
+    let hazards = [Hazard::InUse { by: vec![writer.name()] }];
+    assert_eq!(look(&device.path).unwrap(), hazards);
+    fs::remove_file(&node).unwrap();
+    assert_eq!(look(&device.path).unwrap(), hazards);
+}
+
+#[test]
+fn a_device_that_others_only_read_is_free() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let _reader = Opener::reading(&device.path);
+    assert_eq!(look(&device.path).unwrap(), []);
+}
+
+/// Makes a node for the device of this name.
+fn make_node(name: &str, node: &Path) -> Result<(), String> {
+    let file = format!("/sys/class/block/{name}/dev");
+    let number = fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+    let (major, minor) = number.trim().split_once(':').unwrap();
+    run("mknod", &[node.to_str().unwrap(), "b", major, minor]).map(drop)
+}
+
+#[test]
 fn a_file_that_is_open_for_writing_is_in_use() {
     let file = Backing::on_disk(MIB);
     let writer = File::options().write(true).open(&file.path).unwrap();
-    assert_eq!(look(&file.path).unwrap(), [Hazard::InUse]);
+    assert_eq!(look(&file.path).unwrap(), [Hazard::InUse { by: Vec::new() }]);
     let _alone = nobody_spawns();
     drop(writer);
     assert_eq!(inspect(&file.path).unwrap(), []);
@@ -168,12 +211,27 @@ fn a_partitioned_disk_names_its_partitions() {
     let hazards = look(&device.path).unwrap();
     let partition = format!("{}p1", device.name());
     if !Path::new("/sys/class/block").join(&partition).exists() {
-        crate::stand::skipped(&format!("the kernel made no partition of {}", device.name()));
+        skipped(&format!("the kernel made no partition of {}", device.name()));
         return;
     }
     assert_eq!(hazards[0], Hazard::Partitioned { partitions: vec![partition.clone()] });
     assert!(matches!(&hazards[1], Hazard::Signature { what, .. } if what.contains("MBR")));
     assert!(hazards.iter().all(Hazard::can_be_named));
+
+    let directory = tempfile::tempdir().unwrap();
+    let node = directory.path().join("node");
+    or_skip!(make_node(&partition, &node));
+    or_skip!(File::open(&node));
+    {
+        let writer = Opener::writing(&node);
+        let by = vec![writer.name().replace(')', &format!(", {partition})"))];
+        assert_eq!(look(&device.path).unwrap()[0], Hazard::InUse { by }, "seen from the disk");
+    }
+    {
+        let writer = Opener::writing(&device.path);
+        let by = vec![writer.name().replace(')', &format!(", {})", device.name()))];
+        assert_eq!(look(&node).unwrap(), [Hazard::InUse { by }], "seen from the partition");
+    }
 
     let path = Path::new("/dev").join(&partition);
     if path.exists() {

@@ -1,9 +1,9 @@
 //! The test stand: loop devices and mounts that disappear with the value, on panic too.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ioecho_linux::{Access, MonotonicClock, OpenOptions, OpenedTarget, target};
@@ -141,6 +141,44 @@ impl Drop for MountPoint {
         if let Err(error) = run("umount", &[self.path().to_str().unwrap()]) {
             eprintln!("a mount stays behind: {error}");
         }
+    }
+}
+
+/// Another process that has something open.
+pub(crate) struct Opener(Child);
+
+impl Opener {
+    pub(crate) fn reading(path: &Path) -> Self {
+        Self::with("exec 3<\"$1\"; echo; read _", path)
+    }
+
+    pub(crate) fn writing(path: &Path) -> Self {
+        Self::with("exec 3<>\"$1\"; echo; read _", path)
+    }
+
+    /// Returns as soon as the script has said that the file is open.
+    fn with(script: &str, path: &Path) -> Self {
+        let _alone = nobody_spawns();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(path);
+        let child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut opener = Self(child);
+        let mut line = String::new();
+        BufReader::new(opener.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "\n", "{} cannot be opened", path.display());
+        opener
+    }
+
+    /// As the guard calls it.
+    pub(crate) fn name(&self) -> String {
+        format!("sh (pid {})", self.0.id())
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -44,6 +44,8 @@ fn what_is_no_target_is_refused_with_the_remedy() {
     let missing = refused(&directory.path().join("none"), Access::ReadOnly);
     assert!(matches!(missing, TargetError::Missing { .. }));
     assert!(missing.to_string().contains("truncate -s SIZE"), "{missing}");
+    let empty = refused(Path::new(""), Access::ReadOnly);
+    assert!(empty.to_string().contains("is empty"), "{empty}");
     assert!(matches!(refused(directory.path(), Access::ReadOnly), TargetError::Directory { .. }));
     let character = refused(Path::new("/dev/null"), Access::ReadOnly);
     assert!(character.to_string().contains("character device"), "{character}");

@@ -1,0 +1,112 @@
+//! Which processes have a device open for writing.
+//!
+//! A program may write to a device without claiming it: dd, a virtual machine, a shell with a
+//! forgotten redirection. The kernel lets everybody else in then and says nothing, so the only way
+//! to know is to look at every descriptor of every process, as lsof does.
+//!
+//! Who only reads is no hazard: udev, blkid and monitors do it all the time. What /proc does not
+//! show is not seen: processes outside of this pid namespace or, without root, of other users, and
+//! devices that are kept without a descriptor (a mapping, a file registered with an io_uring).
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dev, FileType, StatxFlags, makedev};
+
+/// A process that can write to a device.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Writer {
+    /// What the program calls itself.
+    pub(super) name: String,
+    /// Its process id in this /proc.
+    pub(super) pid: u32,
+    /// The device that it has open.
+    pub(super) dev: Dev,
+}
+
+/// Every process but this one that has one of the devices open for writing. Those that end
+/// meanwhile, or that this user may not look at, are passed over.
+pub(super) fn of(devices: &[Dev]) -> Vec<Writer> {
+    // The number that this /proc knows this process by; another one than getpid(2) where /proc is
+    // that of another pid namespace.
+    let own = fs::read_link("/proc/self").ok();
+    entries(Path::new("/proc"))
+        .filter(|process| own.as_deref().map(Path::as_os_str) != process.file_name())
+        .filter_map(|process| {
+            let pid = process.file_name().and_then(OsStr::to_str)?.parse().ok()?;
+            let dev = written_by(&process, devices)?;
+            Some(Writer { name: name_of(&process), pid, dev })
+        })
+        .collect()
+}
+
+/// The first of the devices that the process has open for writing.
+fn written_by(process: &Path, devices: &[Dev]) -> Option<Dev> {
+    entries(&process.join("fd")).find_map(|descriptor| {
+        let dev = block_device(&descriptor).filter(|dev| devices.contains(dev))?;
+        let info = process.join("fdinfo").join(descriptor.file_name()?);
+        allows_writing(&fs::read_to_string(info).ok()?).then_some(dev)
+    })
+}
+
+/// The number of the block device that a descriptor leads to. The link in /proc leads to what is
+/// open, whatever its path was and whether or not it still has one.
+fn block_device(descriptor: &Path) -> Option<Dev> {
+    // Most descriptors are something else, perhaps on a server that does not answer any more:
+    // without DONT_SYNC, this would wait for it.
+    let flags = AtFlags::STATX_DONT_SYNC;
+    let data = rustix::fs::statx(CWD, descriptor, flags, StatxFlags::TYPE).ok()?;
+    let block = FileType::from_raw_mode(data.stx_mode.into()) == FileType::BlockDevice;
+    block.then(|| makedev(data.stx_rdev_major, data.stx_rdev_minor))
+}
+
+/// Whether a descriptor with this fdinfo (proc(5): the flags of open(2), in octal) may write.
+fn allows_writing(fdinfo: &str) -> bool {
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags
+        .and_then(|octal| libc::c_int::from_str_radix(octal.trim(), 8).ok())
+        .is_some_and(|flags| matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR))
+}
+
+/// The program's name, as far as the kernel keeps it (15 bytes). A process may call itself
+/// anything, so nothing in it may reach the terminal as a command.
+fn name_of(process: &Path) -> String {
+    let name = fs::read(process.join("comm")).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned();
+    if name.is_empty() { "a process".to_owned() } else { name.replace(char::is_control, "?") }
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_open_mode_is_read_from_octal_flags() {
+        assert!(allows_writing("pos:\t0\nflags:\t02100001\nmnt_id:\t29\n"));
+        assert!(allows_writing("pos:\t0\nflags:\t0100002\n"));
+        assert!(!allows_writing("pos:\t0\nflags:\t02100000\n"));
+        assert!(!allows_writing("flags:\t010000000\n"), "O_PATH");
+        assert!(!allows_writing("pos:\t0\n"));
+        assert!(!allows_writing("flags:\tnonsense\n"));
+    }
+
+    #[test]
+    fn a_name_carries_nothing_to_the_terminal() {
+        let process = tempfile::tempdir().unwrap();
+        assert_eq!(name_of(process.path()), "a process");
+        fs::write(process.path().join("comm"), b"a\x1b[2Jb\n").unwrap();
+        assert_eq!(name_of(process.path()), "a?[2Jb");
+    }
+
+    #[test]
+    fn what_is_gone_or_no_device_is_passed_over() {
+        assert_eq!(block_device(Path::new("/proc/self/fd/99999")), None);
+        assert_eq!(block_device(Path::new("/dev/null")), None);
+        assert_eq!(written_by(Path::new("/proc/4194305"), &[0]), None);
+    }
+}
