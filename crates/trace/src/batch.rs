@@ -367,7 +367,7 @@ pub(crate) mod tests {
                 op: Op::from_code(op).unwrap(),
                 flags: Flags::from_bits_truncate(flags),
                 offset: Bytes(offset),
-                length: Bytes(length),
+                length: if op == Op::Flush.code() { Bytes::ZERO } else { Bytes(length) },
                 volume: VolumeId(volume),
                 latency: latency.map(Nanos),
                 origin: Some(Origin { pid, cpu }),

@@ -7,8 +7,10 @@
 //!
 //! On the way out a file appears under its name only when it is complete ([`PartialFile`]).
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -20,6 +22,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// How much is asked of the decoder at a time. When it meets corruption it answers with an error
 /// and keeps what it decoded in that same step to itself, so a step bounds what is lost.
 const DECODE_BYTES: usize = 32 << 10;
+
+/// How much of a name is kept in that of its partial file: names have at most 255 bytes.
+const NAME_BYTES: usize = 200;
 
 /// How the bytes of a file are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +183,8 @@ pub fn damage(error: &io::Error) -> Option<String> {
     }
 }
 
-/// A file that appears under its name when it is finished. Until then it is `NAME.partial` beside
-/// it, and when it is dropped unfinished it is removed.
+/// A file that appears under its name when it is finished. Until then it is `.NAME.PID.partial`
+/// beside it, and when it is dropped unfinished it is removed.
 pub struct PartialFile {
     path: PathBuf,
     partial: PathBuf,
@@ -189,11 +194,19 @@ pub struct PartialFile {
 impl PartialFile {
     /// Begins the file that is to become `path`.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(&partial)?);
-        Ok(Self { path: path.to_owned(), partial, file: Some(file) })
+        for number in 0_u32.. {
+            let partial = partial_name(path, number)?;
+            // A new file and no other: what stands there may be a link to somebody's data.
+            match File::create_new(&partial) {
+                Ok(file) => {
+                    let file = Some(BufWriter::with_capacity(BUFFER_BYTES, file));
+                    return Ok(Self { path: path.to_owned(), partial, file });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     /// Writes out what is left and gives the file its name. The content reaches the disk before
@@ -211,6 +224,20 @@ impl PartialFile {
         }
         Ok(())
     }
+}
+
+/// The name, unique to this process, of the file that is to become `path`; `number` tells apart
+/// the attempts to find one that is free.
+fn partial_name(path: &Path, number: u32) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
+    let name = &name[..name.len().min(NAME_BYTES)];
+    let process = std::process::id();
+    let ending = match number {
+        0 => format!(".{process}.partial"),
+        _ => format!(".{process}.{number}.partial"),
+    };
+    let partial = [b".", name, ending.as_bytes()].concat();
+    Ok(path.with_file_name(OsStr::from_bytes(&partial)))
 }
 
 impl Write for PartialFile {
@@ -360,5 +387,46 @@ pub(crate) mod tests {
         encoder.finish().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         assert_eq!(decoded(&fs::read(&path).unwrap()).0, b"whole");
+    }
+
+    #[test]
+    fn a_link_that_stands_where_the_partial_file_goes_keeps_its_target() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("x.load"), directory.path().join("precious"));
+        fs::write(&precious, b"precious").unwrap();
+        let links = [0, 1].map(|number| partial_name(&path, number).unwrap());
+        for link in links.iter().chain([&directory.path().join("x.load.partial")]) {
+            std::os::unix::fs::symlink(&precious, link).unwrap();
+        }
+        drop(PartialFile::create(&path).unwrap());
+        let mut file = PartialFile::create(&path).unwrap();
+        let mut other = PartialFile::create(&path).unwrap();
+        other.write_all(b"other").unwrap();
+        file.write_all(b"new").unwrap();
+        drop(other);
+        file.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(links.iter().all(|link| link.is_symlink()));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5);
+    }
+
+    #[test]
+    fn an_output_that_is_a_link_is_replaced_and_its_target_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("x.load"), directory.path().join("precious"));
+        fs::write(&precious, b"precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        PartialFile::create(&path).unwrap().finish().unwrap();
+        assert!(!path.is_symlink() && fs::read(&path).unwrap().is_empty());
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_name_as_long_as_names_can_be_is_written_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x".repeat(255));
+        PartialFile::create(&path).unwrap().finish().unwrap();
+        assert!(path.exists());
     }
 }

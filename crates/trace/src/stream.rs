@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, Notes};
 
 /// A stream of requests: a file, a generator, another stream with a transform over it.
 pub trait Source: Send {
@@ -24,8 +24,17 @@ pub trait Sink {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
     /// Completes the output with what the header says now that the source has ended. An output
-    /// that is not finished does not appear under its name. Answers what the format could not say.
-    fn finish(self: Box<Self>, header: &Header) -> Result<crate::header::Notes, TraceError>;
+    /// that is not finished does not appear under its name.
+    fn finish(self: Box<Self>, header: &Header) -> Result<Written, TraceError>;
+}
+
+/// What a sink has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Requests in the output.
+    pub requests: u64,
+    /// What the format could not say.
+    pub lost: Notes,
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -38,18 +47,18 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// Moves every request of `source` into `sink`, completes it, and answers how many there were and
-/// what the format of the sink could not say.
+/// Moves every request of `source` into `sink` and completes it; answers how many requests there
+/// were, and what was written.
 pub fn copy(
     source: &mut dyn Source,
     mut sink: Box<dyn Sink>,
-) -> Result<(u64, crate::header::Notes), TraceError> {
+) -> Result<(u64, Written), TraceError> {
     let mut batch = Batch::new(source.header().columns);
     let mut requests = 0;
     while source.next_batch(&mut batch)? {
         requests += batch.len() as u64;
         sink.write(&batch)?;
     }
-    let lost = sink.finish(source.header())?;
-    Ok((requests, lost))
+    let written = sink.finish(source.header())?;
+    Ok((requests, written))
 }

@@ -14,13 +14,15 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let source = open::trace(&args.input, &args.read.options(), args.window)?;
     let mut source = Described::new(source, args);
     let sink = formats::create(&args.output, source.header())?;
-    let (requests, unsaid) = stream::copy(&mut source, sink)
+    let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
-    for note in unsaid.iter() {
-        tell(&format!("lost in {}: {} {}", args.output.display(), note.count, note.what));
+    let output = args.output.display();
+    for note in written.lost.iter() {
+        tell(&format!("lost in {output}: {} {}", note.count, note.what));
     }
-    tell(&format!("{requests} requests written to {}", args.output.display()));
+    let of = if written.requests == requests { String::new() } else { format!(" of {requests}") };
+    tell(&format!("{}{of} requests written to {output}", written.requests));
     Ok(code)
 }
 

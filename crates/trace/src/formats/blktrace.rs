@@ -16,6 +16,7 @@ mod files;
 mod matching;
 mod merge;
 mod notices;
+mod plausible;
 mod record;
 mod requests;
 mod row;

@@ -258,9 +258,9 @@ mod tests {
             for (from, to) in [(&path, &native), (&native, &load)] {
                 let mut source = open(from, &ReadOptions::default()).unwrap();
                 let sink = create(to, source.header()).unwrap();
-                let (copied, lost) = copy(&mut source, sink).unwrap();
+                let (copied, written) = copy(&mut source, sink).unwrap();
                 assert_eq!(copied, requests);
-                assert!(lost.is_empty() && source.header().losses.is_empty());
+                assert!(written.lost.is_empty() && source.header().losses.is_empty());
                 assert!(source.header().guesses.is_empty());
                 assert_eq!(source.header().license.as_deref(), Some("GNU all-permissive"));
             }

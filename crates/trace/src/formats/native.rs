@@ -11,9 +11,11 @@
 //!
 //! The way through: `schema` (the columns and the keys of the footer) → `writer`; and back:
 //! `footer` (what a file claims is checked) → `reader` → `columns` (one at a time) → `pages`.
+//! `checksums` stand between either and the file.
 //!
 //! [header]: crate::header::Header
 
+mod checksums;
 mod columns;
 mod footer;
 mod pages;

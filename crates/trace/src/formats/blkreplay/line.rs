@@ -9,6 +9,7 @@ use crate::text::{self, Cursor, NumberError};
 pub(super) const JUNK: &str = "junk lines";
 pub(super) const ZERO_LENGTH: &str = "requests of zero length";
 pub(super) const NEGATIVE_TIME: &str = "lines with a negative time";
+pub(super) const TOO_LATE: &str = "lines with a time beyond 292 years";
 pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 pub(super) const TOO_LONG: &str = "lines longer than 64 KiB";
 
@@ -101,7 +102,7 @@ fn seconds(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<(i64, usize)
     cursor.seconds().map_err(|error| match error {
         NumberError::Negative => Fault { column, loss: NEGATIVE_TIME, reason: "a negative time" },
         NumberError::Missing => Fault { column, loss: JUNK, reason },
-        NumberError::TooLarge => Fault { column, loss: JUNK, reason: "the time is too large" },
+        NumberError::TooLarge => Fault { column, loss: TOO_LATE, reason: "the time is too large" },
     })
 }
 

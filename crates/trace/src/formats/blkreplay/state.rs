@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::line::{Fault, JUNK, Kind, Row, TOO_FAR, ZERO_LENGTH, column_header, parse};
+use super::line::{Fault, JUNK, Kind, Row, TOO_FAR, TOO_LATE, ZERO_LENGTH, column_header, parse};
 use super::{LICENSE, LICENSE_MARK, LOAD, RESULT};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
@@ -95,7 +95,7 @@ impl State {
         batch: &mut Batch,
     ) -> Result<(), Fault> {
         let far = Fault { column: 1, loss: TOO_FAR, reason: "the range ends beyond 64 bits" };
-        let late = Fault { column: 1, loss: JUNK, reason: "the time is too large" };
+        let late = Fault { column: 1, loss: TOO_LATE, reason: "the time is too large" };
         let offset = Bytes::from_sectors(row.sector).ok_or(far)?;
         let length = Bytes::from_sectors(row.sectors).ok_or(far)?;
         offset.0.checked_add(length.0).ok_or(far)?;

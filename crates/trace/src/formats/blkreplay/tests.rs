@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::line::{JUNK, NEGATIVE_TIME, TOO_FAR, TOO_LONG, ZERO_LENGTH};
+use super::line::{JUNK, NEGATIVE_TIME, TOO_FAR, TOO_LATE, TOO_LONG, ZERO_LENGTH};
 use super::state::{BACKSHIFTS, REMARKS};
 use super::writer::LOST;
 use super::{LICENSE_TEXT, LOAD, RESULT, create, open, recognise};
@@ -96,6 +96,19 @@ fn without_a_column_header_the_columns_are_taken_and_told() {
 }
 
 #[test]
+fn a_time_beyond_292_years_is_named_as_such() {
+    let lines = "315360000000.0;8;8;R
+        1.0 ; 8 ; 8 ; R ; 0.0 ; 18446744073709551615.999000000
+        9223372036.854775807 ; 8 ; 8 ; R ; 0.0 ; 0.0
+        9223372036.854775808 ; 8 ; 8 ; R ; 0.0 ; 0.0
+        18446744073709551615.999000000 ; 8 ; 8 ; R ; 0.0 ; 0.0\n";
+    let (all, header) = read(&format!("{HEADER}{LINES}{lines}"));
+    assert_eq!(all.len(), 4);
+    assert_eq!(header.losses.count_of("lines with a time beyond 292 years"), 4);
+    assert_eq!(header.losses.count_of(JUNK), 0);
+}
+
+#[test]
 fn a_line_that_does_not_read_is_counted_with_its_text() {
     let junk = [
         "1.0 ; x ; 8 ; R ; 0.0 ; 0.0",
@@ -103,8 +116,6 @@ fn a_line_that_does_not_read_is_counted_with_its_text() {
         "; ; ;",
         "1.0 ; 8 ; 8 ; Q ; 0.0 ; 0.0",
         "1.0 ; 8 ; 8 ; R ; 0.0 ; 0.0 ; 7",
-        "1.0 ; 8 ; 8 ; R ; 0.0 ; 18446744073709551615.999000000",
-        "18446744073709551615.999000000 ; 8 ; 8 ; R ; 0.0 ; 0.0",
         "1.0 ; -8 ; 8 ; R ; 0.0 ; 0.0",
         "1.0 ; 8 ; 8 ; F ; 0.0 ; 0.0",
     ];
@@ -202,7 +213,7 @@ fn a_result_has_what_was_measured_and_comes_in_order() {
     assert_eq!(first.lateness(), Some(Nanos(111_926)));
     assert_eq!(first.service_time(), Some(Nanos(529_488)));
     assert_eq!(first.outcome, Outcome::Ok);
-    assert_eq!(header.losses.count_of(JUNK), 1);
+    assert_eq!(header.losses.count_of(TOO_LATE), 1);
     assert_eq!(header.losses.count_of(REMARKS[0].1), 1);
     assert_eq!(header.losses.count_of(REMARKS[5].1), 1);
     assert_eq!(header.guesses.count_of(crate::transform::sort::SORTED), 1);
@@ -274,7 +285,7 @@ fn a_load_that_was_written_looks_like_those_that_are_published() {
     let mut batch = Batch::new(Columns::default());
     batch.extend(&expected());
     sink.write(&batch).unwrap();
-    assert!(sink.finish(&header).unwrap().is_empty());
+    assert!(sink.finish(&header).unwrap().lost.is_empty());
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.ends_with(&format!("{HEADER}{LINES}")), "{text}");
     assert_eq!(read(&text).1.license, header.license);
@@ -304,7 +315,7 @@ fn what_a_load_cannot_say_is_counted() {
         batch.push(&request);
     }
     sink.write(&batch).unwrap();
-    let lost = sink.finish(&header).unwrap();
+    let lost = sink.finish(&header).unwrap().lost;
     for what in &LOST[..LOST.len() - 1] {
         assert_eq!(lost.count_of(what), 1, "{what}");
     }
@@ -334,7 +345,7 @@ proptest! {
         let mut batch = Batch::new(Columns::default());
         batch.extend(&requests);
         sink.write(&batch).unwrap();
-        prop_assert!(sink.finish(&Header::default()).unwrap().is_empty());
+        prop_assert!(sink.finish(&Header::default()).unwrap().lost.is_empty());
         let bytes = fs::read(&path).unwrap();
         prop_assert_eq!(Codec::of_first_bytes(&bytes) == Codec::Gzip, gzipped);
         prop_assert_eq!(read_with(&bytes, true).unwrap().0, requests);

@@ -12,7 +12,7 @@ use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::request::{Flags, Op, Request};
-use crate::stream::Sink;
+use crate::stream::{Sink, Written};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
 
 /// Begins a load at `path`: gzipped if its name ends in `.gz`.
@@ -22,7 +22,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
         output.write_all(prose(header).as_bytes())?;
         let lines = Vec::with_capacity(64 * crate::batch::BATCH_ROWS);
         let (path, lost) = (path.to_owned(), Notes::default());
-        Ok(Writer { path, output, lines, volume: None, counts: [0; LOST.len()], lost })
+        Ok(Writer { path, output, lines, volume: None, counts: [0; LOST.len()], requests: 0, lost })
     };
     write().map(|writer| Box::new(writer) as Box<dyn Sink>).map_err(|e| TraceError::write(path, e))
 }
@@ -89,6 +89,7 @@ struct Writer {
     /// The volume that is written: that of the first request.
     volume: Option<VolumeId>,
     counts: [u64; LOST.len()],
+    requests: u64,
     lost: Notes,
 }
 
@@ -145,6 +146,7 @@ impl Writer {
         lines.extend_from_slice(b" ;");
         lines.extend_from_slice(op);
         lines.extend_from_slice(b" ; 0.0 ; 0.0\n");
+        self.requests += 1;
     }
 }
 
@@ -172,11 +174,11 @@ impl Sink for Writer {
         self.output.write_all(&self.lines).map_err(|error| TraceError::write(&self.path, error))
     }
 
-    fn finish(mut self: Box<Self>, _header: &Header) -> Result<Notes, TraceError> {
+    fn finish(mut self: Box<Self>, _header: &Header) -> Result<Written, TraceError> {
         self.output.finish().map_err(|error| TraceError::write(&self.path, error))?;
         for (what, count) in LOST.iter().zip(self.counts) {
             self.lost.add(what, count, None);
         }
-        Ok(self.lost)
+        Ok(Written { requests: self.requests, lost: self.lost })
     }
 }

@@ -9,7 +9,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::files::is_per_cpu;
 use super::notices::Notices;
+use super::plausible::Shown;
 use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
 use super::sequence::Sequences;
 use crate::error::TraceError;
@@ -45,6 +47,7 @@ pub(super) struct Feed {
     /// No more events will be decoded.
     ended: bool,
     layout: Layout,
+    shown: Shown,
     window: VecDeque<Event>,
     /// Events that came behind one of a later time.
     late: BinaryHeap<Reverse<Late>>,
@@ -103,6 +106,7 @@ impl Feed {
             drained: end < HEADER_MAX,
             ended: false,
             layout,
+            shown: Shown::new(is_per_cpu(path)),
             window: VecDeque::new(),
             late: BinaryHeap::new(),
             arrivals: 0,
@@ -166,7 +170,6 @@ impl Feed {
                 self.ended = true;
                 break;
             }
-            // Recordings of two layouts may have been put one behind the other.
             let Some(layout) = Layout::of(bytes) else {
                 let reason = if bytes.len() < 4 {
                     format!("the file ends {} bytes into a record", bytes.len())
@@ -176,9 +179,19 @@ impl Feed {
                 self.break_off(reason, wanted)?;
                 break;
             };
-            self.layout = layout;
+            if layout != self.layout {
+                let (found, expected) = (layout.describe(), self.layout.describe());
+                self.break_off(format!("a record of {found}, in a file of {expected}"), wanted)?;
+                break;
+            }
             let header = layout.header_bytes();
             let decoded = layout.decode(bytes);
+            if let Some((event, frame)) = &decoded
+                && let Some(reason) = self.shown.doubt(event, *frame)
+            {
+                self.break_off(reason, wanted)?;
+                break;
+            }
             let Some((event, frame)) = decoded.filter(|(_, f)| header + f.payload <= bytes.len())
             else {
                 let needed = header + decoded.map_or(0, |(_, frame)| frame.payload);

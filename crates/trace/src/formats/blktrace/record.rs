@@ -92,6 +92,8 @@ pub(super) mod notify {
     pub(crate) const PROCESS: u16 = 0;
     /// The payload is the wall clock: seconds and nanoseconds, 32 bits each.
     pub(crate) const TIMESTAMP: u16 = 1;
+    /// The payload is a text that a driver or a scheduler had to say.
+    pub(crate) const MESSAGE: u16 = 2;
 }
 
 /// `__BLK_TA_CGROUP`: the payload begins with the eight bytes of a cgroup's number. It shares the

@@ -9,7 +9,8 @@ use parquet::errors::ParquetError;
 
 use super::VERSION;
 use super::schema::Column;
-use crate::batch::Batch;
+use crate::batch::{Batch, UNKNOWN};
+use crate::request::Op;
 
 /// What is wrong with a column.
 pub(super) enum Fault {
@@ -54,6 +55,42 @@ pub(super) fn check_order(issue_ns: &[i64], latest: i64) -> Result<(), Fault> {
     Err(Fault::Value(row.unwrap_or(0), reason))
 }
 
+/// Checks that no row is from before the start of the trace, which instants are counted from.
+pub(super) fn check_start(issue_ns: &[i64]) -> Result<(), Fault> {
+    if issue_ns.iter().fold(0, |signs, issue| signs | issue) >= 0 {
+        return Ok(());
+    }
+    let row = issue_ns.iter().position(|issue| *issue < 0).unwrap_or(0);
+    let reason = format!("issue_ns is {}, before the start of the trace", issue_ns[row]);
+    Err(Fault::Value(row, reason))
+}
+
+/// Checks that no flush has a range.
+pub(super) fn check_flushes(batch: &Batch) -> Result<(), Fault> {
+    let rows = || batch.op.iter().zip(&batch.length_bytes);
+    let ranged = |(op, length): (&Op, &u64)| *op == Op::Flush && *length != 0;
+    if rows().fold(false, |bad, row| bad | ranged(row)) {
+        let row = rows().position(ranged).unwrap_or(0);
+        let length = batch.length_bytes[row];
+        let reason = format!("a flush has length_bytes {length}, and it covers nothing");
+        return Err(Fault::Value(row, reason));
+    }
+    Ok(())
+}
+
+/// Checks that no value is the one that stands for null in a batch.
+pub(super) fn check_unknown(values: &[i64], levels: &[i16], column: Column) -> Result<(), Fault> {
+    // A column that cannot be null has no levels.
+    let is_there = |row: usize| levels.get(row).is_none_or(|level| *level != 0);
+    let nulls = levels.iter().filter(|level| **level == 0).count();
+    if values.iter().filter(|value| **value == UNKNOWN).count() == nulls {
+        return Ok(());
+    }
+    let row = (0..values.len()).find(|row| values[*row] == UNKNOWN && is_there(*row));
+    let reason = format!("{} is {UNKNOWN}, which means nothing", column.name());
+    Err(Fault::Value(row.unwrap_or(0), reason))
+}
+
 /// Checks that no range ends beyond 64 bits.
 pub(super) fn check_ranges(batch: &Batch) -> Result<(), Fault> {
     let ranges = || batch.offset_bytes.iter().zip(&batch.length_bytes);
@@ -81,10 +118,11 @@ impl GroupColumns<'_> {
     ) -> Result<(), Fault> {
         match self.readers.get_mut(column as usize) {
             Some(Some(ColumnReader::Int64ColumnReader(reader))) => {
-                read_column(reader, column, self.rows, values, levels, null)
+                read_column(reader, column, self.rows, values, levels, null)?;
             }
-            _ => Err(missing(column)),
+            _ => return Err(missing(column)),
         }
+        if null == Some(UNKNOWN) { check_unknown(values, levels, column) } else { Ok(()) }
     }
 
     pub(super) fn ints(

@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
-use super::columns::{Fault, GroupColumns, check, check_order, check_ranges, unknown};
+use super::checksums::Checksums;
+use super::columns::{
+    Fault, GroupColumns, check, check_flushes, check_order, check_ranges, check_start, unknown,
+};
 use super::footer::{check_codecs, check_places, layout};
 use super::pages::column_reader;
 use super::schema::{COLUMNS, Column, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER};
@@ -25,7 +29,7 @@ use crate::stream::Source;
 use crate::transform::Sorted;
 
 /// Opens a native file.
-pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
     let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
     let unusable = |reason: String, remedy: &str| TraceError::Unusable {
@@ -33,9 +37,12 @@ pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, Trac
         reason,
         remedy: remedy.to_owned(),
     };
+    let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
     let file =
         guarded(|| SerializedFileReader::new(file)).map_err(|error| unreadable(path, error))?;
     let metadata = file.metadata();
+    let checksums = guarded(|| Checksums::of(summed, length, metadata))
+        .map_err(|error| unreadable(path, error))?;
     check_places(metadata, length)
         .map_err(|reason| unusable(reason, "the file is damaged: get it again"))?;
     let value_of = |key: &str| {
@@ -70,6 +77,9 @@ pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, Trac
         None => headless(path),
     };
     header.columns = columns;
+    if checksums.is_none() {
+        header.guesses.add("missing checksums; a damaged file may pass unnoticed", 1, None);
+    }
     for other in others {
         header.losses.add("columns that a trace does not have", 1, Some(other));
     }
@@ -79,7 +89,9 @@ pub fn open(path: &Path, _options: &ReadOptions) -> Result<Box<dyn Source>, Trac
     let ordered = value_of(KEY_ORDER) == Some(ORDER);
     let reader = Reader {
         path: path.to_owned(),
+        strict: options.strict,
         file,
+        checksums,
         header,
         indices,
         readers: Vec::new(),
@@ -129,7 +141,10 @@ fn unreadable(path: &Path, error: ParquetError) -> TraceError {
 /// A native file that is being read.
 struct Reader {
     path: PathBuf,
+    /// Whether damage is an error.
+    strict: bool,
     file: SerializedFileReader<File>,
+    checksums: Option<Checksums>,
     header: Header,
     indices: [Option<usize>; COLUMNS],
     /// The columns of the row group at hand, by the number of the column.
@@ -154,22 +169,56 @@ impl Reader {
             if self.next_group == self.file.num_row_groups() {
                 return Ok(false);
             }
-            let group = self.file.get_row_group(self.next_group)?;
+            let number = self.next_group;
+            self.next_group += 1;
+            if let Some(checksums) = &self.checksums {
+                checksums.check(number)?;
+            }
+            let group = self.file.get_row_group(number)?;
             self.rows_left = usize::try_from(group.metadata().num_rows())?;
             self.readers.clear();
             for index in self.indices {
                 let reader = index.map(|index| column_reader(&*group, index)).transpose()?;
                 self.readers.push(reader);
             }
-            self.next_group += 1;
         }
         Ok(true)
+    }
+
+    /// Ends the file within the row group at hand: an error, or a damage that the header tells of.
+    fn break_off(&mut self, error: ParquetError) -> Result<bool, TraceError> {
+        let error = into_io(error);
+        if error.raw_os_error().is_some() {
+            return Err(TraceError::read(&self.path, error));
+        }
+        let number = self.next_group.saturating_sub(1);
+        let columns = self.file.metadata().row_group(number).columns();
+        // Places that were checked when the file was opened.
+        let ranges = || columns.iter().map(ColumnChunkMetaData::byte_range);
+        let start = ranges().map(|(start, _)| start).min().unwrap_or(0);
+        let end = ranges().map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+        let reason = format!(
+            "row group {number} (bytes {start} to {end}) is damaged, which is where row {} is: \
+             {error}",
+            self.row
+        );
+        if self.strict {
+            return Err(TraceError::Unusable {
+                path: self.path.clone(),
+                reason,
+                remedy: "get the file again; without --strict everything before this place is read"
+                    .to_owned(),
+            });
+        }
+        self.header.damage = Some(format!("{}: {reason}", self.path.display()));
+        Ok(false)
     }
 
     fn fill(&mut self, batch: &mut Batch, rows: usize) -> Result<(), Fault> {
         let mut columns = GroupColumns { readers: &mut self.readers, rows };
         let Scratch { longs, ints, bools, levels } = &mut self.scratch;
         columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
+        check_start(&batch.issue_ns)?;
         if self.ordered {
             check_order(&batch.issue_ns, self.latest)?;
         }
@@ -187,6 +236,7 @@ impl Reader {
         columns.longs(Column::Length, longs, levels, None)?;
         batch.length_bytes.extend(longs.iter().map(|bytes| *bytes as u64));
         check_ranges(batch)?;
+        check_flushes(batch)?;
 
         columns.ints(Column::Volume, ints, levels, None)?;
         batch.volume.extend(ints.iter().map(|volume| *volume as u32));
@@ -244,9 +294,10 @@ impl Source for Reader {
         }
         // Set back when all went well: behind an error there is nothing to be read.
         self.failed = true;
-        let more = guarded(|| self.next_group()).map_err(|error| unreadable(&self.path, error))?;
-        if !more {
-            return Ok(false);
+        match guarded(|| self.next_group()) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => return self.break_off(error),
         }
         let rows = self.rows_left.min(BATCH_ROWS);
         let mut fault = None;
@@ -260,7 +311,7 @@ impl Source for Reader {
         });
         if let Err(error) = filled {
             batch.reset(self.header.columns);
-            return Err(unreadable(&self.path, error));
+            return self.break_off(error);
         }
         if let Some((row, reason)) = fault {
             batch.reset(self.header.columns);

@@ -13,6 +13,10 @@ pub(super) const KEY_CODES: &str = "ioecho.codes";
 /// Present, with the value `issue_ns`, if the rows are in the order of their issue.
 pub(super) const KEY_ORDER: &str = "ioecho.order";
 pub(super) const ORDER: &str = "issue_ns";
+/// The sums of the row groups, as a JSON list of ends and CRC-32C.
+pub(super) const KEY_CRC_GROUPS: &str = "ioecho.crc32c";
+/// The sum of all that follows the row groups, in eight hexadecimal digits.
+pub(super) const KEY_CRC_FOOTER: &str = "ioecho.crc32c.footer";
 
 /// The columns, in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,10 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 
-use super::columns::{Fault, check_order};
-use super::schema::{KEY_CODES, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER};
+use super::columns::{Fault, check_order, check_unknown};
+use super::schema::{
+    Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
+};
 use super::writer::GROUP_ROWS;
 use super::{create, open};
 use crate::batch::tests::any_request;
@@ -39,11 +41,15 @@ fn write(path: &Path, columns: Columns, requests: &[Request], rows: usize) {
         sink.write(&batch).unwrap();
     }
     assert!(!path.exists());
-    assert!(sink.finish(&header).unwrap().is_empty());
+    assert!(sink.finish(&header).unwrap().lost.is_empty());
 }
 
 fn read(path: &Path) -> Result<(Vec<Request>, Header), TraceError> {
-    let mut source = open(path, &ReadOptions::default())?;
+    read_with(path, false)
+}
+
+fn read_with(path: &Path, strict: bool) -> Result<(Vec<Request>, Header), TraceError> {
+    let mut source = open(path, &ReadOptions { strict, ..ReadOptions::default() })?;
     let mut batch = Batch::default();
     let mut all = Vec::new();
     while source.next_batch(&mut batch)? {
@@ -221,7 +227,7 @@ const ROW: [(&str, i64); 6] =
     [("issue_ns", 5), ("op", 1), ("flags", 2), ("offset", 512), ("length", 1024), ("volume", 0)];
 
 fn message(path: &Path) -> String {
-    read(path).unwrap_err().to_string()
+    read_with(path, true).unwrap_err().to_string()
 }
 
 #[test]
@@ -233,7 +239,8 @@ fn a_file_of_another_program_with_the_right_columns_is_a_trace() {
     let mut expected = Request::new(Nanos(5), Op::Write, Bytes(512), Bytes(1024));
     expected.flags = Flags::FUA;
     assert_eq!(all, [expected]);
-    assert_eq!(header.guesses.iter().count(), 1);
+    assert_eq!(header.guesses.iter().count(), 2);
+    assert_eq!(header.guesses.count_of(UNSUMMED), 1);
     assert_eq!(header.losses.iter().next().unwrap().examples, ["colour"]);
 }
 
@@ -271,6 +278,9 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         (2, 32, "row 0: flags is 32"),
         (3, -1024, "row 0: offset_bytes + length_bytes"),
         (0, UNKNOWN, "row 0: issue_ns is null"),
+        (0, -1, "row 0: issue_ns is -1, before the start"),
+        (0, UNKNOWN + 1, "before the start of the trace"),
+        (1, 2, "row 0: a flush has length_bytes 1024"),
     ] {
         let mut row = ROW;
         row[column].1 = value;
@@ -279,7 +289,8 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
     }
     let schema = "optional int64 scheduled_ns; optional int64 submitted_ns; \
         optional int64 completed_ns; optional int64 target_offset_bytes; \
-        optional int32 in_flight; optional int32 outcome; optional boolean pushed_back; optional int32 late_cause;";
+        optional int32 in_flight; optional int32 outcome; \
+        optional boolean pushed_back; optional int32 late_cause;";
     for (outcome, cause, reason) in
         [(UNKNOWN, 0, "no outcome"), (-99, 0, "outcome is -99"), (0, 7, "late_cause is 7")]
     {
@@ -326,9 +337,139 @@ fn a_dictionary_that_claims_more_values_than_it_holds_takes_no_room_for_them() {
     // 2^31 - 1 values take four bytes more; as many go behind the rest of this page, 22 bytes.
     bytes.splice(place..=place, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
     bytes.drain(place + 27..place + 31);
+    unsum(&mut bytes);
     fs::write(&path, &bytes).unwrap();
     let reason = "a dictionary of 8 bytes claims to hold 2147483647 values";
     assert!(message(&path).contains(reason), "{}", message(&path));
+}
+
+const UNSUMMED: &str = "missing checksums; a damaged file may pass unnoticed";
+
+/// Makes a file one whose checksums are not believed.
+fn unsum(bytes: &mut [u8]) {
+    let place = memchr::memmem::rfind(bytes, b"ioecho 0").unwrap();
+    bytes[place] = b'x';
+}
+
+/// Checksums as another program knows them, bit by bit (RFC 3720: the polynomial 0x1edc6f41).
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ 0x82f6_3b78 }
+        })
+    })
+}
+
+#[test]
+fn the_checksums_are_those_that_the_documentation_describes() {
+    for requests in [0, 1000, GROUP_ROWS as i64 + 10] {
+        let (_directory, path) = file();
+        write(&path, WITH_LATENCY, &some_requests(requests), 1000);
+        let mut bytes = fs::read(&path).unwrap();
+        let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let pairs = file.metadata().file_metadata().key_value_metadata().unwrap().clone();
+        let value =
+            |key: &str| pairs.iter().find(|pair| pair.key == key).unwrap().value.clone().unwrap();
+        let sums: Vec<(u64, u32)> = serde_json::from_str(&value(KEY_CRC_GROUPS)).unwrap();
+        assert_eq!(sums.len(), file.num_row_groups());
+        let mut from = 0;
+        for (end, sum) in sums {
+            assert_eq!(sum, crc32c(&bytes[from..end as usize]));
+            from = end as usize;
+        }
+        let digits = value(KEY_CRC_FOOTER);
+        let place = memchr::memmem::rfind(&bytes, digits.as_bytes()).unwrap();
+        bytes[place..place + 8].fill(b'0');
+        assert_eq!(digits, format!("{:08x}", crc32c(&bytes[from..])));
+    }
+}
+
+#[test]
+fn no_flipped_bit_of_a_file_goes_unnoticed() {
+    let (_directory, path) = file();
+    let columns = Columns { latency: true, origin: true, measured: false };
+    let requests: Vec<_> = some_requests(60).iter().map(|one| kept(one, columns)).collect();
+    write(&path, columns, &requests, 60);
+    let expected = read(&path).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    for bit in (0..bytes.len() * 8).step_by(5) {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, &bytes).unwrap();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if let Ok((found, header)) = read(&path) {
+            // The name of the program may be what is damaged: then the file is a foreign one.
+            let told = header.damage.is_some() || header.guesses.count_of(UNSUMMED) == 1;
+            assert!(told, "bit {bit}");
+            assert!(header.damage.is_some() || found == expected.0, "bit {bit}");
+            assert!(header.damage.is_none() || found.is_empty(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn what_lies_before_a_damaged_row_group_is_read_and_the_damage_is_told() {
+    let (_directory, path) = file();
+    let requests = some_requests(GROUP_ROWS as i64 * 2 + 10);
+    write(&path, WITH_LATENCY, &requests, 5000);
+    let whole = fs::read(&path).unwrap();
+    let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let (start, length) = file.metadata().row_group(1).column(3).byte_range();
+    let mut bytes = whole.clone();
+    bytes[(start + length / 2) as usize] ^= 4;
+    fs::write(&path, &bytes).unwrap();
+    let (all, header) = read(&path).unwrap();
+    assert!(all == requests[..GROUP_ROWS]);
+    let damage = header.damage.unwrap();
+    assert!(damage.contains("row group 1 (bytes ") && damage.contains("checksum"), "{damage}");
+    assert!(damage.contains("row 262144"), "{damage}");
+    assert!(message(&path).contains("row group 1 (bytes "), "{}", message(&path));
+
+    // Without checksums it is the library that finds what cannot be unpacked.
+    let mut bytes = whole;
+    bytes[start as usize..(start + length) as usize].fill(0xff);
+    unsum(&mut bytes);
+    fs::write(&path, &bytes).unwrap();
+    let (all, header) = read(&path).unwrap();
+    assert!(all == requests[..GROUP_ROWS]);
+    assert!(header.damage.unwrap().contains("row group 1 (bytes "));
+    assert!(message(&path).contains("without --strict"), "{}", message(&path));
+}
+
+#[test]
+fn a_damaged_footer_is_an_error_even_where_it_still_reads() {
+    let (_directory, path) = file();
+    write(&path, WITH_LATENCY, &some_requests(10), 10);
+    let bytes = fs::read(&path).unwrap();
+    for (good, bad) in [("a file", "a fire"), (KEY_ORDER, "ioecho.odder"), (KEY_CRC_FOOTER, "x")] {
+        let mut bytes = bytes.clone();
+        let place = memchr::memmem::rfind(&bytes, good.as_bytes()).unwrap();
+        bytes[place..place + bad.len()].copy_from_slice(bad.as_bytes());
+        fs::write(&path, &bytes).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("damaged"), "{good}");
+    }
+}
+
+#[test]
+fn checksums_that_another_program_copied_into_its_file_are_not_believed() {
+    let (_directory, path) = file();
+    let pairs = [(KEY_CRC_GROUPS, "[[4,0]]"), (KEY_CRC_FOOTER, "00000000")];
+    foreign(&path, &format!("{SCHEMA} }}"), &ROW, &pairs);
+    let (all, header) = read(&path).unwrap();
+    assert_eq!((all.len(), header.guesses.count_of(UNSUMMED)), (1, 1));
+}
+
+#[test]
+fn the_number_that_stands_for_null_in_memory_is_no_value_of_a_file() {
+    let (_directory, path) = file();
+    let latency = "required int64 latency_ns;";
+    let row = [&ROW[..], &[("latency_ns", UNKNOWN + 1)]].concat();
+    foreign(&path, &format!("{SCHEMA} {latency} }}"), &row, &[]);
+    assert_eq!(read(&path).unwrap().0[0].latency, Some(Nanos(UNKNOWN + 1)));
+    for (first, levels) in [(5, &[][..]), (5, &[1, 1, 1]), (UNKNOWN, &[0, 1, 1])] {
+        let fault = check_unknown(&[first, UNKNOWN, 7], levels, Column::Latency);
+        assert!(matches!(fault, Err(Fault::Value(1, _))));
+    }
+    assert!(check_unknown(&[UNKNOWN, 5], &[0, 1], Column::Latency).is_ok());
 }
 
 #[test]

@@ -16,13 +16,17 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use super::schema::{Column, KEY_CODES, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER, codes};
+use super::checksums::{GroupSum, NO_DIGITS, Summed};
+use super::schema::{
+    Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
+    codes,
+};
 use super::{Scratch, VERSION, into_io};
 use crate::batch::{BATCH_ROWS, Batch, Columns, UNKNOWN};
 use crate::compression::PartialFile;
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
-use crate::stream::Sink;
+use crate::stream::{Sink, Written};
 
 /// Rows of a row group: what a writer holds in memory, some 20 MiB with every column.
 pub(super) const GROUP_ROWS: usize = 32 * BATCH_ROWS;
@@ -56,7 +60,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
     }
     let offset = ColumnPath::from(Column::Offset.name());
     properties = properties.set_column_dictionary_enabled(offset, false);
-    let file = PartialFile::create(path).map_err(write_error)?;
+    let file = Summed::new(PartialFile::create(path).map_err(write_error)?);
     let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))
         .map_err(into_io)
         .map_err(write_error)?;
@@ -65,9 +69,11 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
     Ok(Box::new(Writer {
         path: path.to_owned(),
         file: writer,
+        sums: Vec::new(),
         columns,
         rows,
         latest: i64::MIN,
+        requests: 0,
         ordered: true,
         scratch: Scratch::default(),
     }))
@@ -76,11 +82,15 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
 /// A native file that is being written.
 struct Writer {
     path: PathBuf,
-    file: SerializedFileWriter<PartialFile>,
+    file: SerializedFileWriter<Summed>,
+    /// Those of the row groups so far.
+    sums: Vec<GroupSum>,
     columns: Columns,
     /// The rows of the group to come.
     rows: Batch,
     latest: i64,
+    /// Rows so far.
+    requests: u64,
     ordered: bool,
     scratch: Scratch,
 }
@@ -95,6 +105,9 @@ impl Writer {
             write_column(&mut group, column, &self.rows, &mut self.scratch)?;
         }
         group.close()?;
+        // What the library holds back belongs to the group.
+        self.file.flush()?;
+        self.sums.push(self.file.inner_mut().end_group());
         self.rows.reset(self.columns);
         Ok(())
     }
@@ -102,7 +115,7 @@ impl Writer {
 
 /// Writes one column of a row group.
 fn write_column(
-    group: &mut SerializedRowGroupWriter<'_, PartialFile>,
+    group: &mut SerializedRowGroupWriter<'_, Summed>,
     column: Column,
     rows: &Batch,
     scratch: &mut Scratch,
@@ -190,6 +203,7 @@ fn write_measured(
 impl Sink for Writer {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         if let Some((&first, &last)) = batch.issue_ns.first().zip(batch.issue_ns.last()) {
+            self.requests += batch.len() as u64;
             self.ordered &= first >= self.latest && batch.is_ordered();
             self.latest = last;
         }
@@ -206,13 +220,15 @@ impl Sink for Writer {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, header: &Header) -> Result<Notes, TraceError> {
+    fn finish(mut self: Box<Self>, header: &Header) -> Result<Written, TraceError> {
         let path = self.path.clone();
         let write_error = |error| TraceError::write(&path, error);
         self.write_group().map_err(into_io).map_err(write_error)?;
         let mut header = header.clone();
         header.columns = self.columns;
         let json = serde_json::to_string(&header).map_err(io::Error::from).map_err(write_error)?;
+        let sums = serde_json::to_string(&self.sums);
+        let sums = sums.map_err(io::Error::from).map_err(write_error)?;
         let mut add = |key: &str, value| {
             self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), Some(value)));
         };
@@ -222,8 +238,12 @@ impl Sink for Writer {
         if self.ordered {
             add(KEY_ORDER, ORDER.to_owned());
         }
+        add(KEY_CRC_GROUPS, sums);
+        add(KEY_CRC_FOOTER, NO_DIGITS.to_owned());
+        self.file.flush().map_err(write_error)?;
+        self.file.inner_mut().begin_tail();
         let file = self.file.into_inner().map_err(into_io).map_err(write_error)?;
         file.finish().map_err(write_error)?;
-        Ok(Notes::default())
+        Ok(Written { requests: self.requests, lost: Notes::default() })
     }
 }

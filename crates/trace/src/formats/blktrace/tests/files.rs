@@ -1,6 +1,6 @@
 //! Layouts, files, order, notices and damage.
 
-use super::super::record::category::{AHEAD, META, READ, SYNC, WRITE};
+use super::super::record::category::{AHEAD, META, NOTIFY, READ, SYNC, WRITE};
 use super::super::record::{kind, notify};
 use super::super::testing::{Style, Tape, directory, drain, read_with};
 use super::super::{is_blktrace, is_prefix, open};
@@ -254,4 +254,52 @@ fn a_long_recording_comes_in_full_batches() {
     assert_eq!(rows, 100_000);
     assert!(!source.next_batch(&mut batch).unwrap());
     assert!(source.header().losses.is_empty());
+}
+
+#[test]
+fn a_record_damaged_behind_its_magic_is_no_request_and_swallows_nothing() {
+    // What is overwritten from a place in the second record on, up to the middle of a later one.
+    let mut random = 0x9e37_79b9_u32;
+    for from in [4, 8, 20, 30, 38, 41, 46] {
+        let (mut zero, mut one) = (Tape::new(0), Tape::new(1));
+        for number in 0..40 {
+            zero.q(100 + number * 10, READ, number * 8, 8);
+        }
+        for byte in &mut zero.bytes[48 + from..548] {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *byte = (random >> 24) as u8 | 0x80;
+        }
+        one.q(105, READ, 800, 8).q(500, READ, 808, 8);
+        let files: [(&str, &[u8]); 2] =
+            [("sda.blktrace.0", &zero.bytes), ("sda.blktrace.1", &one.bytes)];
+        let (requests, header) = read_with(&files, "sda", IssueEvent::Auto);
+        assert_eq!(times(&requests).len(), 3, "from {from}");
+        assert_eq!(header.volumes.len(), 1, "from {from}");
+        let damage = header.damage.unwrap();
+        assert!(damage.contains("sda.blktrace.0: at byte 48: what begins as a record"), "{damage}");
+    }
+}
+
+#[test]
+fn a_payload_that_only_a_message_has_ends_the_file_otherwise() {
+    for (categories, low, whole) in
+        [(NOTIFY, 2, true), (NOTIFY, 0, false), (READ, u16::from(kind::QUEUE), false)]
+    {
+        let mut tape = Tape::new(0);
+        tape.q(100, READ, 0, 8).record(110, low, categories, 0, 512, &[b'x'; 5000]);
+        tape.q(120, READ, 8, 8);
+        let (requests, header) = tape.read();
+        assert_eq!((requests.len(), header.damage.is_none()), (1 + usize::from(whole), whole));
+    }
+}
+
+#[test]
+fn a_record_of_another_layout_than_the_file_is_damage() {
+    let mut tape = Tape::new(0);
+    tape.q(100, READ, 0, 8);
+    tape.style.second = true;
+    tape.q(110, READ, 8, 8);
+    let (requests, header) = tape.read();
+    assert_eq!(requests.len(), 1);
+    assert!(header.damage.unwrap().contains("at byte 48: a record of version 8"));
 }
