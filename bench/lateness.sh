@@ -30,7 +30,9 @@ cleanup() {
     rm -rf "$work"
 }
 trap cleanup EXIT
-dd if=/dev/urandom of="$loop" bs=1M count=1024 conv=fsync status=none
+# Not through the page cache: while the kernel holds pages of a device, direct I/O on it has to throw
+# them out first, and a whole run comes out host-stalled.
+dd if=/dev/urandom of="$loop" bs=1M count=1024 oflag=direct status=none
 
 python3 - "$work" "$loop" "$rate" "$seconds" <<'P'
 import random, sys
