@@ -6,7 +6,7 @@
 
 use std::io;
 
-use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
 
 /// A request as a device is asked for it: positions are those of the target, already wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,11 @@ pub struct Io {
     /// Names the request in its completion. Unique among the requests in flight, and smaller than
     /// the cap on requests in flight that the device was opened with.
     pub tag: u32,
+    /// The request's number in the replay. It names the draft of a write, and stands in what the
+    /// write writes.
+    pub request: u64,
+    /// When it is due, counted from the start of the replay; stands in what a write writes.
+    pub scheduled: Nanos,
     /// What to do.
     pub op: Op,
     /// FUA and PREFLUSH are honoured; the others inform.
@@ -35,6 +40,8 @@ pub struct Completion {
     pub completed: Nanos,
     /// [`Outcome::Ok`], [`Outcome::Error`], [`Outcome::Short`] or [`Outcome::Unsupported`].
     pub outcome: Outcome,
+    /// What verification found: [`Integrity::Unchecked`] when it comes from the device.
+    pub integrity: Integrity,
 }
 
 /// Writes the payload of a write into the device's own buffer, which is `length` bytes long.
@@ -63,7 +70,40 @@ pub trait Device {
     /// prepared.
     fn supports(&self, op: Op) -> bool;
 
-    /// Queues one request. For a write, `payload` fills the buffer.
+    /// Makes the payload of a write ahead of its time, so that nothing but the system call is left
+    /// to do when it falls due. The draft is used when a request of the same number is prepared, or
+    /// given up by [`Device::forget`]. Answers `false` where there is no room for another draft, or
+    /// the device keeps none: the payload is then made in [`Device::prepare`].
+    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
+        let _ = (io, payload);
+        false
+    }
+
+    /// Gives up the draft of the request of this number, if there is one.
+    fn forget(&mut self, request: u64) {
+        let _ = request;
+    }
+
+    /// Whether the data of reads are kept from their completion until [`Device::release`]. Off at
+    /// first.
+    fn keep_data(&mut self, keep: bool) {
+        let _ = keep;
+    }
+
+    /// The data that a completed read brought, as long as it asked for; what a short transfer did
+    /// not bring is undefined. Empty where nothing is kept.
+    fn data(&mut self, tag: u32) -> &[u8] {
+        let _ = tag;
+        &[]
+    }
+
+    /// Gives the buffer of a completed request back. Only after this may its tag be used again, if
+    /// data are kept.
+    fn release(&mut self, tag: u32) {
+        let _ = tag;
+    }
+
+    /// Queues one request. For a write without a draft, `payload` fills the buffer.
     ///
     /// The caller keeps the request inside the capacity, aligned, no longer than the largest, and
     /// prepares no more requests than the device was opened for.

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
 use crate::pattern::Pattern;
 use crate::plan::Planned;
-use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Submission, Wake};
+use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
 
 /// How long the engine sleeps at most, so that it notices a stop.
 const NAP_MAX: Nanos = Nanos::from_millis(20);
@@ -40,6 +40,8 @@ fn payload_cost(clock: &impl Clock, pattern: &mut Pattern) -> f64 {
     let mut buffer = vec![0; BYTES];
     let io = Io {
         tag: 0,
+        request: 0,
+        scheduled: Nanos::ZERO,
         op: Op::Write,
         flags: Flags::empty(),
         offset: Bytes::ZERO,
@@ -238,7 +240,7 @@ struct Engine<'a, C> {
     pacing: Pacing,
     control: &'a Control,
     completions: Vec<Completion>,
-    submissions: Vec<Submission>,
+    submissions: Vec<Io>,
     records: Vec<Record>,
     /// Requests prepared that the device has not taken yet.
     unsubmitted: usize,
@@ -356,12 +358,11 @@ impl<C: Clock> Engine<'_, C> {
         let submissions = std::mem::take(&mut self.submissions);
         let mut prepared = 0;
         let mut payload_bytes = 0;
-        for (index, submission) in submissions.iter().enumerate() {
-            if submission.io.op == Op::Write {
-                self.pattern.begin(submission.seq, submission.scheduled);
-                payload_bytes += submission.io.length.0;
+        for (index, io) in submissions.iter().enumerate() {
+            if io.op == Op::Write {
+                payload_bytes += io.length.0;
             }
-            self.device.prepare(&submission.io, self.pattern);
+            self.device.prepare(io, self.pattern);
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
                 self.submit(&submissions[prepared..=index], &mut spent)?;
@@ -378,11 +379,11 @@ impl<C: Clock> Engine<'_, C> {
     }
 
     /// Makes the system call for everything prepared, which includes `newest`.
-    fn submit(&mut self, newest: &[Submission], spent: &mut Spent) -> io::Result<()> {
+    fn submit(&mut self, newest: &[Io], spent: &mut Spent) -> io::Result<()> {
         let before = self.clock.now();
         let prepared = before - spent.since;
         // What this program's own work takes is known. Whatever is far beyond it, it did not do.
-        let bytes: u64 = newest.iter().map(|submission| submission.io.length.0).sum();
+        let bytes: u64 = newest.iter().map(|io| io.length.0).sum();
         let work = Nanos((bytes as f64 * self.payload_cost * WORK_MARGIN) as i64);
         if prepared > work + LATENESS_TOLERATED {
             spent.put_aside += prepared;
@@ -391,8 +392,8 @@ impl<C: Clock> Engine<'_, C> {
         }
         if spent.total() > LATENESS_TOLERATED {
             let cause = spent.cause();
-            for submission in newest {
-                self.scheduler.explain(submission.io.tag, cause);
+            for io in newest {
+                self.scheduler.explain(io.tag, cause);
             }
         }
         let (_, taken) = self.device.submit()?;

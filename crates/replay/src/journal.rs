@@ -5,7 +5,7 @@
 //! completion, which is readable up to its last whole record at any moment; when the run ends (or
 //! later, if it was killed) it is put into the order of issue and becomes the native file.
 //!
-//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-1`, then records of [`RECORD_BYTES`]:
+//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-2`, then records of [`RECORD_BYTES`]:
 //!
 //! ```text
 //!   0 8 seq        8 8 scheduled   16 8 issue      24 8 submitted   32 8 completed
@@ -13,6 +13,8 @@
 //!  72 4 volume    76 4 pid         80 4 cpu        84 4 in flight   88 4 outcome
 //!  92 2 flags     94 1 op
 //!  95 1 bits: 1 pushed back, 2 origin known; bits 4..7 cause of lateness
+//!  96 2 target    98 1 integrity  99 1 zero
+//! 100 4 CRC-32C of the 100 bytes before
 //! ```
 //!
 //! Instants in ns as in [`ioecho_trace::Measured`]; an unknown one is the smallest 64-bit number.
@@ -22,17 +24,20 @@ use std::collections::BinaryHeap;
 use std::io::{self, Read};
 
 use ioecho_trace::{
-    Bytes, Flags, LateCause, Measured, Nanos, Op, Origin, Outcome, Request, VolumeId,
+    Bytes, Flags, Integrity, LateCause, Measured, Nanos, Op, Origin, Outcome, Request, VolumeId,
 };
 
 use crate::plan::Planned;
 use crate::schedule::Record;
 
 /// How a journal begins.
-pub const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-1";
+pub const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-2";
 
 /// The size of a record.
-pub const RECORD_BYTES: usize = 96;
+pub const RECORD_BYTES: usize = 104;
+
+/// Where the record's checksum stands.
+const CRC_AT: usize = 100;
 
 const UNKNOWN: i64 = i64::MIN;
 const PUSHED_BACK: u8 = 1;
@@ -69,6 +74,10 @@ pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
     put(&measured.outcome.code().to_le_bytes());
     put(&planned.flags.bits().to_le_bytes());
     put(&[planned.op.code(), bits]);
+    put(&measured.target.to_le_bytes());
+    put(&[measured.integrity as u8, 0]);
+    let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+    bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
@@ -77,7 +86,11 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
     let word = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
     let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let instant = |at: usize| (word(at) != UNKNOWN).then_some(Nanos(word(at)));
+    if half(CRC_AT) != crc32c::crc32c(&bytes[..CRC_AT]) {
+        return None;
+    }
     let bits = bytes[95];
+    let target = u16::from_le_bytes([bytes[96], bytes[97]]);
     let target_offset = instant(64).map(|at| Bytes(at.0 as u64));
     let trace_offset = Bytes(word(40) as u64);
     let origin = Origin { pid: half(76), cpu: half(80) };
@@ -94,6 +107,8 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         length: Bytes(word(48) as u64),
         volume: VolumeId(half(72)),
         latency: instant(56),
+        recorded_in_flight: 0,
+        target,
         origin: (bits & ORIGIN_KNOWN != 0).then_some(origin),
         refusal: (!outcome.was_issued()).then_some(outcome),
     };
@@ -106,6 +121,8 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
         outcome,
         pushed_back: bits & PUSHED_BACK != 0,
         late_cause: LateCause::from_code(bits >> 4)?,
+        target,
+        integrity: Integrity::from_code(bytes[98])?,
     };
     Some(Record { planned, measured })
 }
@@ -239,6 +256,8 @@ mod tests {
             length: Bytes(4096),
             volume: VolumeId(2),
             latency: seq.is_multiple_of(2).then_some(Nanos(5)),
+            recorded_in_flight: 0,
+            target: (seq % 3) as u16,
             origin: seq.is_multiple_of(3).then_some(Origin { pid: 7, cpu: 1 }),
             refusal: None,
         };
@@ -251,6 +270,8 @@ mod tests {
             outcome: if seq.is_multiple_of(5) { Outcome::Abandoned } else { Outcome::Error(5) },
             pushed_back: seq.is_multiple_of(4),
             late_cause: LateCause::Conflict,
+            target: planned.target,
+            integrity: Integrity::Torn,
         };
         Record { planned, measured }
     }

@@ -69,9 +69,6 @@ impl SplitMix64 {
 pub struct Pattern {
     run: u64,
     pool: Vec<u8>,
-    /// The request whose payload is made next.
-    request: u64,
-    scheduled: Nanos,
 }
 
 impl Pattern {
@@ -82,13 +79,7 @@ impl Pattern {
         for word in pool.chunks_exact_mut(8) {
             word.copy_from_slice(&random.next_u64().to_le_bytes());
         }
-        Self { run, pool, request: 0, scheduled: Nanos::ZERO }
-    }
-
-    /// Names the request that the next payload belongs to.
-    pub fn begin(&mut self, request: u64, scheduled: Nanos) {
-        self.request = request;
-        self.scheduled = scheduled;
+        Self { run, pool }
     }
 }
 
@@ -96,7 +87,7 @@ impl Payload for Pattern {
     fn fill(&mut self, io: &Io, buffer: &mut [u8]) {
         // Consecutive sectors take consecutive stretches, and every request begins somewhere else.
         let stretches = (POOL_BYTES / 8 - FILLER_BYTES / 8) as u64;
-        let first = SplitMix64(self.run ^ self.request).next_u64();
+        let first = SplitMix64(self.run ^ io.request).next_u64();
         for (index, sector) in buffer.chunks_mut(SECTOR_BYTES).enumerate() {
             if sector.len() < SECTOR_BYTES {
                 sector.fill(0);
@@ -109,8 +100,8 @@ impl Payload for Pattern {
             sector[0..8].copy_from_slice(&MAGIC);
             sector[8..16].copy_from_slice(&self.run.to_le_bytes());
             sector[16..24].copy_from_slice(&position.to_le_bytes());
-            sector[24..32].copy_from_slice(&self.request.to_le_bytes());
-            sector[32..40].copy_from_slice(&self.scheduled.0.to_le_bytes());
+            sector[24..32].copy_from_slice(&io.request.to_le_bytes());
+            sector[32..40].copy_from_slice(&io.scheduled.0.to_le_bytes());
             sector[CRC_AT..CRC_AT + 4].fill(0);
             sector[44..48].copy_from_slice(&(index as u32).to_le_bytes());
             sector[HEADER_BYTES..].copy_from_slice(&self.pool[from..from + FILLER_BYTES]);
@@ -160,9 +151,10 @@ mod tests {
 
     fn written(run: u64, request: u64, offset: u64, length: usize) -> Vec<u8> {
         let mut pattern = Pattern::new(run);
-        pattern.begin(request, Nanos(77));
         let io = Io {
             tag: 0,
+            request,
+            scheduled: Nanos(77),
             op: Op::Write,
             flags: Flags::empty(),
             offset: Bytes(offset),

@@ -53,8 +53,13 @@ pub struct Planned {
     pub volume: VolumeId,
     /// The recorded latency.
     pub latency: Option<Nanos>,
+    /// Requests that were in flight in the trace just after this one was issued, itself included;
+    /// 0 where the trace does not tell.
+    pub recorded_in_flight: u32,
     /// Who issued it in the trace.
     pub origin: Option<Origin>,
+    /// Which of the run's targets it goes to.
+    pub target: u16,
     /// Why it cannot be issued, if it cannot.
     pub refusal: Option<Outcome>,
 }
@@ -133,7 +138,9 @@ impl Planner {
             length: request.length,
             volume: request.volume,
             latency: request.latency,
+            recorded_in_flight: 0,
             origin: request.origin,
+            target: 0,
             refusal,
         })
     }

@@ -21,7 +21,7 @@
 
 use std::collections::VecDeque;
 
-use ioecho_trace::{LateCause, Measured, Nanos, Outcome};
+use ioecho_trace::{Integrity, LateCause, Measured, Nanos, Outcome};
 
 use crate::conflict::{ConflictMode, Ranges, Strong};
 use crate::device::{Completion, Io};
@@ -75,17 +75,6 @@ pub struct Record {
     pub planned: Planned,
     /// What became of it.
     pub measured: Measured,
-}
-
-/// A request to issue now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Submission {
-    /// What to ask the device for.
-    pub io: Io,
-    /// The request's number in the replay.
-    pub seq: u64,
-    /// When it was due.
-    pub scheduled: Nanos,
 }
 
 /// When the scheduler must be asked again.
@@ -246,7 +235,7 @@ impl Scheduler {
         now: Nanos,
         gap_cause: LateCause,
         completions: &[Completion],
-        submissions: &mut Vec<Submission>,
+        submissions: &mut Vec<Io>,
         records: &mut Vec<Record>,
     ) -> Wake {
         for completion in completions {
@@ -285,6 +274,8 @@ impl Scheduler {
                 outcome: Outcome::Abandoned,
                 pushed_back: flying.pushed_back,
                 late_cause: flying.late_cause,
+                target: flying.planned.target,
+                integrity: Integrity::Unchecked,
             };
             records.push(Record { planned: flying.planned, measured });
         }
@@ -320,6 +311,8 @@ impl Scheduler {
             outcome: completion.outcome,
             pushed_back: flying.pushed_back,
             late_cause: self.late_cause(&flying, completion.submitted),
+            target: flying.planned.target,
+            integrity: completion.integrity,
         };
         records.push(Record { planned: flying.planned, measured });
     }
@@ -352,7 +345,7 @@ impl Scheduler {
         });
     }
 
-    fn issue_ready(&mut self, now: Nanos, submissions: &mut Vec<Submission>) {
+    fn issue_ready(&mut self, now: Nanos, submissions: &mut Vec<Io>) {
         while !self.free_pushed.is_empty()
             && let Some(slot) = self.ready.pop_front()
             && let Some(waiting) = self.waiting[slot as usize].take()
@@ -369,7 +362,7 @@ impl Scheduler {
         &mut self,
         now: Nanos,
         gap_cause: LateCause,
-        submissions: &mut Vec<Submission>,
+        submissions: &mut Vec<Io>,
         records: &mut Vec<Record>,
     ) {
         let held_up = self.held_up.take();
@@ -447,7 +440,7 @@ impl Scheduler {
         planned: Planned,
         pushed_back: bool,
         late_cause: LateCause,
-        submissions: &mut Vec<Submission>,
+        submissions: &mut Vec<Io>,
     ) {
         self.in_flight += 1;
         self.counts.issued += 1;
@@ -458,7 +451,7 @@ impl Scheduler {
         let in_flight = self.in_flight;
         self.flying[tag as usize] = Some(Flying { planned, in_flight, pushed_back, late_cause });
         let Planned { op, flags, offset, length, seq, scheduled, .. } = planned;
-        submissions.push(Submission { io: Io { tag, op, flags, offset, length }, seq, scheduled });
+        submissions.push(Io { tag, request: seq, scheduled, op, flags, offset, length });
     }
 
     fn wake(&self, now: Nanos) -> Wake {
@@ -490,6 +483,8 @@ fn refused(planned: Planned, outcome: Outcome, pushed_back: bool) -> Record {
         outcome,
         pushed_back,
         late_cause: LateCause::None,
+        target: planned.target,
+        integrity: Integrity::Unchecked,
     };
     Record { planned, measured }
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::str::FromStr;
 
-use ioecho_trace::{Bytes, Nanos, Op, Outcome};
+use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
 
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
@@ -269,6 +269,7 @@ impl Device for SimDevice {
                 submitted: Nanos(next.submitted_ns),
                 completed: Nanos(next.completes_ns),
                 outcome: Outcome::from_code(next.outcome).unwrap_or(Outcome::Ok),
+                integrity: Integrity::Unchecked,
             });
         }
         Ok(())

@@ -10,7 +10,9 @@ use std::time::Instant;
 use ioecho_report::{Page, Section, figures, html};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
-use ioecho_trace::{Batch, Bytes, Columns, LateCause, Measured, Nanos, Op, Outcome, Request};
+use ioecho_trace::{
+    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+};
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that every call draws the same run.
 struct Dice(u64);
@@ -75,6 +77,8 @@ fn request(dice: &mut Dice, secs: f64, backlog: f64, latency: bool) -> Request {
             _ if pushed_back => LateCause::Conflict,
             _ => LateCause::None,
         },
+        target: 0,
+        integrity: Integrity::Unchecked,
     });
     request
 }

@@ -156,6 +156,8 @@ mod tests {
                 outcome: Outcome::Ok,
                 pushed_back: false,
                 late_cause,
+                target: 0,
+                integrity: ioecho_trace::Integrity::Unchecked,
             });
             batch.push(&request);
         }

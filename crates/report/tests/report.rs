@@ -6,7 +6,9 @@
 use ioecho_report::{Figure, Page, Section, figures, html};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
-use ioecho_trace::{Batch, Bytes, Columns, LateCause, Measured, Nanos, Op, Outcome, Request};
+use ioecho_trace::{
+    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+};
 
 fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome) -> Request {
     let mut request = Request::new(Nanos(scheduled), op, Bytes(0), Bytes(8192));
@@ -21,6 +23,8 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome
         outcome,
         pushed_back: lateness > 1_000_000,
         late_cause: LateCause::None,
+        target: 0,
+        integrity: Integrity::Unchecked,
     });
     request
 }

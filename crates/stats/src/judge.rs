@@ -372,7 +372,7 @@ fn sentence(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_trace::{Batch, Bytes, Columns, Measured, Op, Outcome, Request};
+    use ioecho_trace::{Batch, Bytes, Columns, Integrity, Measured, Op, Outcome, Request};
 
     /// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
     fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
@@ -391,6 +391,8 @@ mod tests {
                 outcome: if n == 0 { outcome } else { Outcome::Ok },
                 pushed_back: false,
                 late_cause: if is_late { cause } else { LateCause::None },
+                target: 0,
+                integrity: Integrity::Unchecked,
             });
             batch.push(&request);
         }

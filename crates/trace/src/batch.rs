@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Flags, LateCause, Measured, Op, Origin, Outcome, Request};
+use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
 /// How many requests a batch holds by custom: 8,192 rows are some 300 KiB, which stays in the
@@ -46,6 +46,8 @@ pub(crate) struct MeasuredColumns {
     pub(crate) outcome: Vec<i32>,
     pub(crate) pushed_back: Vec<bool>,
     pub(crate) late_cause: Vec<u8>,
+    pub(crate) target: Vec<u16>,
+    pub(crate) integrity: Vec<u8>,
 }
 
 /// A run of requests, one vector per column, all of one length.
@@ -265,6 +267,8 @@ impl Batch {
             keep(&mut columns.outcome, from, to);
             keep(&mut columns.pushed_back, from, to);
             keep(&mut columns.late_cause, from, to);
+            keep(&mut columns.target, from, to);
+            keep(&mut columns.integrity, from, to);
         }
     }
 }
@@ -287,6 +291,8 @@ impl MeasuredColumns {
         self.outcome.clear();
         self.pushed_back.clear();
         self.late_cause.clear();
+        self.target.clear();
+        self.integrity.clear();
     }
 
     fn append(&mut self, other: &Self, from: usize, to: usize) {
@@ -298,6 +304,8 @@ impl MeasuredColumns {
         self.outcome.extend_from_slice(&other.outcome[from..to]);
         self.pushed_back.extend_from_slice(&other.pushed_back[from..to]);
         self.late_cause.extend_from_slice(&other.late_cause[from..to]);
+        self.target.extend_from_slice(&other.target[from..to]);
+        self.integrity.extend_from_slice(&other.integrity[from..to]);
     }
 
     /// Fills up to `rows` rows with such that have no measurement.
@@ -310,6 +318,8 @@ impl MeasuredColumns {
         self.outcome.resize(rows, 0);
         self.pushed_back.resize(rows, false);
         self.late_cause.resize(rows, 0);
+        self.target.resize(rows, 0);
+        self.integrity.resize(rows, 0);
     }
 
     fn push(&mut self, measured: Option<&Measured>) {
@@ -323,6 +333,8 @@ impl MeasuredColumns {
         self.outcome.push(measured.map_or(0, |m| m.outcome.code()));
         self.pushed_back.push(measured.is_some_and(|m| m.pushed_back));
         self.late_cause.push(measured.map_or(0, |m| m.late_cause as u8));
+        self.target.push(measured.map_or(0, |m| m.target));
+        self.integrity.push(measured.map_or(0, |m| m.integrity as u8));
     }
 
     fn get(&self, row: usize) -> Option<Measured> {
@@ -335,6 +347,8 @@ impl MeasuredColumns {
             outcome: Outcome::from_code(self.outcome[row])?,
             pushed_back: self.pushed_back[row],
             late_cause: LateCause::from_code(self.late_cause[row])?,
+            target: self.target[row],
+            integrity: Integrity::from_code(self.integrity[row])?,
         })
     }
 }
@@ -380,6 +394,8 @@ pub(crate) mod tests {
                     outcome: Outcome::from_code(measured.2).unwrap(),
                     pushed_back: measured.0 % 2 == 0,
                     late_cause: LateCause::from_code((measured.0 % 6) as u8).unwrap(),
+                    target: (measured.0 % 3) as u16,
+                    integrity: Integrity::from_code((measured.0 % 10) as u8).unwrap(),
                 }),
             }
         }

@@ -23,6 +23,6 @@ pub mod units;
 pub use batch::{Batch, Columns};
 pub use error::TraceError;
 pub use header::{Header, Volume};
-pub use request::{Flags, LateCause, Measured, Op, Origin, Outcome, Request};
+pub use request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 pub use stream::{Sink, Source};
 pub use units::{Bytes, Nanos, VolumeId};

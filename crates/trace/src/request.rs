@@ -222,6 +222,79 @@ impl LateCause {
     }
 }
 
+/// What verification found of a request's data. The numbers are those of the native file, and
+/// larger is worse.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Integrity {
+    /// Nobody looked.
+    #[default]
+    Unchecked = 0,
+    /// Every sector holds what it may hold.
+    Intact = 1,
+    /// A sector holds bits other than those written, by its checksum one alone.
+    Flipped = 2,
+    /// A sector that this run wrote reads as zeroes.
+    Zeroed = 3,
+    /// A sector holds neither what was written nor anything else that can be made sense of.
+    Corrupt = 4,
+    /// A sector holds data of somebody else, or of another run.
+    Foreign = 5,
+    /// A sector holds what was written to another place.
+    Misdirected = 6,
+    /// Some sectors of a write arrived and others did not.
+    Torn = 7,
+    /// A sector holds an older version: a write was acknowledged and lost.
+    Stale = 8,
+    /// A sector holds a version that was never written there, or that failed.
+    Phantom = 9,
+}
+
+impl Integrity {
+    /// Every finding, in the order of its code.
+    pub const ALL: [Self; 10] = [
+        Self::Unchecked,
+        Self::Intact,
+        Self::Flipped,
+        Self::Zeroed,
+        Self::Corrupt,
+        Self::Foreign,
+        Self::Misdirected,
+        Self::Torn,
+        Self::Stale,
+        Self::Phantom,
+    ];
+
+    /// The finding with this code.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// The name in messages, JSON and documentation.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchecked => "unchecked",
+            Self::Intact => "intact",
+            Self::Flipped => "flipped",
+            Self::Zeroed => "zeroed",
+            Self::Corrupt => "corrupt",
+            Self::Foreign => "foreign",
+            Self::Misdirected => "misdirected",
+            Self::Torn => "torn",
+            Self::Stale => "stale",
+            Self::Phantom => "phantom",
+        }
+    }
+
+    /// Whether the data are wrong.
+    pub const fn is_damage(self) -> bool {
+        !matches!(self, Self::Unchecked | Self::Intact)
+    }
+}
+
 /// What a replay measured of one request. All instants count from the start of the replay.
 ///
 /// * lateness = `submitted` − `scheduled` (blkreplay calls it *delay*);
@@ -245,6 +318,10 @@ pub struct Measured {
     pub pushed_back: bool,
     /// Why it was late.
     pub late_cause: LateCause,
+    /// Which of the run's targets it went to, counted from 0.
+    pub target: u16,
+    /// What verification found of its data.
+    pub integrity: Integrity,
 }
 
 impl Measured {
@@ -325,6 +402,10 @@ mod tests {
         assert_eq!(Outcome::from_code(-8), None);
         for cause in LateCause::ALL {
             assert_eq!(LateCause::from_code(cause as u8), Some(cause));
+        }
+        for (code, integrity) in Integrity::ALL.into_iter().enumerate() {
+            assert_eq!(integrity as usize, code);
+            assert_eq!(Integrity::from_code(code as u8), Some(integrity));
         }
         // The lists are complete.
         assert_eq!(Op::from_code(Op::ALL.len() as u8), None);

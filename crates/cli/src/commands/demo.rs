@@ -102,6 +102,8 @@ fn prepare(trace: &Path, scratch: &Path) -> anyhow::Result<()> {
         buffer.resize(request.length.0 as usize, 0);
         let io = Io {
             tag: 0,
+            request: 0,
+            scheduled: Nanos::ZERO,
             op: Op::Write,
             flags: Flags::empty(),
             offset: request.offset,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ioecho_replay::{Clock, Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Flags, Nanos, Op};
+use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2, retry_on_intr};
 
@@ -119,7 +119,8 @@ fn work(
         let completed = clock.now();
         let result = answer.map_or_else(|error| -error.raw_os_error(), |moved| moved as i32);
         let outcome = outcome(result, expected(&io));
-        let completion = Completion { tag: io.tag, submitted, completed, outcome };
+        let integrity = Integrity::Unchecked;
+        let completion = Completion { tag: io.tag, submitted, completed, outcome, integrity };
         if finished.send(Done { completion, buffer }).is_err() {
             return;
         }

@@ -14,7 +14,7 @@ use std::mem;
 use io_uring::IoUring;
 use io_uring::types::Timespec;
 use ioecho_replay::{Clock, Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Nanos, Op};
+use ioecho_trace::{Bytes, Integrity, Nanos, Op};
 use rustix::fd::AsRawFd;
 
 use super::buffers::{Buffer, Pool};
@@ -157,7 +157,9 @@ impl UringDevice {
             self.in_flight -= 1;
             let result = if slot.flush < 0 { slot.flush } else { slot.result };
             let outcome = outcome(result, slot.expected);
-            completions.push(Completion { tag, submitted: slot.submitted, completed, outcome });
+            let submitted = slot.submitted;
+            let integrity = Integrity::Unchecked;
+            completions.push(Completion { tag, submitted, completed, outcome, integrity });
         }
     }
 }

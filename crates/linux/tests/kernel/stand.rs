@@ -200,7 +200,15 @@ impl Payload for Pattern {
 }
 
 pub(crate) fn io(tag: u32, op: Op, offset: u64, length: u64) -> Io {
-    Io { tag, op, flags: Flags::empty(), offset: Bytes(offset), length: Bytes(length) }
+    Io {
+        tag,
+        request: 0,
+        scheduled: Nanos::ZERO,
+        op,
+        flags: Flags::empty(),
+        offset: Bytes(offset),
+        length: Bytes(length),
+    }
 }
 
 pub(crate) fn open_rw(path: &Path) -> OpenedTarget {

@@ -5,7 +5,7 @@ use super::*;
 /// A small language to tell a scheduler's story in.
 struct Story {
     scheduler: Scheduler,
-    submissions: Vec<Submission>,
+    submissions: Vec<Io>,
     records: Vec<Record>,
     next_seq: u64,
 }
@@ -28,6 +28,8 @@ impl Story {
             length: Bytes(length),
             volume: VolumeId(0),
             latency: None,
+            recorded_in_flight: 0,
+            target: 0,
             origin: None,
             refusal: None,
         };
@@ -42,12 +44,13 @@ impl Story {
         let completions: Vec<Completion> = done
             .iter()
             .map(|seq| {
-                let submitted = self.submissions.iter().find(|s| s.seq == *seq).unwrap();
+                let submitted = self.submissions.iter().find(|s| s.request == *seq).unwrap();
                 Completion {
-                    tag: submitted.io.tag,
+                    tag: submitted.tag,
                     submitted: submitted.scheduled,
                     completed: now,
                     outcome: Outcome::Ok,
+                    integrity: Integrity::Unchecked,
                 }
             })
             .collect();
@@ -56,7 +59,7 @@ impl Story {
         let cause = LateCause::Host;
         let wake = self.scheduler.step(now, cause, &completions, &mut new, &mut self.records);
         self.submissions.extend(new);
-        (self.submissions[before..].iter().map(|s| s.seq).collect(), wake)
+        (self.submissions[before..].iter().map(|s| s.request).collect(), wake)
     }
 
     fn record(&self, seq: u64) -> Measured {

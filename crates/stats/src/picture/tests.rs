@@ -1,6 +1,6 @@
 use super::*;
 use crate::raster::row;
-use ioecho_trace::{Bytes, Columns};
+use ioecho_trace::{Bytes, Columns, Integrity};
 use proptest::prelude::*;
 
 const COLUMNS: Columns = Columns { latency: true, origin: false, measured: true };
@@ -17,6 +17,8 @@ fn request(op: Op, scheduled: i64, lateness: i64, service: i64) -> Request {
         outcome: Outcome::Ok,
         pushed_back: false,
         late_cause: LateCause::None,
+        target: 0,
+        integrity: Integrity::Unchecked,
     });
     request
 }

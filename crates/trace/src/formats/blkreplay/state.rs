@@ -10,7 +10,7 @@ use super::{LICENSE, LICENSE_MARK, LOAD, RESULT};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::header::{Header, Volume};
-use crate::request::{LateCause, Measured, Op, Outcome, Request};
+use crate::request::{Integrity, LateCause, Measured, Op, Outcome, Request};
 use crate::text;
 use crate::units::{Bytes, Nanos};
 
@@ -130,6 +130,8 @@ impl State {
                     outcome: Outcome::Ok,
                     pushed_back: row.lower_case,
                     late_cause: LateCause::None,
+                    target: 0,
+                    integrity: Integrity::Unchecked,
                 });
             }
             Some(Kind::LoadWithLatency) => request.latency = row.duration.map(Nanos),

@@ -136,6 +136,11 @@ impl GroupColumns<'_> {
             Some(Some(ColumnReader::Int32ColumnReader(reader))) => {
                 read_column(reader, column, self.rows, values, levels, null)
             }
+            None | Some(None) if column.is_young() => {
+                values.clear();
+                values.resize(self.rows, null.unwrap_or_default());
+                Ok(())
+            }
             _ => Err(missing(column)),
         }
     }

@@ -24,7 +24,7 @@ use crate::batch::{BATCH_ROWS, Batch, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, Volume};
-use crate::request::{Flags, LateCause, Op, Outcome};
+use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
 use crate::transform::Sorted;
 
@@ -277,6 +277,14 @@ impl Reader {
             columns.ints(Column::LateCause, ints, levels, Some(0))?;
             check(ints, |code| code < LateCause::ALL.len() as u32, "late_cause")?;
             measured.late_cause.extend(ints.iter().map(|code| *code as u8));
+
+            // Runs of the first version have neither: they had one target and verified nothing.
+            columns.ints(Column::Target, ints, levels, Some(0))?;
+            check(ints, |target| target <= u32::from(u16::MAX), "target")?;
+            measured.target.extend(ints.iter().map(|target| *target as u16));
+            columns.ints(Column::Integrity, ints, levels, Some(0))?;
+            check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;
+            measured.integrity.extend(ints.iter().map(|code| *code as u8));
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! for the writer and the reader.
 
 use crate::batch::Columns;
-use crate::request::{Flags, LateCause, Op, Outcome};
+use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 
 /// Keys of the footer.
 pub(super) const KEY_VERSION: &str = "ioecho.version";
@@ -38,9 +38,11 @@ pub(super) enum Column {
     Outcome,
     PushedBack,
     LateCause,
+    Target,
+    Integrity,
 }
 
-pub(super) const COLUMNS: usize = 17;
+pub(super) const COLUMNS: usize = 19;
 
 impl Column {
     pub(super) const ALL: [Self; COLUMNS] = [
@@ -61,6 +63,8 @@ impl Column {
         Self::Outcome,
         Self::PushedBack,
         Self::LateCause,
+        Self::Target,
+        Self::Integrity,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -82,6 +86,8 @@ impl Column {
             Self::Outcome => "outcome",
             Self::PushedBack => "pushed_back",
             Self::LateCause => "late_cause",
+            Self::Target => "target",
+            Self::Integrity => "integrity",
         }
     }
 
@@ -105,6 +111,8 @@ impl Column {
             Self::Outcome => "optional int32 outcome (INTEGER(32,true));",
             Self::PushedBack => "optional boolean pushed_back;",
             Self::LateCause => "optional int32 late_cause (INTEGER(8,false));",
+            Self::Target => "optional int32 target (INTEGER(16,false));",
+            Self::Integrity => "optional int32 integrity (INTEGER(8,false));",
         }
     }
 
@@ -135,6 +143,11 @@ impl Column {
         }
     }
 
+    /// Whether files of the first releases lack the column where they have its fellows.
+    pub(super) const fn is_young(self) -> bool {
+        matches!(self, Self::Target | Self::Integrity)
+    }
+
     /// Whether the values grow with time, so that their differences are what is to be kept.
     pub(super) const fn is_instant(self) -> bool {
         matches!(
@@ -160,8 +173,13 @@ pub(super) fn codes() -> String {
         .iter()
         .filter_map(|cause| Some(((*cause as u8).to_string(), serde_json::to_value(cause).ok()?)))
         .collect();
+    let integrity: serde_json::Map<_, _> = Integrity::ALL
+        .iter()
+        .map(|found| ((*found as u8).to_string(), found.name().into()))
+        .collect();
     serde_json::json!({
         "op": ops, "flags (a sum of)": flags, "outcome": outcomes, "late_cause": causes,
+        "integrity": integrity,
     })
     .to_string()
 }

@@ -196,6 +196,8 @@ fn write_measured(
         Column::InFlight => ints.extend(there.map(|row| measured.in_flight[row] as i32)),
         Column::Outcome => ints.extend(there.map(|row| measured.outcome[row])),
         Column::LateCause => ints.extend(there.map(|row| i32::from(measured.late_cause[row]))),
+        Column::Target => ints.extend(there.map(|row| i32::from(measured.target[row]))),
+        Column::Integrity => ints.extend(there.map(|row| i32::from(measured.integrity[row]))),
         _ => bools.extend(there.map(|row| measured.pushed_back[row])),
     }
 }
