@@ -17,6 +17,7 @@ pub mod device;
 pub mod engine;
 pub mod interval;
 pub mod journal;
+pub mod map;
 pub mod pattern;
 pub mod plan;
 pub mod schedule;

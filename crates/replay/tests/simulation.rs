@@ -121,6 +121,13 @@ impl Watched {
     }
 }
 
+/// What a planner makes of one request.
+fn plan_one(planner: &mut Planner, request: &Request) -> Planned {
+    let mut planned = Vec::new();
+    planner.plan(request, &mut planned);
+    planned.pop().unwrap()
+}
+
 /// A load with bursts, hot spots, every operation, and requests that do not fit.
 fn random_load(random: &mut SplitMix64, capacity: u64) -> Vec<Request> {
     let count = 50 + random.below(400);
@@ -207,9 +214,10 @@ fn simulate(seed: u64) -> Outcomes {
         supports: Op::ALL.map(|op| inner.supports(op)),
     };
     let speedup = [1.0, 1.0, 10.0, 0.5][pick(&mut random, 4)];
-    let mut planner = Planner::new(limits, Timing { start: None, speedup, read_only: false });
+    let mut planner = Planner::new(limits, Timing { speedup, ..Timing::default() });
     let load = random_load(&mut random, limits.capacity.0);
-    let planned: Vec<_> = load.iter().filter_map(|request| planner.plan(request)).collect();
+    let mut planned = Vec::new();
+    load.iter().for_each(|request| planner.plan(request, &mut planned));
     let mut device = Watched {
         inner,
         clock: clock.clone(),
@@ -343,10 +351,10 @@ fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
                 length_max: device.length_max(),
                 supports: [true; 6],
             };
-            let timing = Timing { start: Some(Nanos::ZERO), speedup: 1.0, read_only: false };
+            let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
             let offset = Bytes(n % 4 * 512);
             let request = Request::new(Nanos(n as i64 * 50_000), Op::Write, offset, Bytes(512));
-            Planned { seq: n, ..Planner::new(limits, timing).plan(&request).unwrap() }
+            Planned { seq: n, ..plan_one(&mut Planner::new(limits, timing), &request) }
         })
         .collect();
     let mut records: Vec<Record> = Vec::new();
@@ -387,8 +395,8 @@ impl Input for StopAt<'_> {
             length_max: Bytes(1 << 20),
             supports: [true; 6],
         };
-        let timing = Timing { start: Some(Nanos::ZERO), speedup: 1.0, read_only: false };
-        let planned = Planner::new(limits, timing).plan(&request).unwrap();
+        let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
+        let planned = plan_one(&mut Planner::new(limits, timing), &request);
         Feed::Request(Planned { seq: self.n, ..planned })
     }
 }

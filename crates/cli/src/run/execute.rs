@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ioecho_linux::{HostFacts, MonotonicClock, open_device, target, thread as host_thread};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals};
 use ioecho_replay::pattern::Pattern;
-use ioecho_replay::plan::TargetLimits;
+use ioecho_replay::plan::{TargetLimits, Writes};
 use ioecho_replay::sim::{SimClock, SimDevice};
 use ioecho_replay::{Device, Planner, Scheduler};
 use ioecho_stats::run_summary::{EngineFacts, RunSummary};
@@ -233,7 +233,7 @@ fn facts(
             start_ns: plan.window.start.map(|at| at.0),
             duration_ns: plan.window.duration.map(|span| span.0),
             speedup: plan.timing.speedup,
-            read_only: plan.timing.read_only,
+            read_only: plan.timing.writes != Writes::Issue,
             conflicts: plan.scheduler.conflicts,
             strong: plan.strong_level,
             in_flight_max: plan.scheduler.in_flight_max,
@@ -270,7 +270,7 @@ fn engine_facts(
         planned: feeder.totals.planned,
         left_out: feeder.totals.left_out,
         wrapped: feeder.totals.wrapped,
-        wraparound_factor: Some(feeder.totals.wraparound_factor(limits.capacity)),
+        wraparound_factor: Some(feeder.totals.wraparound),
         issued: totals.counts.issued,
         pushed_back: totals.counts.pushed_back,
         dropped: totals.counts.dropped,

@@ -128,7 +128,9 @@ fn feed(
             Err(error) => break Some(error),
         }
         planned.clear();
-        planned.extend(batch.iter().filter_map(|request| planner.plan(&request)));
+        for request in batch.iter() {
+            planner.plan(&request, &mut planned);
+        }
         if let Ok(mut demand) = demand.lock() {
             for request in &planned {
                 demand.add(request.scheduled.0);

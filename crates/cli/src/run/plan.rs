@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::{Access, Backend, Hazard, OpenOptions, TargetFacts, guard, target};
-use ioecho_replay::plan::{PlanTotals, Planner, TargetLimits, Timing};
+use ioecho_replay::plan::{PlanTotals, Planned, Planner, TargetLimits, Timing, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::SimSpec;
 use ioecho_stats::judge;
@@ -64,8 +64,12 @@ impl ReplayPlan {
             look_ahead: LOOK_AHEAD,
             ..Config::with_in_flight_max(args.in_flight_max)
         };
-        let timing =
-            Timing { start: args.window.start, speedup: args.speedup, read_only: args.read_only };
+        let timing = Timing {
+            start: args.window.start,
+            speedup: args.speedup,
+            writes: if args.read_only { Writes::LeaveOut } else { Writes::Issue },
+            ..Timing::default()
+        };
         let plan = Self {
             trace: args.trace.clone(),
             window: args.window,
@@ -137,9 +141,13 @@ impl ReplayPlan {
         let mut planner = Planner::new(self.limits(), self.timing);
         let mut batch = Batch::new(source.header().columns);
         let mut forecast = Forecast::default();
+        let mut planned: Vec<Planned> = Vec::new();
         while source.next_batch(&mut batch)? {
+            planned.clear();
             for request in batch.iter() {
-                let Some(planned) = planner.plan(&request) else { continue };
+                planner.plan(&request, &mut planned);
+            }
+            for planned in &planned {
                 if planned.refusal.is_some() {
                     forecast.refused += 1;
                 } else if planned.op.changes_data() {
@@ -152,7 +160,7 @@ impl ReplayPlan {
             }
         }
         forecast.totals = planner.totals();
-        forecast.wraparound = forecast.totals.wraparound_factor(self.limits().capacity);
+        forecast.wraparound = forecast.totals.wraparound;
         Ok(forecast)
     }
 }
