@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op};
+use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
 
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
@@ -28,6 +28,16 @@ const INPUT_NAP: Nanos = Nanos::from_micros(200);
 
 /// Payload that is prepared at most before a system call carries it: some 20 µs of work.
 const PAYLOAD_BUNDLE_BYTES: u64 = 128 << 10;
+
+/// Payload that is made ahead of its time in one go: between two goes the engine looks for
+/// completions, whose measured end would otherwise be late.
+const DRAFT_BUNDLE_BYTES: u64 = 16 << 10;
+
+/// So long before a deadline nothing else is begun.
+const DRAFT_MARGIN: Nanos = Nanos::from_micros(10);
+
+/// How often at most the kernel is asked whether it put the thread aside, which is a system call.
+const PREEMPTIONS_EVERY: Nanos = Nanos::from_millis(1);
 
 /// How many times longer than on a host that leaves it alone the preparation of payload may take
 /// before it is the host that took the time: caches are cold after a pause.
@@ -103,23 +113,31 @@ pub struct Control {
     pub now_ns: AtomicI64,
 }
 
-/// How the engine spends the time between requests.
+/// How the engine spends the time between requests, and when it gives up.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
     /// From the start of the engine to the replay's time zero.
     pub start_grace: Nanos,
-    /// Sleep until this long before a deadline, then spin.
+    /// The replay's time zero on the clock, in place of `start_grace`: engines that run side by
+    /// side share one.
+    pub start_at: Option<Nanos>,
+    /// Sleep until this long before a deadline, then spin: [`Nanos::ZERO`] never spins,
+    /// [`Nanos::MAX`] never sleeps.
     pub spin: Nanos,
     /// After the last request was issued, how long to wait for completions before giving up.
     pub drain_max: Nanos,
+    /// How many requests may fail before the run is ended; `None` is any number.
+    pub errors_max: Option<u64>,
 }
 
 impl Default for Pacing {
     fn default() -> Self {
         Self {
             start_grace: Nanos::from_millis(100),
+            start_at: None,
             spin: Nanos::from_micros(100),
             drain_max: Nanos::from_secs(60),
+            errors_max: None,
         }
     }
 }
@@ -133,6 +151,10 @@ pub struct Totals {
     pub recorded: u64,
     /// Whether it was stopped before the input ended.
     pub stopped: bool,
+    /// Whether it was ended because more requests failed than may.
+    pub too_many_errors: bool,
+    /// Requests that the device answered with an error or a short transfer.
+    pub errors: u64,
     /// Requests given up at the end because the device did not answer.
     pub abandoned: u64,
     /// How often the look-ahead ran empty because the input was not ready, when something was due.
@@ -179,7 +201,7 @@ impl<C: Clock> Replay<'_, C> {
         let mut engine = Engine {
             device,
             clock,
-            start: clock.now() + pacing.start_grace,
+            start: pacing.start_at.unwrap_or_else(|| clock.now() + pacing.start_grace),
             scheduler,
             recorder,
             pattern,
@@ -189,7 +211,9 @@ impl<C: Clock> Replay<'_, C> {
             submissions: Vec::with_capacity(1024),
             records: Vec::with_capacity(1024),
             unsubmitted: 0,
+            drafted: None,
             preemptions: clock.preemptions(),
+            preemptions_at: Nanos(i64::MIN),
             payload_cost,
             totals: Totals::default(),
         };
@@ -244,7 +268,11 @@ struct Engine<'a, C> {
     records: Vec<Record>,
     /// Requests prepared that the device has not taken yet.
     unsubmitted: usize,
+    /// The number of the last request whose payload was made ahead, or that needs none.
+    drafted: Option<u64>,
     preemptions: u64,
+    /// When that was looked at.
+    preemptions_at: Nanos,
     /// What preparing a byte of payload takes on this host when it is left alone, ns.
     payload_cost: f64,
     totals: Totals,
@@ -326,6 +354,13 @@ impl<C: Clock> Engine<'_, C> {
             completion.submitted -= self.start;
             completion.completed -= self.start;
             self.totals.duration = self.totals.duration.max(completion.completed);
+            if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
+                self.totals.errors += 1;
+                if self.pacing.errors_max.is_some_and(|max| self.totals.errors > max) {
+                    self.totals.too_many_errors = true;
+                    self.control.stop.store(true, Relaxed);
+                }
+            }
         }
         self.submissions.clear();
         let wake = self.scheduler.step(
@@ -344,6 +379,9 @@ impl<C: Clock> Engine<'_, C> {
 
     fn flush_records(&mut self) {
         for record in self.records.drain(..) {
+            if record.planned.op == Op::Write && record.measured.submitted.is_none() {
+                self.device.forget(record.planned.seq);
+            }
             self.recorder.record(&record);
             self.totals.recorded += 1;
         }
@@ -420,18 +458,54 @@ impl<C: Clock> Engine<'_, C> {
 
     /// Lets time pass until there is something to do; answers when the engine meant to be back.
     fn rest(&mut self, now: Nanos, wake: Wake) -> io::Result<Nanos> {
+        let never_sleeps = self.pacing.spin == Nanos::MAX;
         let until = match wake {
+            _ if never_sleeps => now,
             Wake::At(due) => due.min(now + NAP_MAX + self.pacing.spin) - self.pacing.spin,
             Wake::Completion | Wake::Finished => now + NAP_MAX,
             Wake::Input => now + INPUT_NAP,
         };
+        if let Wake::At(due) = wake
+            && due > now + DRAFT_MARGIN
+            && self.draft(due)
+        {
+            // Completions may have come meanwhile: look before sleeping.
+            return Ok(self.now());
+        }
         if until > now {
-            self.was_preempted();
+            if now > self.preemptions_at + PREEMPTIONS_EVERY {
+                self.preemptions_at = now;
+                self.was_preempted();
+            }
             self.device.wait(until + self.start, &mut self.completions)?;
         } else {
             std::hint::spin_loop();
         }
         Ok(until.max(now))
+    }
+
+    /// Makes payloads of writes that are not due yet, while there is time until `due`, and not many
+    /// in one go; answers whether it made any.
+    fn draft(&mut self, due: Nanos) -> bool {
+        let mut bytes = 0;
+        while let Some(&planned) = self.scheduler.planned_after(self.drafted)
+            && bytes < DRAFT_BUNDLE_BYTES
+        {
+            if planned.op == Op::Write && planned.refusal.is_none() {
+                let work = planned.length.0 as f64 * self.payload_cost * WORK_MARGIN;
+                if self.now() + Nanos(work as i64) + DRAFT_MARGIN > due {
+                    break;
+                }
+                let Planned { op, flags, offset, length, seq, scheduled, .. } = planned;
+                let io = Io { tag: 0, request: seq, scheduled, op, flags, offset, length };
+                if !self.device.draft(&io, self.pattern) {
+                    break;
+                }
+                bytes += length.0;
+            }
+            self.drafted = Some(planned.seq);
+        }
+        bytes > 0
     }
 
     /// Counts an absence that nobody asked for.

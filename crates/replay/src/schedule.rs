@@ -25,7 +25,7 @@ use ioecho_trace::{Integrity, LateCause, Measured, Nanos, Outcome};
 
 use crate::conflict::{ConflictMode, Ranges, Strong};
 use crate::device::{Completion, Io};
-use crate::plan::Planned;
+use crate::plan::{Planned, TimingMode};
 
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
 pub const LATENESS_TOLERATED: Nanos = Nanos::from_micros(100);
@@ -46,6 +46,18 @@ pub struct Config {
     pub waiting_max: u32,
     /// How many planned requests are held before they are due.
     pub look_ahead: usize,
+    /// What decides when a request may be issued.
+    pub timing: TimingMode,
+    /// Whether requests in flight are held below what the recording had in flight when the request
+    /// was issued there, rounded up to a power of two: hfplayer's control against *response-time
+    /// thrashing*. A request that comes late makes those behind it overdue; fired all at once they
+    /// double the queue and multiply the response time without any gain. The rounding lets the
+    /// replay catch up slowly. (Haghdoost et al., "hfplayer", 2017, section 2.)
+    pub follow_in_flight: bool,
+    /// Requests due within this of each other are issued together, when the last of them is due:
+    /// none is early. Zero issues each when it is due; what is due by then goes together all the
+    /// same.
+    pub bundle: Nanos,
 }
 
 impl Config {
@@ -59,6 +71,9 @@ impl Config {
             pushed_in_flight_max: in_flight_max,
             waiting_max: 1 << 16,
             look_ahead: 1 << 12,
+            timing: TimingMode::default(),
+            follow_in_flight: false,
+            bundle: Nanos::ZERO,
         }
     }
 
@@ -154,6 +169,9 @@ pub struct Scheduler {
     /// Why the first request of the look-ahead could not go at the last step, and when that was.
     held_up: Option<LateCause>,
     stepped_at: Nanos,
+    /// The number behind the last request of the bundle that is waited for, and when that is due.
+    bundle_end: u64,
+    bundle_release: Nanos,
     concurrency: u32,
     counts: Counts,
 }
@@ -178,9 +196,16 @@ impl Scheduler {
             ready: VecDeque::with_capacity(waiting_max),
             held_up: None,
             stepped_at: Nanos(i64::MIN),
+            bundle_end: 0,
+            bundle_release: Nanos::ZERO,
             concurrency: u32::MAX,
             counts: Counts::default(),
         }
+    }
+
+    /// How it behaves.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// How many more planned requests the look-ahead takes.
@@ -203,6 +228,15 @@ impl Scheduler {
         if forget_look_ahead {
             self.ahead.clear();
         }
+    }
+
+    /// The planned request that falls due first of those behind the request of this number.
+    pub fn planned_after(&self, seq: Option<u64>) -> Option<&Planned> {
+        let index = match seq {
+            None => 0,
+            Some(seq) => self.ahead.partition_point(|ahead| ahead.planned.seq <= seq),
+        };
+        self.ahead.get(index).map(|ahead| &ahead.planned)
     }
 
     /// Whether planned requests wait to fall due.
@@ -366,9 +400,13 @@ impl Scheduler {
         records: &mut Vec<Record>,
     ) {
         let held_up = self.held_up.take();
-        while let Some(&Ahead { planned, came_late }) = self.ahead.front()
-            && planned.scheduled <= now
+        while let Some(&Ahead { mut planned, came_late }) = self.ahead.front()
+            && self.front_is_due(now)
         {
+            if self.config.timing != TimingMode::Timed {
+                // There is no schedule: it is due when there is a place for it.
+                planned.scheduled = now;
+            }
             if let Some(outcome) = planned.refusal {
                 self.ahead.pop_front();
                 records.push(refused(planned, outcome, false));
@@ -398,7 +436,7 @@ impl Scheduler {
                     ConflictMode::Allow => {}
                 }
             }
-            let Some(tag) = self.free.pop() else {
+            let Some(tag) = self.place_for(&planned) else {
                 self.held_up = Some(LateCause::InFlightCap);
                 return;
             };
@@ -410,6 +448,45 @@ impl Scheduler {
             };
             self.launch(tag, planned, false, late(now, &planned, blame), submissions);
         }
+    }
+
+    /// Whether the first request of the look-ahead may be issued as far as time goes.
+    fn front_is_due(&mut self, now: Nanos) -> bool {
+        if self.config.timing != TimingMode::Timed {
+            return true;
+        }
+        self.release() <= now
+    }
+
+    /// When the first request of the look-ahead is to be issued: when it is due, or when the last
+    /// of its bundle is.
+    fn release(&mut self) -> Nanos {
+        let Some(front) = self.ahead.front().map(|ahead| ahead.planned) else { return Nanos::MAX };
+        if self.config.bundle == Nanos::ZERO {
+            return front.scheduled;
+        }
+        if self.bundle_end <= front.seq {
+            let until = front.scheduled + self.config.bundle;
+            let bundle = self.ahead.iter().take_while(|ahead| ahead.planned.scheduled <= until);
+            if let Some(last) = bundle.last() {
+                self.bundle_end = last.planned.seq + 1;
+                self.bundle_release = last.planned.scheduled;
+            }
+        }
+        self.bundle_release
+    }
+
+    /// A free place below all ceilings.
+    fn place_for(&mut self, planned: &Planned) -> Option<u32> {
+        let recorded = planned.recorded_in_flight;
+        let ceiling = match self.config {
+            // The trace does not tell.
+            _ if recorded == 0 => u32::MAX,
+            Config { timing: TimingMode::Load, .. } => recorded,
+            Config { follow_in_flight: true, .. } => recorded.next_power_of_two(),
+            _ => u32::MAX,
+        };
+        if self.in_flight >= ceiling { None } else { self.free.pop() }
     }
 
     /// Whether the request conflicts with any in flight or, where order among those waiting must be
@@ -454,15 +531,17 @@ impl Scheduler {
         submissions.push(Io { tag, request: seq, scheduled, op, flags, offset, length });
     }
 
-    fn wake(&self, now: Nanos) -> Wake {
+    fn wake(&mut self, now: Nanos) -> Wake {
         let busy = self.in_flight > 0 || self.waiting() > 0;
-        match self.ahead.front() {
+        if self.has_planned() {
             // What is due and still here is blocked by something in flight.
-            Some(next) if next.planned.scheduled <= now => Wake::Completion,
-            Some(next) => Wake::At(next.planned.scheduled),
-            None if !self.input_ended => Wake::Input,
-            None if busy => Wake::Completion,
-            None => Wake::Finished,
+            if self.front_is_due(now) { Wake::Completion } else { Wake::At(self.release()) }
+        } else if !self.input_ended {
+            Wake::Input
+        } else if busy {
+            Wake::Completion
+        } else {
+            Wake::Finished
         }
     }
 }
