@@ -36,6 +36,14 @@ bench:
 bench-lateness:
     bench/lateness.sh
 
+# Fidelity against fio, btreplay, blkreplay and a bare pacer (root; installs them; docs/fidelity.md).
+bench-fidelity *ARGS:
+    bench/fidelity/run {{ARGS}}
+
+# Tests of that benchmark's figures.
+bench-fidelity-test:
+    python3 -B -m unittest discover -s bench/fidelity
+
 # Memory of convert and replay on a trace of 50 million requests.
 bench-memory:
     bench/memory.sh

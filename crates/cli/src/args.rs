@@ -1,12 +1,18 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod replay;
+
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
-use ioecho_linux::Backend;
-use ioecho_replay::conflict::{ConflictMode, Strong};
+use clap::{Parser, Subcommand, ValueEnum};
 use ioecho_trace::Nanos;
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
+
+use crate::commands::calibrate::CalibrateArgs;
+use crate::commands::prepare::PrepareArgs;
+use crate::commands::verify::VerifyArgs;
+
+pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -25,7 +31,13 @@ pub(crate) enum Command {
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Replay a trace on a device, a file or a simulation
-    Replay(ReplayArgs),
+    Replay(Box<ReplayArgs>),
+    /// Fill a target with data, once, before it is measured
+    Prepare(PrepareArgs),
+    /// Say what rate this host can pace, before a run needs it
+    Calibrate(CalibrateArgs),
+    /// Read back what a run wrote, later, after a reboot or a power cut
+    Verify(VerifyArgs),
     /// Draw the report of a run again, or recover a run that was killed
     Report(ReportArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
@@ -128,136 +140,6 @@ pub(crate) struct ConvertArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct ReplayArgs {
-    /// A trace in any known format, or the directory of a run
-    pub(crate) trace: PathBuf,
-
-    /// A block device, a file, or a simulation: sim:size=64G,units=8,service=80us,model=exp
-    #[arg(long, short, value_name = "TARGET")]
-    pub(crate) target: String,
-
-    /// The directory for the results; must not exist or be empty [default: ioecho-DATE-TIME]
-    #[arg(long, short, value_name = "RUN")]
-    pub(crate) output: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub(crate) window: WindowArgs,
-
-    /// Replay this many times as fast as recorded
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
-    pub(crate) speedup: f64,
-
-    /// Replay the reads alone; the target is never opened for writing
-    #[arg(long, help_heading = "Safety")]
-    pub(crate) read_only: bool,
-
-    /// Confirm that what this target holds may be destroyed; must name the target
-    #[arg(long, value_name = "TARGET", action = ArgAction::Append, help_heading = "Safety")]
-    pub(crate) destroy: Vec<PathBuf>,
-
-    /// Say what would be done and what would be overwritten, and touch nothing
-    #[arg(long, help_heading = "Safety")]
-    pub(crate) dry_run: bool,
-
-    /// Go through the page cache where the file system refuses direct I/O (the run is marked
-    /// invalid)
-    #[arg(long, help_heading = "Safety")]
-    pub(crate) allow_cached: bool,
-
-    /// What happens to a request that overlaps one in flight
-    #[arg(long, value_enum, default_value_t, help_heading = "Engine")]
-    pub(crate) conflicts: ConflictsArg,
-
-    /// What conflicts: 0 two writes, 1 all but two reads, 2 all
-    #[arg(
-        long,
-        value_name = "0..2",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u8).range(0..=2),
-        help_heading = "Engine"
-    )]
-    pub(crate) strong: u8,
-
-    /// Most requests in flight at a time; those once pushed back on conflict take no place of these
-    /// and are as many more at most
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 4096,
-        value_parser = clap::value_parser!(u32).range(1..=16384),
-        help_heading = "Engine"
-    )]
-    pub(crate) in_flight_max: u32,
-
-    /// How requests reach the kernel
-    #[arg(long, value_enum, default_value_t, help_heading = "Engine")]
-    pub(crate) backend: BackendArg,
-
-    /// Print no progress line
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-
-    #[command(flatten)]
-    pub(crate) read: ReadArgs,
-}
-
-/// What happens on conflict.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum ConflictsArg {
-    /// Both are issued and race
-    Allow,
-    /// The later one is left out
-    Drop,
-    /// The later one waits; others overtake it
-    #[default]
-    Partial,
-    /// The later one and all behind it wait
-    Ordering,
-}
-
-impl ConflictsArg {
-    pub(crate) fn mode(self) -> ConflictMode {
-        match self {
-            Self::Allow => ConflictMode::Allow,
-            Self::Drop => ConflictMode::Drop,
-            Self::Partial => ConflictMode::Partial,
-            Self::Ordering => ConflictMode::Ordering,
-        }
-    }
-}
-
-/// The rule for `--strong`.
-pub(crate) fn strong(level: u8) -> Strong {
-    match level {
-        0 => Strong::WriteWrite,
-        1 => Strong::AllButReads,
-        _ => Strong::All,
-    }
-}
-
-/// How requests reach the kernel.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(crate) enum BackendArg {
-    /// io_uring if the system allows it, else threads
-    #[default]
-    Auto,
-    /// io_uring
-    Uring,
-    /// A pool of threads with pread and pwrite
-    Threads,
-}
-
-impl BackendArg {
-    pub(crate) fn backend(self) -> Backend {
-        match self {
-            Self::Auto => Backend::Auto,
-            Self::Uring => Backend::Uring,
-            Self::Threads => Backend::Threads,
-        }
-    }
-}
-
-#[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
     /// The directory of a run
     pub(crate) run: PathBuf,
@@ -302,14 +184,6 @@ fn span(text: &str) -> Result<Nanos, String> {
 fn positive_span(text: &str) -> Result<Nanos, String> {
     let span = span(text)?;
     if span > Nanos::ZERO { Ok(span) } else { Err("must be longer than nothing".to_owned()) }
-}
-
-fn factor(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(factor) if factor.is_finite() && (1e-6..=1e6).contains(&factor) => Ok(factor),
-        Ok(_) => Err("must lie between 0.000001 and 1000000".to_owned()),
-        Err(_) => Err("is not a number (write it like 2 or 0.5)".to_owned()),
-    }
 }
 
 #[cfg(test)]

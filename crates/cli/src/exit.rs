@@ -41,6 +41,8 @@ pub(crate) const HOST_STALLED: u8 = 12;
 pub(crate) const INCOMPLETE: u8 = 13;
 /// The replay kept its schedule and is invalid all the same; the verdict says why.
 pub(crate) const INVALID: u8 = 14;
+/// The device lost or altered data that were written to it.
+pub(crate) const DATA_DAMAGED: u8 = 15;
 
 /// An error that brings its own exit code.
 #[derive(Debug)]
@@ -75,6 +77,7 @@ pub(crate) fn survive_file_size_limits() {
 /// The exit code that a run's verdict asks for.
 pub(crate) fn of_run(summary: &RunSummary) -> u8 {
     match summary.verdict.finding {
+        Finding::DataDamaged => DATA_DAMAGED,
         Finding::Incomplete => INCOMPLETE,
         Finding::DeviceLimited => DEVICE_LIMITED,
         Finding::GeneratorLimited => GENERATOR_LIMITED,

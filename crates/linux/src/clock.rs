@@ -6,7 +6,9 @@
 
 use ioecho_replay::Clock;
 use ioecho_trace::Nanos;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 use crate::thread::ThreadCpu;
 
@@ -29,6 +31,22 @@ impl MonotonicClock {
     /// instant to find the instant in a trace of the kernel.
     pub const fn origin(&self) -> Nanos {
         Nanos(self.origin)
+    }
+
+    /// Sleeps until this clock reads `instant`: to an absolute time, so that being put aside on the
+    /// way to sleep does not make it longer (`clock_nanosleep(2)`).
+    pub fn sleep_until(&self, instant: Nanos) {
+        let at = self.origin.saturating_add(instant.0).max(0);
+        let request = Timespec { tv_sec: at / 1_000_000_000, tv_nsec: at % 1_000_000_000 };
+        // A signal wakes early; any other error would return at once for ever.
+        while clock_nanosleep_absolute(ClockId::Monotonic, &request) == Err(Errno::INTR) {}
+    }
+
+    /// The unit in which the kernel's timers on this clock count (`clock_getres(2)`): 1 ns with
+    /// high-resolution timers, a tick of milliseconds without.
+    pub fn resolution() -> Nanos {
+        let unit = clock_getres(ClockId::Monotonic);
+        Nanos(unit.tv_sec * 1_000_000_000 + unit.tv_nsec)
     }
 }
 
@@ -68,6 +86,17 @@ mod tests {
             assert!(now >= last);
             last = now;
         }
+    }
+
+    #[test]
+    fn sleeping_ends_no_earlier_than_asked_and_at_once_for_the_past() {
+        let clock = MonotonicClock::new();
+        let until = clock.now() + Nanos::from_millis(2);
+        clock.sleep_until(until);
+        assert!(clock.now() >= until);
+        clock.sleep_until(Nanos(-1));
+        clock.sleep_until(Nanos(i64::MIN));
+        assert!(MonotonicClock::resolution() > Nanos::ZERO);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! The engine may not know whether it runs on a kernel or in simulation, and unsafe code must stay
 //! where a reader can find all of it. So every call into the kernel is here, behind the engine's
 //! two seams ([`MonotonicClock`], [`device`]) or as plain facts ([`target`], [`facts`]), and so is
-//! what stands between a typing error and somebody's data ([`guard`]).
+//! what stands between a typing error and somebody's data ([`guard`]). What a run may ask of the host
+//! beyond that is in [`host`].
 //!
 //! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::open`]
 //! it, [`target::OpenedTarget::lock`] it, [`device::open_device`] on it.
@@ -12,13 +13,15 @@ pub mod clock;
 pub mod device;
 pub mod facts;
 pub mod guard;
+pub mod host;
 mod mounts;
 mod sysfs;
 pub mod target;
 pub mod thread;
 
 pub use clock::MonotonicClock;
-pub use device::{Backend, DeviceError, open_device};
+pub use device::{Backend, DeviceError, DeviceOptions, open_device};
 pub use facts::HostFacts;
 pub use guard::{Hazard, inspect};
+pub use host::{AppliedSetup, HostError, HostSetup};
 pub use target::{Access, OpenOptions, OpenedTarget, TargetError, TargetFacts};

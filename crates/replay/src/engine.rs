@@ -8,6 +8,8 @@
 //! Whatever keeps the engine away, it notices and says which requests it made late and why: without
 //! that, a slow generator looks like a slow device.
 
+mod audit;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -17,8 +19,10 @@ use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
 use crate::pattern::Pattern;
-use crate::plan::Planned;
+use crate::plan::{Planned, TimingMode};
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
+use crate::verify::Verifier;
+use audit::Audit;
 
 /// How long the engine sleeps at most, so that it notices a stop.
 const NAP_MAX: Nanos = Nanos::from_millis(20);
@@ -124,8 +128,9 @@ pub struct Pacing {
     /// Sleep until this long before a deadline, then spin: [`Nanos::ZERO`] never spins,
     /// [`Nanos::MAX`] never sleeps.
     pub spin: Nanos,
-    /// After the last request was issued, how long to wait for completions before giving up.
-    pub drain_max: Nanos,
+    /// How long the device may be silent while nothing can go on without an answer of it. Then it
+    /// is given up and the run is ended.
+    pub silence_max: Nanos,
     /// How many requests may fail before the run is ended; `None` is any number.
     pub errors_max: Option<u64>,
 }
@@ -136,7 +141,7 @@ impl Default for Pacing {
             start_grace: Nanos::from_millis(100),
             start_at: None,
             spin: Nanos::from_micros(100),
-            drain_max: Nanos::from_secs(60),
+            silence_max: Nanos::from_secs(120),
             errors_max: None,
         }
     }
@@ -151,6 +156,8 @@ pub struct Totals {
     pub recorded: u64,
     /// Whether it was stopped before the input ended.
     pub stopped: bool,
+    /// Whether it was ended because the device did not answer any more.
+    pub silent: bool,
     /// Whether it was ended because more requests failed than may.
     pub too_many_errors: bool,
     /// Requests that the device answered with an error or a short transfer.
@@ -189,15 +196,29 @@ pub struct Replay<'a, C> {
     pub pacing: Pacing,
     /// What other threads see and say.
     pub control: &'a Control,
+    /// What proves that the target holds what was written.
+    pub verify: Option<Verification<'a>>,
+}
+
+/// How a replay is verified while it runs.
+pub struct Verification<'a> {
+    /// What follows every request, and judges what reads bring.
+    pub verifier: &'a mut Verifier,
+    /// Whether every write is read again as soon as it has completed, before anything that
+    /// overlaps it may be issued.
+    pub reread_writes: bool,
 }
 
 impl<C: Clock> Replay<'_, C> {
     /// Runs until the input has ended or the run is stopped, and everything in flight has
     /// completed. An error is one of the whole device; results until then are recorded.
     pub fn run(self) -> (Totals, io::Result<()>) {
-        let Self { device, clock, mut scheduler, input, recorder, pattern, pacing, control } = self;
+        let Self { device, clock, mut scheduler, input, recorder, pattern, .. } = self;
+        let Self { pacing, control, verify, .. } = self;
         scheduler.set_concurrency(device.concurrency());
         let payload_cost = payload_cost(clock, pattern);
+        let audit = verify.map(|verify| Audit::new(verify, scheduler.config()));
+        device.keep_data(audit.is_some());
         let mut engine = Engine {
             device,
             clock,
@@ -212,9 +233,11 @@ impl<C: Clock> Replay<'_, C> {
             records: Vec::with_capacity(1024),
             unsubmitted: 0,
             drafted: None,
+            heard_at: Nanos::ZERO,
             preemptions: clock.preemptions(),
             preemptions_at: Nanos(i64::MIN),
             payload_cost,
+            audit,
             totals: Totals::default(),
         };
         let result = engine.run(input);
@@ -270,11 +293,14 @@ struct Engine<'a, C> {
     unsubmitted: usize,
     /// The number of the last request whose payload was made ahead, or that needs none.
     drafted: Option<u64>,
+    /// When the device last took or answered a request.
+    heard_at: Nanos,
     preemptions: u64,
     /// When that was looked at.
     preemptions_at: Nanos,
     /// What preparing a byte of payload takes on this host when it is left alone, ns.
     payload_cost: f64,
+    audit: Option<Audit<'a>>,
     totals: Totals,
 }
 
@@ -285,7 +311,6 @@ impl<C: Clock> Engine<'_, C> {
 
     fn run(&mut self, input: &mut dyn Input) -> io::Result<()> {
         let mut input_ended = false;
-        let mut drain_until = None;
         // Until when the engine asked to be away; whatever is beyond is the host's fault.
         let mut expected_back = Nanos::MAX;
         let mut gap_cause = LateCause::Host;
@@ -307,11 +332,12 @@ impl<C: Clock> Engine<'_, C> {
             if wake == Wake::Finished && self.unsubmitted == 0 {
                 return Ok(());
             }
-            if input_ended && matches!(wake, Wake::Completion | Wake::Finished) {
-                let until = *drain_until.get_or_insert(now + self.pacing.drain_max);
-                if now > until {
-                    return Ok(());
-                }
+            if matches!(wake, Wake::Completion | Wake::Finished)
+                && now - self.heard_at > self.pacing.silence_max
+            {
+                self.totals.silent = true;
+                self.totals.stopped |= !input_ended || self.scheduler.has_planned();
+                return Ok(());
             }
             if self.submissions.is_empty() && self.unsubmitted == 0 {
                 expected_back = self.rest(now, wake)?;
@@ -350,6 +376,9 @@ impl<C: Clock> Engine<'_, C> {
     /// Takes completions, lets the scheduler decide, records results.
     fn step(&mut self, now: Nanos, gap_cause: LateCause) -> io::Result<Wake> {
         self.device.reap(&mut self.completions)?;
+        if !self.completions.is_empty() {
+            self.heard_at = now;
+        }
         for completion in &mut self.completions {
             completion.submitted -= self.start;
             completion.completed -= self.start;
@@ -361,6 +390,9 @@ impl<C: Clock> Engine<'_, C> {
                     self.control.stop.store(true, Relaxed);
                 }
             }
+        }
+        if let Some(audit) = &mut self.audit {
+            self.unsubmitted += audit.take(self.device, self.pattern, &mut self.completions);
         }
         self.submissions.clear();
         let wake = self.scheduler.step(
@@ -400,6 +432,9 @@ impl<C: Clock> Engine<'_, C> {
             if io.op == Op::Write {
                 payload_bytes += io.length.0;
             }
+            if let Some(audit) = &mut self.audit {
+                audit.issued(io, spent.since - self.start);
+            }
             self.device.prepare(io, self.pattern);
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
@@ -436,6 +471,9 @@ impl<C: Clock> Engine<'_, C> {
         }
         let (_, taken) = self.device.submit()?;
         self.unsubmitted -= taken;
+        if taken > 0 {
+            self.heard_at = self.now();
+        }
         self.control.issued.fetch_add(taken as u64, Relaxed);
         let after = self.clock.now();
         let took = after - before;
@@ -465,7 +503,10 @@ impl<C: Clock> Engine<'_, C> {
             Wake::Completion | Wake::Finished => now + NAP_MAX,
             Wake::Input => now + INPUT_NAP,
         };
+        // Without a schedule nobody knows yet what time a request will bear.
+        let timed = self.scheduler.config().timing == TimingMode::Timed;
         if let Wake::At(due) = wake
+            && timed
             && due > now + DRAFT_MARGIN
             && self.draft(due)
         {
@@ -496,12 +537,10 @@ impl<C: Clock> Engine<'_, C> {
                 if self.now() + Nanos(work as i64) + DRAFT_MARGIN > due {
                     break;
                 }
-                let Planned { op, flags, offset, length, seq, scheduled, .. } = planned;
-                let io = Io { tag: 0, request: seq, scheduled, op, flags, offset, length };
-                if !self.device.draft(&io, self.pattern) {
+                if !self.device.draft(&planned.io(0), self.pattern) {
                     break;
                 }
-                bytes += length.0;
+                bytes += planned.length.0;
             }
             self.drafted = Some(planned.seq);
         }
@@ -519,6 +558,9 @@ impl<C: Clock> Engine<'_, C> {
     fn abandon(&mut self) {
         let before = self.totals.recorded;
         self.scheduler.abandon(&mut self.records);
+        if let Some(audit) = &mut self.audit {
+            self.records.iter().for_each(|record| audit.abandoned(&record.planned));
+        }
         self.flush_records();
         self.totals.abandoned = self.totals.recorded - before;
     }

@@ -11,10 +11,12 @@
 //! [`device`] (written with [`pattern`]) → a [`Record`].
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod clock;
 pub mod conflict;
 pub mod device;
 pub mod engine;
+pub mod fill;
 pub mod interval;
 pub mod journal;
 pub mod map;
@@ -22,6 +24,7 @@ pub mod pattern;
 pub mod plan;
 pub mod schedule;
 pub mod sim;
+pub mod verify;
 
 pub use clock::Clock;
 pub use device::{Completion, Device, Io, Payload};

@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Outcome, Request, VolumeId};
 use serde::{Deserialize, Serialize};
 
+use crate::device::Io;
 use crate::map::{Map, Route};
 
 /// What the planner must know of a target.
@@ -37,6 +38,17 @@ pub enum TimingMode {
     Afap,
     /// As soon as no more are in flight than were in the recording when it was issued there.
     Load,
+}
+
+impl TimingMode {
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timed => "timed",
+            Self::Afap => "afap",
+            Self::Load => "load",
+        }
+    }
 }
 
 /// What becomes of writes and of whatever else changes data.
@@ -79,6 +91,8 @@ pub struct Timing {
     pub writes: Writes,
     /// What becomes of requests that are not aligned.
     pub alignment: Alignment,
+    /// Whether every write goes through volatile caches (FUA).
+    pub sync_writes: bool,
 }
 
 impl Default for Timing {
@@ -91,6 +105,7 @@ impl Default for Timing {
             mode: TimingMode::default(),
             writes: Writes::default(),
             alignment: Alignment::default(),
+            sync_writes: false,
         }
     }
 }
@@ -130,6 +145,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// The request as a device is asked for it.
+    pub fn io(&self, tag: u32) -> Io {
+        let Self { op, flags, offset, length, seq, scheduled, .. } = *self;
+        Io { tag, request: seq, scheduled, op, flags, offset, length }
+    }
+
     /// The first byte behind the range.
     pub fn end(&self) -> Bytes {
         Bytes(self.offset.0.saturating_add(self.length.0))
@@ -223,6 +244,9 @@ impl Planner {
                     return;
                 }
             }
+        }
+        if self.timing.sync_writes && request.op == Op::Write {
+            request.flags.insert(Flags::FUA);
         }
         self.surplus += self.timing.iops_scale;
         let times = self.surplus.floor();

@@ -452,9 +452,6 @@ impl Scheduler {
 
     /// Whether the first request of the look-ahead may be issued as far as time goes.
     fn front_is_due(&mut self, now: Nanos) -> bool {
-        if self.config.timing != TimingMode::Timed {
-            return true;
-        }
         self.release() <= now
     }
 
@@ -462,6 +459,9 @@ impl Scheduler {
     /// of its bundle is.
     fn release(&mut self) -> Nanos {
         let Some(front) = self.ahead.front().map(|ahead| ahead.planned) else { return Nanos::MAX };
+        if self.config.timing != TimingMode::Timed {
+            return Nanos::ZERO;
+        }
         if self.config.bundle == Nanos::ZERO {
             return front.scheduled;
         }
@@ -527,8 +527,7 @@ impl Scheduler {
         }
         let in_flight = self.in_flight;
         self.flying[tag as usize] = Some(Flying { planned, in_flight, pushed_back, late_cause });
-        let Planned { op, flags, offset, length, seq, scheduled, .. } = planned;
-        submissions.push(Io { tag, request: seq, scheduled, op, flags, offset, length });
+        submissions.push(planned.io(tag));
     }
 
     fn wake(&mut self, now: Nanos) -> Wake {

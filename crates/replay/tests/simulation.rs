@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::io;
 
 use ioecho_replay::conflict::{ConflictMode, Strong};
-use ioecho_replay::engine::{Control, Feed, Input, Pacing, Replay, Totals};
+use ioecho_replay::engine::{Control, Feed, Input, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::{Pattern, SplitMix64};
-use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing};
+use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, LATENESS_TOLERATED};
-use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
+use ioecho_replay::sim::{Faults, SimClock, SimDevice, SimSpec};
+use ioecho_replay::verify::{MemoryTable, Verifier, VerifyConfig};
 use ioecho_replay::{Clock, Completion, Device, Io, Payload, Record, Scheduler};
 use ioecho_trace::{Bytes, LateCause, Nanos, Op, Outcome, Request};
 
@@ -27,18 +28,25 @@ struct Watched {
     config: Config,
     in_flight: HashMap<u32, Io>,
     /// Prepared and not yet handed down.
-    queued: Vec<Io>,
+    queued: Vec<(Io, Vec<u8>)>,
     /// The order in which requests were asked for.
     issued: Vec<Io>,
     stall_share: f64,
     conflicting_pairs: u64,
+    hang_share: f64,
+    /// Payloads made ahead, by request.
+    drafts: HashMap<u64, (Io, Vec<u8>)>,
+    drafts_used: u64,
+    drafts_max: usize,
 }
 
-/// The simulated device keeps no data.
-struct Nothing;
+/// Data that were made before.
+struct Made<'a>(&'a [u8]);
 
-impl Payload for Nothing {
-    fn fill(&mut self, _: &Io, _: &mut [u8]) {}
+impl Payload for Made<'_> {
+    fn fill(&mut self, _: &Io, buffer: &mut [u8]) {
+        buffer.copy_from_slice(self.0);
+    }
 }
 
 fn overlap(a: &Io, b: &Io) -> bool {
@@ -59,8 +67,45 @@ impl Device for Watched {
         self.inner.supports(op)
     }
 
-    fn prepare(&mut self, io: &Io, _: &mut dyn Payload) {
+    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
+        assert_eq!(io.op, Op::Write);
+        if self.drafts.len() >= self.drafts_max {
+            return false;
+        }
+        let mut data = vec![0; io.length.0 as usize];
+        payload.fill(io, &mut data);
+        assert!(self.drafts.insert(io.request, (*io, data)).is_none(), "drafted twice");
+        true
+    }
+
+    fn forget(&mut self, request: u64) {
+        self.drafts.remove(&request);
+    }
+
+    fn keep_data(&mut self, keep: bool) {
+        self.inner.keep_data(keep);
+    }
+
+    fn data(&mut self, tag: u32) -> &[u8] {
+        self.inner.data(tag)
+    }
+
+    fn release(&mut self, tag: u32) {
+        self.inner.release(tag);
+    }
+
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
         assert!(io.tag < self.config.device_slots());
+        let mut data = Vec::new();
+        if let Some((draft, drafted)) = self.drafts.remove(&io.request) {
+            // What was made ahead is what would be made now.
+            assert_eq!(Io { tag: draft.tag, ..*io }, draft);
+            self.drafts_used += 1;
+            data = drafted;
+        } else if io.op == Op::Write {
+            data = vec![0; io.length.0 as usize];
+            payload.fill(io, &mut data);
+        }
         for other in self.in_flight.values() {
             assert_ne!(other.tag, io.tag, "a tag is in flight twice");
             if overlap(other, io) && self.config.strong.conflict(other.op, io.op) {
@@ -68,8 +113,10 @@ impl Device for Watched {
             }
         }
         self.in_flight.insert(io.tag, *io);
-        self.queued.push(*io);
-        self.issued.push(*io);
+        self.queued.push((*io, data));
+        if !self.issued.iter().any(|earlier| earlier.request == io.request) {
+            self.issued.push(*io);
+        }
     }
 
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
@@ -83,8 +130,8 @@ impl Device for Watched {
         } else {
             self.queued.len()
         };
-        for io in self.queued.drain(..taken) {
-            self.inner.prepare(&io, &mut Nothing);
+        for (io, data) in self.queued.drain(..taken) {
+            self.inner.prepare(&io, &mut Made(&data));
         }
         let (at, _) = self.inner.submit()?;
         Ok((at, taken))
@@ -114,6 +161,20 @@ impl Device for Watched {
 }
 
 impl Watched {
+    fn hangs(&self) -> bool {
+        self.hang_share > 0.0
+    }
+
+    /// How many may be in flight with this request.
+    fn ceiling(&self, planned: &Planned) -> u32 {
+        match (self.config.timing, planned.recorded_in_flight) {
+            (_, 0) => u32::MAX,
+            (TimingMode::Load, recorded) => recorded,
+            (_, recorded) if self.config.follow_in_flight => recorded.next_power_of_two(),
+            _ => u32::MAX,
+        }
+    }
+
     fn forget(&mut self, completions: &[Completion]) {
         for completion in completions {
             assert!(self.in_flight.remove(&completion.tag).is_some());
@@ -143,7 +204,9 @@ fn random_load(random: &mut SplitMix64, capacity: u64) -> Vec<Request> {
             let offset = random.below(range) * 512 + u64::from(random.below(50) == 0);
             let length = (random.below(16) + u64::from(random.below(40) > 0)) * 512;
             let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, length) };
-            Request::new(Nanos(issue as i64), op, Bytes(offset), Bytes(length))
+            let latency = Some(Nanos(random.below(3_000_000) as i64));
+            let issue = Nanos(issue as i64);
+            Request { latency, ..Request::new(issue, op, Bytes(offset), Bytes(length)) }
         })
         .collect()
 }
@@ -177,6 +240,8 @@ struct Outcomes {
     device: Watched,
     totals: Totals,
     mode: ConflictMode,
+    /// What verification found, where it looked: how many reads, and what was wrong.
+    verified: Option<(u64, Vec<String>)>,
 }
 
 fn simulate(seed: u64) -> Outcomes {
@@ -195,7 +260,14 @@ fn simulate(seed: u64) -> Outcomes {
         capacity: Bytes(512 << random.below(12)),
         units: 1 + random.below(8) as u32,
         service: Nanos(1_000 + random.below(2_000_000) as i64),
-        error_share: if random.below(4) == 0 { 0.1 } else { 0.0 },
+        faults: Faults {
+            error_share: if random.below(4) == 0 { 0.1 } else { 0.0 },
+            short_share: if random.below(6) == 0 { 0.1 } else { 0.0 },
+            stall_share: if random.below(6) == 0 { 0.05 } else { 0.0 },
+            stall: Nanos::from_millis(3),
+            hang_share: if random.below(20) == 0 { 0.02 } else { 0.0 },
+            vanish: (random.below(20) == 0).then(|| Nanos::from_millis(50)),
+        },
         seed,
         ..SimSpec::default()
     };
@@ -204,9 +276,15 @@ fn simulate(seed: u64) -> Outcomes {
         strong,
         look_ahead: 1 + pick(&mut random, 64),
         waiting_max: 1 + random.below(40) as u32,
+        timing: [TimingMode::Timed, TimingMode::Timed, TimingMode::Afap, TimingMode::Load]
+            [pick(&mut random, 4)],
+        follow_in_flight: random.below(4) == 0,
+        bundle: [Nanos::ZERO, Nanos::ZERO, Nanos::from_micros(20)][pick(&mut random, 3)],
         ..Config::with_in_flight_max(1 + random.below(16) as u32)
     };
     let inner = SimDevice::new(spec, clock.clone());
+    let verifies = random.below(2) == 0;
+    let inner = if verifies { inner.with_data() } else { inner };
     let limits = TargetLimits {
         capacity: inner.capacity(),
         block_size: inner.block_size(),
@@ -214,7 +292,8 @@ fn simulate(seed: u64) -> Outcomes {
         supports: Op::ALL.map(|op| inner.supports(op)),
     };
     let speedup = [1.0, 1.0, 10.0, 0.5][pick(&mut random, 4)];
-    let mut planner = Planner::new(limits, Timing { speedup, ..Timing::default() });
+    let mut planner =
+        Planner::new(limits, Timing { speedup, mode: config.timing, ..Timing::default() });
     let load = random_load(&mut random, limits.capacity.0);
     let mut planned = Vec::new();
     load.iter().for_each(|request| planner.plan(request, &mut planned));
@@ -228,7 +307,16 @@ fn simulate(seed: u64) -> Outcomes {
         issued: Vec::new(),
         stall_share: if random.below(2) == 0 { 0.0 } else { 0.05 },
         conflicting_pairs: 0,
+        hang_share: spec.faults.hang_share,
+        drafts: HashMap::new(),
+        drafts_used: 0,
+        drafts_max: pick(&mut random, 3) * 8,
     };
+    let isolated = mode != ConflictMode::Allow && strong != Strong::WriteWrite;
+    let verify = VerifyConfig { run: seed, target: 0, isolated };
+    let mut verifier =
+        verifies.then(|| Verifier::new(verify, Box::new(MemoryTable::default()), None));
+    let reread_writes = random.below(2) == 0;
     let control = Control::default();
     let mut input = Hesitant {
         planned: planned.clone().into_iter(),
@@ -249,32 +337,56 @@ fn simulate(seed: u64) -> Outcomes {
         pattern: &mut Pattern::new(seed),
         pacing: Pacing { spin, ..Pacing::default() },
         control: &control,
+        verify: verifier.as_mut().map(|verifier| Verification { verifier, reread_writes }),
     }
     .run();
     result.unwrap();
-    Outcomes { records, planned, device, totals, mode }
+    let verified = verifier.map(|verifier| {
+        let found = verifier.findings().iter().map(ToString::to_string).collect();
+        (verifier.figures().reads, found)
+    });
+    Outcomes { records, planned, device, totals, mode, verified }
 }
 
-fn check(seed: u64) {
-    let Outcomes { mut records, planned, device, totals, mode } = simulate(seed);
+/// Checks every invariant; answers how many reads were verified.
+fn check(seed: u64) -> u64 {
+    let Outcomes { mut records, planned, device, totals, mode, verified } = simulate(seed);
 
     // Every request is accounted for exactly once; after a stop, every one that was decided on.
     records.sort_by_key(|record| record.planned.seq);
     assert!(records.is_sorted_by(|a, b| a.planned.seq < b.planned.seq), "recorded twice");
-    assert!(records.iter().all(|record| planned[record.planned.seq as usize] == record.planned));
+    let timed = device.config.timing == TimingMode::Timed;
+    for record in &records {
+        let planned = planned[record.planned.seq as usize];
+        // Without a schedule a request is due when it is issued.
+        let scheduled = if timed { planned.scheduled } else { record.planned.scheduled };
+        assert_eq!(Planned { scheduled, ..planned }, record.planned);
+    }
     assert!(totals.stopped || records.len() == planned.len());
     assert_eq!(totals.recorded as usize, records.len());
     assert_eq!(totals.counts.issued as usize, device.issued.len());
-    assert_eq!(totals.abandoned, 0);
-    assert!(device.in_flight.is_empty());
+    let hangs = device.hangs();
+    assert!(hangs || totals.abandoned == 0);
+    assert!(hangs || device.in_flight.is_empty());
+    assert!(totals.stopped || device.drafts.is_empty(), "a draft was forgotten");
+
+    // What a sound device holds is never found wrong, whatever fails, races or stalls.
+    let reads = verified.map_or(0, |(reads, found)| {
+        assert!(found.is_empty(), "{found:?}");
+        reads
+    });
 
     for record in &records {
         let measured = record.measured;
-        assert_eq!(measured.submitted.is_some(), measured.outcome.was_issued());
+        if measured.outcome != Outcome::Abandoned {
+            assert_eq!(measured.submitted.is_some(), measured.outcome.was_issued());
+        }
         if let Some(lateness) = measured.lateness() {
             // Nothing is issued early, and lateness has a cause.
             assert!(lateness >= Nanos::ZERO, "early by {lateness}");
-            assert!(measured.service_time().unwrap() > Nanos::ZERO);
+            assert!(measured.service_time().is_none_or(|span| span > Nanos::ZERO));
+            let ceiling = device.ceiling(&record.planned);
+            assert!(measured.pushed_back || measured.in_flight <= ceiling, "above the ceiling");
             if measured.late_cause == LateCause::None && device.stall_share == 0.0 {
                 assert!(lateness <= LATENESS_TOLERATED + LATENESS_TOLERATED, "late by {lateness}");
             }
@@ -301,7 +413,11 @@ fn check(seed: u64) {
                 let (a_end, b_end) = (a.planned.end(), b.planned.end());
                 let overlap = a.planned.offset < b_end && b.planned.offset < a_end;
                 if overlap && device.config.strong.conflict(a.planned.op, b.planned.op) {
-                    assert!(a.measured.completed <= b.measured.submitted, "order is inverted");
+                    assert!(
+                        b.measured.submitted.is_none()
+                            || a.measured.completed <= b.measured.submitted,
+                        "order is inverted: {a:?} {b:?}"
+                    );
                 }
             }
         }
@@ -309,6 +425,7 @@ fn check(seed: u64) {
     if mode != ConflictMode::Partial {
         assert!(records.iter().all(|record| !record.measured.pushed_back));
     }
+    reads
 }
 
 #[test]
@@ -320,12 +437,17 @@ fn no_seed_breaks_an_invariant() {
         }
         Err(_) => (0, 1000),
     };
+    let mut reads = 0;
     for seed in from..to {
-        if let Err(panic) = std::panic::catch_unwind(|| check(seed)) {
-            eprintln!("seed {seed} breaks an invariant: IOECHO_SEEDS={seed}..{}", seed + 1);
-            std::panic::resume_unwind(panic);
+        match std::panic::catch_unwind(|| check(seed)) {
+            Ok(verified) => reads += verified,
+            Err(panic) => {
+                eprintln!("seed {seed} breaks an invariant: IOECHO_SEEDS={seed}..{}", seed + 1);
+                std::panic::resume_unwind(panic);
+            }
         }
     }
+    assert!(to - from < 100 || reads > to - from, "only {reads} reads were verified");
 }
 
 #[test]
@@ -367,6 +489,7 @@ fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
         pattern: &mut Pattern::new(1),
         pacing: Pacing::default(),
         control: &Control::default(),
+        verify: None,
     }
     .run();
     result.unwrap();
@@ -416,6 +539,7 @@ fn a_stop_ends_the_run_and_everything_issued_is_recorded() {
         pattern: &mut Pattern::new(1),
         pacing: Pacing::default(),
         control: &control,
+        verify: None,
     }
     .run();
     result.unwrap();

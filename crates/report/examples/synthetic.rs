@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ioecho_report::{Page, Section, figures, html};
+use ioecho_stats::facts::timing;
 use ioecho_stats::picture::RunPicture;
+use ioecho_stats::run_summary::{RunFigures, TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
@@ -77,7 +79,7 @@ fn request(dice: &mut Dice, secs: f64, backlog: f64, latency: bool) -> Request {
             _ if pushed_back => LateCause::Conflict,
             _ => LateCause::None,
         },
-        target: 0,
+        target: u16::from(dice.unit() < 0.3),
         integrity: Integrity::Unchecked,
     });
     request
@@ -180,6 +182,38 @@ fn facts() -> Vec<Section> {
     ]
 }
 
+fn verification() -> VerifyFigures {
+    let damaged = [("stale", 3), ("misdirected", 16), ("torn", 5)];
+    let finding = |at: u64| {
+        format!(
+            "target 0, offset {at}: stale (holds what request 12 wrote, in place of what request \
+             7314 wrote) (read by request 9120 at 62.1 s)"
+        )
+    };
+    VerifyFigures {
+        mode: "reads".to_owned(),
+        requests: 613_204,
+        sectors: 9_811_264,
+        damaged: damaged.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        damaged_sectors: 24,
+        unverifiable_sectors: 1_024,
+        findings: 9,
+        first_findings: [4096, 1_048_576, 99_614_720].map(finding).to_vec(),
+        ..VerifyFigures::default()
+    }
+}
+
+/// The run's figures by target, as a run on two of them has.
+fn targets(batches: &[Batch]) -> Vec<(String, TargetFigures)> {
+    let mut figures = RunFigures::default();
+    for batch in batches {
+        figures.observe(batch);
+    }
+    let summary = figures.summary(figures.engine_facts());
+    let name = |n: usize| format!("/dev/disk/by-id/nvme-EXAMPLE_{n}_<SERIAL>");
+    summary.per_target.into_iter().enumerate().map(|(n, row)| (name(n), row)).collect()
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let directory = PathBuf::from(arguments.next().unwrap_or_else(|| "/tmp/rep".to_owned()));
@@ -214,6 +248,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let observed = began.elapsed();
     let requests = picture.requests();
     let page = Page {
+        timing: timing::TIMED.to_owned(),
+        verification: Some(verification()),
+        targets: targets(&batches),
         title: "webserver-2.parquet → /dev/nvme0n1 <script>alert(1)</script>".to_owned(),
         verdict: Some(verdict()),
         facts: facts(),

@@ -17,8 +17,11 @@ mod png;
 mod scale;
 mod svg;
 mod tables;
+mod targets;
+mod verification;
 
 use ioecho_stats::picture::RunPicture;
+use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 
 pub use figures::{Figure, figures};
@@ -37,6 +40,12 @@ pub struct Page {
     pub facts: Vec<Section>,
     /// What a reader should know before using the figures.
     pub warnings: Vec<String>,
+    /// When requests were issued ([`ioecho_stats::facts::timing`]); empty where it is not known.
+    pub timing: String,
+    /// What verification found; `None` where nobody looked.
+    pub verification: Option<VerifyFigures>,
+    /// The targets of a run with several: what each is called and what it did.
+    pub targets: Vec<(String, TargetFigures)>,
     /// What is drawn.
     pub picture: RunPicture,
 }

@@ -5,9 +5,12 @@
 //! the only texts put in as they are belong to this crate or were written by `data`.
 
 use askama::Template;
+use ioecho_stats::facts::timing;
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 
 use crate::tables::{self, Table};
+use crate::targets::{self, TargetView};
+use crate::verification::{self, VerificationView};
 use crate::{Page, ReportError, Section, data};
 
 /// The scripts, in the order in which they build on each other.
@@ -32,6 +35,9 @@ struct View<'a> {
     essentials: String,
     verdict: Option<VerdictView<'a>>,
     warnings: &'a [String],
+    verification: Option<VerificationView<'a>>,
+    targets: Vec<TargetView<'a>>,
+    target_headings: &'static [&'static str],
     facts: Vec<&'a Section>,
     tables: Vec<Table>,
     drawn: bool,
@@ -64,6 +70,9 @@ pub fn html(page: &Page) -> Result<String, ReportError> {
         essentials: essentials(page),
         verdict: page.verdict.as_ref().map(view),
         warnings: &page.warnings,
+        verification: page.verification.as_ref().map(verification::view),
+        targets: targets::rows(&page.targets),
+        target_headings: &targets::HEADINGS,
         facts: page.facts.iter().chain([&requests]).collect(),
         tables: tables::percentiles(&page.picture),
         drawn: !panels.is_empty(),
@@ -84,11 +93,19 @@ fn essentials(page: &Page) -> String {
         started.into_iter().map(|(_, when)| format!("started {when}")).collect();
     if picture.requests() > 0 {
         parts.push(format!("{} requests", tables::grouped(picture.requests())));
-        parts.push(format!(
-            "took {} for a load of {}",
-            picture.achieved_end(),
-            picture.demanded_end()
-        ));
+        let took = picture.achieved_end();
+        let how = match page.timing.as_str() {
+            timing::TIMED => Some("timed (open loop)"),
+            timing::AFAP => Some("as fast as possible"),
+            timing::LOAD => Some("as fast as possible, in flight as recorded"),
+            _ => None,
+        };
+        parts.extend(how.map(str::to_owned));
+        parts.push(match page.timing.as_str() {
+            // Without a schedule there is no length that was asked for.
+            timing::AFAP | timing::LOAD => format!("took {took}"),
+            _ => format!("took {took} for a load of {}", picture.demanded_end()),
+        });
     }
     parts.join(" · ")
 }
@@ -100,6 +117,7 @@ fn view(verdict: &Verdict) -> VerdictView<'_> {
         Validity::Invalid => ("invalid", "Invalid"),
     };
     let finding = match verdict.finding {
+        Finding::DataDamaged => "data damaged: the device lost or altered what was written to it",
         Finding::Faithful => "faithful: the replay held its schedule",
         Finding::DeviceLimited => "device-limited: the device could not take the load",
         Finding::GeneratorLimited => {

@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use ioecho_report::{Figure, Page, Section, figures, html};
+use ioecho_stats::facts::timing;
 use ioecho_stats::picture::RunPicture;
+use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
@@ -154,6 +156,72 @@ fn no_line_of_a_percentile_lies_above_that_of_the_maximum() {
         // From above: what is higher in the figure has a smaller ordinate.
         assert!(most.1 <= nines.1 && nines.1 <= median.1, "{place}: {most:?} {nines:?} {median:?}");
     }
+}
+
+fn verified(damaged: &[(&str, u64)]) -> VerifyFigures {
+    VerifyFigures {
+        mode: "final".to_owned(),
+        requests: 12,
+        sectors: 12_000,
+        damaged: damaged.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        damaged_sectors: damaged.iter().map(|(_, count)| count).sum(),
+        ..VerifyFigures::default()
+    }
+}
+
+#[test]
+fn what_verification_found_stands_behind_the_verdict_with_its_meaning() {
+    let found = VerifyFigures {
+        findings: 5,
+        first_findings: vec!["target 0, offset 4096: <stale>".to_owned()],
+        unverifiable_sectors: 7,
+        ..verified(&[("torn", 1), ("stale", 3)])
+    };
+    let text = html(&Page { verification: Some(found), ..small() }).unwrap();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
+    assert!(at("<section class=\"verification invalid\"") > at("class=\"verdict"));
+    assert!(at("12\u{202f}000 sectors checked, 4 damaged") < at("<ol>"));
+    assert!(text.contains("of 7 nobody can say what they must hold"));
+    // The most frequent damage first.
+    assert!(at("an acknowledged write was lost") < at("only a part of an acknowledged write"));
+    assert!(at("<li>target 0, offset 4096: &#60;stale&#62;</li>") < at("and 4 more"));
+    assert!(at("and 4 more") < at("class=\"facts\""));
+}
+
+#[test]
+fn sound_data_are_said_to_be_and_without_verification_nothing_is_said() {
+    let text = html(&Page { verification: Some(verified(&[])), ..small() }).unwrap();
+    assert!(text.contains("<section class=\"verification pass\""));
+    assert!(text.contains("none damaged.</p>") && !text.contains("<ol>"));
+    let nothing = VerifyFigures::default();
+    let text = html(&Page { verification: Some(nothing), ..small() }).unwrap();
+    assert!(text.contains("<section class=\"verification none\""));
+    assert!(text.contains("nothing was looked at"));
+    assert!(!html(&small()).unwrap().contains("<section class=\"verification"));
+}
+
+#[test]
+fn several_targets_have_a_row_each_and_a_single_one_has_no_table() {
+    let target = |name: &str, target: u16, bytes: u64| {
+        let figures = TargetFigures { target, bytes_read: bytes, ..TargetFigures::default() };
+        (name.to_owned(), figures)
+    };
+    let mut targets = vec![target("/dev/<a>", 0, 4096), target("/dev/b", 1, 0)];
+    let text = html(&Page { targets: targets.clone(), ..small() }).unwrap();
+    assert!(text.contains("<th scope=\"row\">/dev/&#60;a&#62;</th>"));
+    assert!(text.contains("<td>4.00 KiB</td>"));
+    targets.pop();
+    assert!(!html(&Page { targets, ..small() }).unwrap().contains("<h2>Targets</h2>"));
+}
+
+#[test]
+fn how_the_run_was_timed_stands_below_its_title() {
+    let page = |timing: &str| Page { timing: timing.to_owned(), ..small() };
+    let text = html(&page(timing::TIMED)).unwrap();
+    assert!(text.contains("12 requests · timed (open loop) · took 550 ms for a load of 550 ms"));
+    let text = html(&page(timing::AFAP)).unwrap();
+    assert!(text.contains("12 requests · as fast as possible · took 550 ms</p>"));
+    assert!(html(&page(timing::LOAD)).unwrap().contains("possible, in flight as recorded · took"));
 }
 
 #[test]

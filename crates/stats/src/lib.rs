@@ -4,8 +4,10 @@
 //! trace may be cut anywhere, summarised in parts, and put together again with the same result.
 #![forbid(unsafe_code)]
 
+pub mod facts;
 pub mod histogram;
 pub mod judge;
+mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod run_summary;

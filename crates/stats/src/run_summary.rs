@@ -6,10 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use ioecho_trace::{Batch, LateCause, Nanos, Op, Outcome};
+use ioecho_trace::{Batch, Integrity, LateCause, Nanos, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
+pub use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::Latencies;
+use crate::per_target::PerTarget;
+pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
 use crate::verdict::Verdict;
 
@@ -18,58 +21,6 @@ pub const SUMMARY_VERSION: u32 = 1;
 
 /// Lateness beyond this breaks the schedule for the verdict.
 pub const LATE: Nanos = Nanos::from_millis(1);
-
-/// What the engine and its surroundings say of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EngineFacts {
-    /// Requests that were to be replayed, as far as the trace was read.
-    pub planned: u64,
-    /// Requests that the trace has and `--read-only` left out.
-    pub left_out: u64,
-    /// Requests wrapped because they lie beyond the target.
-    pub wrapped: u64,
-    /// The furthest end of any request, divided by the target's size; unknown of a killed run.
-    pub wraparound_factor: Option<f64>,
-    /// Requests issued.
-    pub issued: u64,
-    /// Requests that waited for one that they overlap.
-    pub pushed_back: u64,
-    /// Requests left out on conflict.
-    pub dropped: u64,
-    /// Requests that held up those behind them on conflict.
-    pub ordered: u64,
-    /// Most requests in flight together.
-    pub in_flight_peak: u32,
-    /// Most requests waiting together.
-    pub waiting_peak: u32,
-    /// Requests in flight at the end that the device never answered.
-    pub abandoned: u64,
-    /// How often requests were late because the trace was not read in time.
-    pub input_stalls: u64,
-    /// How often the issuing thread was kept away.
-    pub host_stalls: u64,
-    /// The longest time it was kept away.
-    pub host_stall_max_ns: i64,
-    /// How often handing over requests took long.
-    pub slow_submissions: u64,
-    /// The longest hand-over.
-    pub submission_max_ns: i64,
-    /// Results that the recorder could not keep.
-    pub results_lost: u64,
-    /// When the last request was due.
-    pub demanded_duration_ns: i64,
-    /// Why the run ended before its end; empty if it did not.
-    pub incomplete: String,
-    /// Whether the device was a simulated one.
-    pub simulated: bool,
-    /// Whether the page cache was bypassed.
-    pub direct: bool,
-    /// Whether the target is a file in memory.
-    pub memory: bool,
-    /// Whether time was scaled, and how.
-    pub speedup: f64,
-}
 
 /// Requests late by more than [`LATE`] for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +105,15 @@ pub struct RunSummary {
     pub response_time: ByKind,
     /// Requests late by more than a millisecond, by cause.
     pub late: BTreeMap<String, LateShare>,
+    /// Requests by what verification found of their data; empty where nobody looked.
+    #[serde(default)]
+    pub integrity: BTreeMap<String, u64>,
+    /// Requests that could not be issued because the target cannot do such, by kind.
+    #[serde(default)]
+    pub unsupported: BTreeMap<String, u64>,
+    /// Each target of a run with several; empty of a run with one.
+    #[serde(default)]
+    pub per_target: Vec<TargetFigures>,
 }
 
 /// What the records of a run say, fed batch by batch; the rest of a [`RunSummary`] is the engine's.
@@ -171,6 +131,9 @@ pub struct RunFigures {
     last_scheduled: Nanos,
     last_submitted: Nanos,
     late: [LateShare; LateCause::ALL.len()],
+    integrity: [u64; Integrity::ALL.len()],
+    unsupported: [u64; Op::ALL.len()],
+    per_target: PerTarget,
 }
 
 impl RunFigures {
@@ -180,6 +143,11 @@ impl RunFigures {
         self.recorded += batch.len() as u64;
         for request in batch.iter() {
             let Some(measured) = request.measured else { continue };
+            self.per_target.observe(&request, &measured);
+            self.integrity[measured.integrity as usize] += 1;
+            if measured.outcome == Outcome::Unsupported {
+                self.unsupported[request.op as usize] += 1;
+            }
             self.issued += u64::from(measured.outcome.was_issued());
             self.pushed_back += u64::from(measured.pushed_back);
             self.dropped += u64::from(measured.outcome == Outcome::Dropped);
@@ -224,6 +192,13 @@ impl RunFigures {
             mine.requests += theirs.requests;
             mine.lateness_ns = mine.lateness_ns.saturating_add(theirs.lateness_ns);
         }
+        for (mine, theirs) in self.integrity.iter_mut().zip(other.integrity) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.unsupported.iter_mut().zip(other.unsupported) {
+            *mine += theirs;
+        }
+        self.per_target.merge(&other.per_target);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -235,6 +210,7 @@ impl RunFigures {
             dropped: self.dropped,
             in_flight_peak: self.in_flight_peak,
             demanded_duration_ns: self.last_scheduled.0,
+            targets: self.per_target.count().max(1),
             ..EngineFacts::default()
         }
     }
@@ -262,6 +238,22 @@ impl RunFigures {
     /// Requests late by more than [`LATE`] for this cause.
     pub fn late(&self, cause: LateCause) -> LateShare {
         self.late[cause as usize]
+    }
+
+    /// Requests of whose data verification found this.
+    pub fn integrity(&self, integrity: Integrity) -> u64 {
+        self.integrity[integrity as usize]
+    }
+
+    /// Requests whose data were found damaged.
+    pub fn damaged(&self) -> u64 {
+        let damage = Integrity::ALL.into_iter().filter(|integrity| integrity.is_damage());
+        damage.map(|integrity| self.integrity(integrity)).sum()
+    }
+
+    /// Requests of this kind that the target cannot do.
+    pub fn unsupported(&self, op: Op) -> u64 {
+        self.unsupported[op as usize]
     }
 
     /// Requests seen.
@@ -301,8 +293,30 @@ impl RunFigures {
                 .map(|cause| (cause_name(*cause).to_owned(), self.late(*cause)))
                 .filter(|(_, share)| share.requests > 0)
                 .collect(),
+            integrity: self.integrity_by_name(),
+            unsupported: Op::ALL
+                .into_iter()
+                .map(|op| (op.name().to_owned(), self.unsupported(op)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            per_target: self.per_target(engine.targets),
             engine,
         }
+    }
+
+    /// Requests by what was found of their data; empty where nobody looked at any.
+    fn integrity_by_name(&self) -> BTreeMap<String, u64> {
+        if self.integrity(Integrity::Unchecked) == self.integrity.iter().sum::<u64>() {
+            return BTreeMap::new();
+        }
+        let named = Integrity::ALL.into_iter().map(|kind| (kind.name(), self.integrity(kind)));
+        named.filter(|(_, count)| *count > 0).map(|(name, n)| (name.to_owned(), n)).collect()
+    }
+
+    /// A row for each of so many targets; none where there is only one.
+    fn per_target(&self, targets: u32) -> Vec<TargetFigures> {
+        let figures = self.per_target.figures(targets);
+        if figures.len() > 1 { figures } else { Vec::new() }
     }
 
     fn by_kind(&self, span: Span) -> ByKind {

@@ -54,10 +54,13 @@ impl Validity {
     }
 }
 
-/// Whose limits the run met.
+/// What the run found: damaged data, or whose limits it met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
+    /// The device gave back data other than those written: the worst that a device can do, whatever
+    /// else the run met.
+    DataDamaged,
     /// The replay held its schedule.
     Faithful,
     /// The device could not take the load: a finding about the device.

@@ -4,17 +4,19 @@
 //! scratch file. Reading holes of a new file would measure the file system's emptiness, so what the
 //! load reads is written first.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use clap::Parser;
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::{Io, Payload};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 
-use crate::args::{BackendArg, ConflictsArg, DemoArgs, ReadArgs, ReplayArgs, WindowArgs};
+use crate::args::{Args, Command, DemoArgs, WindowArgs};
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
 use crate::run::execute::execute;
@@ -45,8 +47,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let trace = directory.join("pgbench.parquet");
     fs::write(&trace, RECORDING).map_err(|error| write_error(&trace, &error))?;
     let scratch = directory.join("scratch.img");
-    let target = if args.sim {
-        format!("sim:size={}", SCRATCH.0)
+    let target: OsString = if args.sim {
+        format!("sim:size={}", SCRATCH.0).into()
     } else {
         writeln!(
             std::io::stdout(),
@@ -54,30 +56,23 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
             scratch.display()
         )?;
         prepare(&trace, &scratch)?;
-        scratch.display().to_string()
+        scratch.clone().into()
     };
     writeln!(
         std::io::stdout(),
         "replaying {} of a recorded PostgreSQL load at its natural speed",
         WINDOW.duration.unwrap_or_default()
     )?;
-    let (plan, source) = ReplayPlan::new(&ReplayArgs {
-        trace,
-        target,
-        output: Some(directory.join("run")),
-        window: WINDOW,
-        speedup: 1.0,
-        read_only: false,
-        destroy: Vec::new(),
-        dry_run: false,
-        allow_cached: true,
-        conflicts: ConflictsArg::Partial,
-        strong: 1,
-        in_flight_max: 4096,
-        backend: BackendArg::Auto,
-        quiet: false,
-        read: ReadArgs::default(),
-    })?;
+    let span = |at: Option<Nanos>| format!("{}ns", at.unwrap_or_default().0);
+    let mut words: Vec<OsString> =
+        ["ioecho", "replay", "--allow-cached", "--start"].map(Into::into).into();
+    words.extend([span(WINDOW.start), "--duration".into(), span(WINDOW.duration)].map(Into::into));
+    words.extend(["--target".into(), target, "--output".into()]);
+    words.extend([directory.join("run").into(), "--".into(), trace.into()]);
+    let Command::Replay(replay) = Args::try_parse_from(words)?.command else {
+        anyhow::bail!("the demo's own command line is no replay");
+    };
+    let (plan, source) = ReplayPlan::new(&replay)?;
     let finished = execute(&plan, source);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;

@@ -1,12 +1,15 @@
 //! The commands, one file each. Each answers an exit code.
 
+pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod info;
 pub(crate) mod man;
+pub(crate) mod prepare;
 pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod verify;
 
 use std::io::Write;
 

@@ -9,13 +9,14 @@ use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
 use crate::run::execute::{Finished, execute};
+use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;
 use crate::run::settle;
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     let (plan, mut source) = ReplayPlan::new(args)?;
-    if args.dry_run {
-        writeln!(std::io::stdout(), "{plan}\n{}", plan.forecast(source.as_mut())?)?;
+    if args.safety.dry_run {
+        writeln!(std::io::stdout(), "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
         plan.guard()?;
         return Ok(tell_import(source.header()));
     }
@@ -56,7 +57,7 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
         (engine.dropped, "dropped on conflict"),
         (engine.ordered, "held up others on conflict"),
         (summary.failed, "failed"),
-        (engine.left_out, "left out by --read-only"),
+        (engine.left_out, "left out"),
     ] {
         if count > 0 {
             write!(out, ", {count} {what}")?;

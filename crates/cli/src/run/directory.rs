@@ -10,6 +10,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::{HostFacts, TargetFacts};
+use ioecho_replay::conflict::ConflictMode;
+use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_stats::verdict::Verdict;
 use ioecho_trace::Header;
 use serde::Serialize;
@@ -43,7 +45,8 @@ pub(crate) struct RunFacts {
     pub(crate) pid: u32,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) plan: PlanFacts,
-    pub(crate) target: TargetEntry,
+    /// In the order in which results name them.
+    pub(crate) targets: Vec<TargetEntry>,
     pub(crate) host: HostFacts,
     pub(crate) trace: Header,
 }
@@ -63,21 +66,49 @@ pub(crate) struct PlanFacts {
     pub(crate) trace: PathBuf,
     pub(crate) start_ns: Option<i64>,
     pub(crate) duration_ns: Option<i64>,
+    pub(crate) timing: TimingMode,
     pub(crate) speedup: f64,
-    pub(crate) read_only: bool,
-    pub(crate) conflicts: ioecho_replay::conflict::ConflictMode,
+    pub(crate) iops_scale: f64,
+    pub(crate) follow_in_flight: bool,
+    pub(crate) bundle_ns: i64,
+    pub(crate) writes: Writes,
+    pub(crate) sync_writes: bool,
+    pub(crate) alignment: Alignment,
+    /// Where the volumes of the trace go, in words.
+    pub(crate) map: Vec<String>,
+    pub(crate) fill_random_percent: u8,
+    pub(crate) dedup: f64,
+    pub(crate) verify: &'static str,
+    pub(crate) conflicts: ConflictMode,
     pub(crate) strong: u8,
     pub(crate) in_flight_max: u32,
-    pub(crate) backend: String,
-    pub(crate) spin_ns: i64,
+    pub(crate) errors_max: Option<u64>,
+    pub(crate) start_grace_ns: i64,
+    /// `hybrid`, `spin` or `sleep`.
+    pub(crate) pacing: &'static str,
+    /// How long before a deadline the issuing thread stops sleeping, once that was measured.
+    pub(crate) spin_ns: Option<i64>,
+    /// Half of the sleeps ended no later than this after their time.
+    pub(crate) wake_up_p50_ns: Option<i64>,
+    /// 99 of 100 sleeps ended no later than this after their time.
+    pub(crate) wake_up_p99_ns: Option<i64>,
+    /// What the host was asked for and gave.
+    pub(crate) host_setup: Vec<String>,
 }
 
-/// The target as `run.toml` holds it.
+/// A target as `run.toml` holds it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum TargetEntry {
-    Real(Box<TargetFacts>),
-    Simulated { simulated: String },
+    Real {
+        /// How requests reach the kernel.
+        backend: String,
+        #[serde(flatten)]
+        facts: Box<TargetFacts>,
+    },
+    Simulated {
+        simulated: String,
+    },
 }
 
 /// A directory that holds a run.
@@ -116,6 +147,21 @@ impl RunDirectory {
 
     pub(crate) fn requests(&self) -> PathBuf {
         self.path.join("requests.parquet")
+    }
+
+    /// Where the versions that the sectors of a target may hold are kept while it is verified.
+    pub(crate) fn versions(&self, target: usize) -> PathBuf {
+        self.path.join(format!("versions-{target}.table"))
+    }
+
+    /// What was about to be written to a target, for a verification after the process was killed.
+    pub(crate) fn intents(&self, target: usize) -> PathBuf {
+        self.path.join(format!("intents-{target}.ring"))
+    }
+
+    /// What verification found.
+    pub(crate) fn verify(&self) -> PathBuf {
+        self.path.join("verify.json")
     }
 
     pub(crate) fn journal(&self) -> PathBuf {
@@ -204,6 +250,18 @@ impl RunDirectory {
         if let Ok(mut file) = file {
             let _ = writeln!(file, "{} {line}", jiff::Timestamp::now());
         }
+    }
+}
+
+/// The targets of a run, from its facts. Runs of the first version have one, under another name.
+pub(crate) fn targets_of(facts: &toml::Table) -> Vec<&toml::Table> {
+    let tables = |value: &'static str| facts.get(value);
+    match (tables("targets"), tables("target")) {
+        (Some(toml::Value::Array(targets)), _) => {
+            targets.iter().filter_map(toml::Value::as_table).collect()
+        }
+        (_, Some(target)) => target.as_table().into_iter().collect(),
+        _ => Vec::new(),
     }
 }
 

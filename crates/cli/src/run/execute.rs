@@ -3,31 +3,25 @@
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
-use ioecho_linux::{HostFacts, MonotonicClock, open_device, target, thread as host_thread};
-use ioecho_replay::engine::{Control, Pacing, Replay, Totals};
-use ioecho_replay::pattern::Pattern;
-use ioecho_replay::plan::{TargetLimits, Writes};
-use ioecho_replay::sim::{SimClock, SimDevice};
-use ioecho_replay::{Device, Planner, Scheduler};
-use ioecho_stats::run_summary::{EngineFacts, RunSummary};
-use ioecho_trace::{Header, Nanos, Op, Source};
+use ioecho_linux::{HostFacts, MonotonicClock};
+use ioecho_replay::Planner;
+use ioecho_replay::engine::Control;
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_trace::{Header, Source};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::args::{PacingArg, VerifyArg};
 use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
-use crate::run::feeder::{self, FeederEnd, RingInput};
-use crate::run::plan::{ReplayPlan, Target, known_duration};
+use crate::run::ends::{Ends, engine_facts};
+use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
+use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
-use crate::run::settle;
-use crate::run::writer::{self, RingRecorder, WriterEnd};
-
-/// File systems that keep files in memory.
-pub(crate) const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
-
-/// Looking at the simulated clock takes this long.
-const SIM_LOOK: Nanos = Nanos(20);
+use crate::run::writer::{self, WriterOptions};
+use crate::run::{feeder, settle, verification};
 
 /// A run that has ended, however it ended.
 pub(crate) struct Finished {
@@ -45,63 +39,10 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
         let _ = std::fs::remove_file(run.facts_file());
+        let _ = std::fs::remove_file(run.path().join("log.txt"));
         let _ = std::fs::remove_dir(run.path());
     }
     result
-}
-
-/// The device of a run and the clock that it lives by.
-enum Lane {
-    Real { device: Box<dyn Device + Send>, clock: MonotonicClock },
-    Simulated { device: SimDevice, clock: SimClock },
-}
-
-impl Lane {
-    fn open(plan: &ReplayPlan) -> anyhow::Result<(Self, TargetEntry)> {
-        match &plan.target {
-            Target::Simulated { text, spec } => {
-                let clock = SimClock::new(SIM_LOOK);
-                let device = SimDevice::new(*spec, clock.clone());
-                let entry = TargetEntry::Simulated { simulated: text.clone() };
-                Ok((Self::Simulated { device, clock }, entry))
-            }
-            Target::Real { path, options, .. } => {
-                let opened = target::open(path, *options)?;
-                opened.lock()?;
-                let facts = opened.facts().clone();
-                let clock = MonotonicClock::new();
-                let slots = plan.scheduler.device_slots();
-                let device = open_device(opened, plan.backend, slots, clock)?;
-                Ok((Self::Real { device, clock }, TargetEntry::Real(Box::new(facts))))
-            }
-        }
-    }
-
-    fn device(&mut self) -> &mut dyn Device {
-        match self {
-            Self::Real { device, .. } => device.as_mut(),
-            Self::Simulated { device, .. } => device,
-        }
-    }
-
-    fn limits(&mut self) -> TargetLimits {
-        let device = self.device();
-        TargetLimits {
-            capacity: device.capacity(),
-            block_size: device.block_size(),
-            length_max: device.length_max(),
-            supports: Op::ALL.map(|op| device.supports(op)),
-        }
-    }
-}
-
-/// What the engine and the threads around it left.
-struct Ends {
-    totals: Totals,
-    device_error: Option<std::io::Error>,
-    feeder: FeederEnd,
-    writer: WriterEnd,
-    results_lost: u64,
 }
 
 fn replay(
@@ -109,21 +50,40 @@ fn replay(
     source: Box<dyn Source>,
     run: &RunDirectory,
 ) -> anyhow::Result<Finished> {
-    let (mut lane, target) = Lane::open(plan)?;
-    let limits = lane.limits();
-    if limits.capacity.0 == 0 {
-        return Err(Coded::error(exit::TARGET, "the target holds nothing"));
+    let clock = MonotonicClock::new();
+    let mut lanes = Vec::new();
+    let mut entries = Vec::new();
+    for target in &plan.targets {
+        let (lane, entry) = Lane::open(plan, target, clock)?;
+        if lane.limits().capacity.0 == 0 {
+            let text = format!("the target {} holds nothing", target.name());
+            return Err(Coded::error(exit::TARGET, text));
+        }
+        lanes.push(lane);
+        entries.push(entry);
     }
+    let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
+    let planner = plan.planner(&limits, source.header())?;
+    let map = plan.map(&limits, source.header())?;
     let run_number = RandomState::new().build_hasher().finish();
-    let backend = lane.device().describe();
-    let mut facts = facts(plan, run_number, &backend, target, source.header());
+    let mut facts = facts(plan, run_number, entries, source.header());
+    // Where there is no choice a map says nothing.
+    if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
+        facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
+    }
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
-    run.log(&format!("back end: {backend}"));
 
-    let planner = Planner::new(limits, plan.timing);
-    let ends = work(plan, run, lane, source, planner, run_number)?;
-    let engine = engine_facts(plan, &facts, &ends, limits);
+    let (ends, start) = work(plan, run, lanes, source, planner, run_number)?;
+    if let Some(agreed) = start.agreed() {
+        let near = agreed.near;
+        facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
+        facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
+        facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
+    }
+    facts.plan.host_setup =
+        ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
+    let engine = engine_facts(plan, &facts, &ends, start.agreed());
     facts.trace = ends.feeder.header;
     let summary = settle::settle(run, &facts.trace, engine)?;
 
@@ -142,81 +102,97 @@ fn replay(
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
-    lane: Lane,
+    lanes: Vec<Lane>,
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
-) -> anyhow::Result<Ends> {
+) -> anyhow::Result<(Ends, Start)> {
+    let mut verifiers = Vec::new();
+    for number in 0..lanes.len() {
+        verifiers.push(verification::verifier(plan, run, run_number, number)?);
+    }
     let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
     let journal = journal.map_err(|error| {
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
     })?;
-    let control = Arc::new(Control::default());
+    // One of each lane; the wish to stop is one for all.
+    let stop = Arc::new(AtomicBool::new(false));
+    let control = || Control { stop: Arc::clone(&stop), ..Control::default() };
+    let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // The second signal ends the process at once; the first only asks the run to end.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&control.stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&control.stop))?;
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let (feeder, mut input) = feeder::spawn(source, planner, Arc::clone(&control.stop));
-    let (writer, mut recorder, live) = writer::spawn(run, journal, Arc::clone(&control.stop));
-    input.wait_until_filled(&feeder.ended, &control.stop);
+    let (feeder, inputs) = feeder::spawn(source, planner, lanes.len(), Arc::clone(&stop));
+    let options = WriterOptions { targets: lanes.len(), durable: plan.verify != VerifyArg::Off };
+    let (writer, recorders, live) = writer::spawn(run, journal, Arc::clone(&stop), options);
     let progress = (!plan.quiet).then(|| {
-        let control = Arc::clone(&control);
         let demand = Arc::clone(&feeder.demand);
-        Progress::start(Watched { control, demand, live, duration: known_duration(plan) })
+        let duration = known_duration(plan);
+        Progress::start(Watched { controls: controls.clone(), demand, live, duration })
     });
-    let (totals, result) =
-        issue(lane, plan, &mut input, &mut recorder, &control, &mut Pattern::new(run_number));
-    // The feeder may be waiting for room in the ring, the writer for more results.
-    control.stop.store(true, Relaxed);
-    drop(input);
-    let results_lost = recorder.lost;
-    drop(recorder);
+    let start = Start::new(lanes.len());
+    let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
+    let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
+        number,
+        lane,
+        input,
+        read: &feeder.ended,
+        demand: &feeder.demand,
+        recorder,
+        control: &controls[number],
+        verifier,
+        run_number,
+    });
+    let ends = run_lanes(plan, &start, work.collect());
+    // The feeder may be waiting for room in a ring.
+    let interrupted = stop.swap(true, Relaxed);
     let panicked = |_| anyhow::anyhow!("a thread of the run panicked");
     let feeder = feeder.thread.join().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
     if let Some(progress) = progress {
         progress.finish();
     }
-    let results_lost = results_lost + writer.lost;
-    Ok(Ends { totals, device_error: result.err(), feeder, writer, results_lost })
+    let mut lanes = ends?;
+    if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
+        let _ = std::fs::remove_file(run.journal());
+        return Err(Coded::error(exit::USAGE, error.to_string()));
+    }
+    Ok((Ends { lanes, feeder, writer, interrupted }, start))
 }
 
-fn issue(
-    lane: Lane,
+/// Runs every lane in a thread of its own.
+fn run_lanes(
     plan: &ReplayPlan,
-    input: &mut RingInput,
-    recorder: &mut RingRecorder,
-    control: &Control,
-    pattern: &mut Pattern,
-) -> (Totals, std::io::Result<()>) {
-    let scheduler = Scheduler::new(plan.scheduler);
-    match lane {
-        Lane::Real { mut device, clock } => {
-            // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
-            let _ = host_thread::set_timer_slack_ns(1);
-            let (device, clock) = (device.as_mut(), &clock);
-            let pacing = Pacing::default();
-            Replay { device, clock, scheduler, input, recorder, pattern, pacing, control }.run()
-        }
-        Lane::Simulated { mut device, clock } => {
-            input.blocking = true;
-            recorder.blocking = true;
-            let (device, clock) = (&mut device, &clock);
-            let pacing = Pacing { spin: Nanos::ZERO, ..Pacing::default() };
-            Replay { device, clock, scheduler, input, recorder, pattern, pacing, control }.run()
-        }
-    }
+    start: &Start,
+    work: Vec<LaneWork<'_>>,
+) -> anyhow::Result<Vec<LaneEnd>> {
+    let ends = thread::scope(|scope| {
+        let lanes: Vec<_> = work
+            .into_iter()
+            .map(|work| {
+                let name = format!("ioecho-lane-{}", work.number);
+                thread::Builder::new()
+                    .name(name)
+                    .spawn_scoped(scope, move || lane::run(plan, work, start))
+                    .inspect_err(|_| start.give_up())
+            })
+            .collect();
+        lanes
+            .into_iter()
+            .map(|lane| lane?.join().map_err(|_| anyhow::anyhow!("an issuing thread panicked")))
+            .collect::<Vec<anyhow::Result<LaneEnd>>>()
+    });
+    ends.into_iter().collect()
 }
 
 fn facts(
     plan: &ReplayPlan,
     run_number: u64,
-    backend: &str,
-    target: TargetEntry,
+    targets: Vec<TargetEntry>,
     trace: &Header,
 ) -> RunFacts {
-    let simulated = matches!(target, TargetEntry::Simulated { .. });
     RunFacts {
         version: RUN_VERSION,
         state: State::Running,
@@ -232,72 +208,32 @@ fn facts(
             trace: plan.trace.clone(),
             start_ns: plan.window.start.map(|at| at.0),
             duration_ns: plan.window.duration.map(|span| span.0),
+            timing: plan.timing.mode,
             speedup: plan.timing.speedup,
-            read_only: plan.timing.writes != Writes::Issue,
+            iops_scale: plan.timing.iops_scale,
+            follow_in_flight: plan.scheduler.follow_in_flight,
+            bundle_ns: plan.scheduler.bundle.0,
+            writes: plan.timing.writes,
+            sync_writes: plan.timing.sync_writes,
+            alignment: plan.timing.alignment,
+            map: Vec::new(),
+            fill_random_percent: plan.fill.random,
+            dedup: plan.fill.dedup,
+            verify: plan.verify.name(),
             conflicts: plan.scheduler.conflicts,
             strong: plan.strong_level,
             in_flight_max: plan.scheduler.in_flight_max,
-            backend: backend.to_owned(),
-            spin_ns: if simulated { 0 } else { Pacing::default().spin.0 },
+            errors_max: plan.pacing.errors_max,
+            start_grace_ns: plan.pacing.start_grace.0,
+            pacing: plan.pacing.mode.name(),
+            spin_ns: None,
+            wake_up_p50_ns: None,
+            wake_up_p99_ns: None,
+            host_setup: Vec::new(),
         },
-        target,
+        targets,
         host: HostFacts::collect(),
         trace: trace.clone(),
-    }
-}
-
-fn engine_facts(
-    plan: &ReplayPlan,
-    facts: &RunFacts,
-    ends: &Ends,
-    limits: TargetLimits,
-) -> EngineFacts {
-    let Ends { totals, feeder, writer, .. } = ends;
-    let stopped_by = if let Some(error) = &ends.device_error {
-        format!("the device failed: {error}")
-    } else if let Some(error) = &writer.error {
-        format!("results could not be written: {error}")
-    } else if let Some(error) = &feeder.error {
-        format!("the trace could not be read further: {error}")
-    } else if let Some(damage) = &feeder.header.damage {
-        format!("the trace ends before its end: {damage}")
-    } else if totals.stopped {
-        "stopped by a signal".to_owned()
-    } else {
-        String::new()
-    };
-    EngineFacts {
-        planned: feeder.totals.planned,
-        left_out: feeder.totals.left_out,
-        wrapped: feeder.totals.wrapped,
-        wraparound_factor: Some(feeder.totals.wraparound),
-        issued: totals.counts.issued,
-        pushed_back: totals.counts.pushed_back,
-        dropped: totals.counts.dropped,
-        ordered: totals.counts.ordered,
-        in_flight_peak: totals.counts.in_flight_peak,
-        waiting_peak: totals.counts.waiting_peak,
-        abandoned: totals.abandoned,
-        input_stalls: totals.input_stalls,
-        host_stalls: totals.host_stalls,
-        host_stall_max_ns: totals.host_stall_max.0,
-        slow_submissions: totals.slow_submissions,
-        submission_max_ns: totals.submission_max.0,
-        results_lost: ends.results_lost,
-        demanded_duration_ns: feeder.totals.last_scheduled.0,
-        incomplete: stopped_by,
-        simulated: matches!(facts.target, TargetEntry::Simulated { .. }),
-        direct: match &facts.target {
-            TargetEntry::Real(target) => target.direct,
-            TargetEntry::Simulated { .. } => false,
-        },
-        memory: match &facts.target {
-            TargetEntry::Real(target) => {
-                target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind))
-            }
-            TargetEntry::Simulated { .. } => false,
-        },
-        speedup: plan.timing.speedup,
     }
 }
 

@@ -25,15 +25,25 @@ const DEMAND_SPAN_NS: i64 = 100_000_000;
 pub(crate) struct Demand {
     /// Start of a span and requests in it, in order.
     spans: VecDeque<(i64, u64)>,
+    /// The most requests in a span.
+    peak: u64,
 }
 
 impl Demand {
     fn add(&mut self, scheduled_ns: i64) {
         let span = scheduled_ns.div_euclid(DEMAND_SPAN_NS) * DEMAND_SPAN_NS;
         match self.spans.back_mut() {
-            Some((last, count)) if *last >= span => *count += 1,
+            Some((last, count)) if *last >= span => {
+                *count += 1;
+                self.peak = self.peak.max(*count);
+            }
             _ => self.spans.push_back((span, 1)),
         }
+    }
+
+    /// Requests per second in the busiest span so far.
+    pub(crate) fn peak_per_s(&self) -> f64 {
+        self.peak as f64 * 1e9 / DEMAND_SPAN_NS as f64
     }
 
     /// Takes out what fell due until `now_ns`.
@@ -54,6 +64,8 @@ pub(crate) struct FeederEnd {
     pub(crate) totals: PlanTotals,
     pub(crate) header: Header,
     pub(crate) error: Option<TraceError>,
+    /// Requests per second in the busiest 100 ms.
+    pub(crate) peak_per_s: f64,
 }
 
 /// The feeder's thread and what it shares.
@@ -94,28 +106,34 @@ impl Input for RingInput {
     }
 }
 
-/// Starts the thread.
+/// Starts the thread, with a ring for each of the run's targets.
 pub(crate) fn spawn(
     source: Box<dyn Source>,
     planner: Planner,
+    targets: usize,
     stop: Arc<AtomicBool>,
-) -> (Feeder, RingInput) {
-    let (producer, consumer) = RingBuffer::new(RING);
+) -> (Feeder, Vec<RingInput>) {
+    let (producers, inputs): (Vec<_>, Vec<_>) = (0..targets)
+        .map(|_| {
+            let (producer, consumer) = RingBuffer::new(RING);
+            (producer, RingInput { consumer, blocking: false })
+        })
+        .unzip();
     let demand = Arc::new(Mutex::new(Demand::default()));
     let ended = Arc::new(AtomicBool::new(false));
     let (their_demand, their_ended) = (Arc::clone(&demand), Arc::clone(&ended));
     let thread = thread::spawn(move || {
-        let end = feed(source, planner, producer, &their_demand, &stop);
+        let end = feed(source, planner, producers, &their_demand, &stop);
         their_ended.store(true, Relaxed);
         end
     });
-    (Feeder { thread, demand, ended }, RingInput { consumer, blocking: false })
+    (Feeder { thread, demand, ended }, inputs)
 }
 
 fn feed(
     mut source: Box<dyn Source>,
     mut planner: Planner,
-    mut producer: Producer<Planned>,
+    mut producers: Vec<Producer<Planned>>,
     demand: &Mutex<Demand>,
     stop: &AtomicBool,
 ) -> FeederEnd {
@@ -137,6 +155,7 @@ fn feed(
             }
         }
         for request in planned.drain(..) {
+            let producer = &mut producers[usize::from(request.target)];
             let mut pending = Some(request);
             while let Some(request) = pending {
                 pending = match producer.push(request) {
@@ -152,5 +171,6 @@ fn feed(
             }
         }
     };
-    FeederEnd { totals: planner.totals(), header: source.header().clone(), error }
+    let peak_per_s = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
+    FeederEnd { totals: planner.totals(), header: source.header().clone(), error, peak_per_s }
 }

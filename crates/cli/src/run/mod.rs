@@ -1,15 +1,24 @@
 //! A run: from what was typed to a directory of results.
 //!
-//! [`plan`] resolves and checks, and can be printed before anything is touched. Then three threads
-//! work: [`feeder`] reads and plans the trace, the engine (on the calling thread) issues, and
-//! [`writer`] keeps the results; [`progress`] watches. [`settle`] turns the journal into the final
-//! files of the [`directory`]. Between the threads are bounded rings and nothing else.
+//! [`plan`] resolves and checks what was typed, with [`target`] and [`routes`], and can be printed
+//! before anything is touched ([`forecast`]). [`execute`] opens everything and starts the threads:
+//! [`feeder`] reads and plans the trace, a [`lane`] for each target issues, [`writer`] keeps the
+//! results, [`progress`] watches. What they leave ([`ends`]) and the journal become the final files
+//! of the [`directory`] ([`settle`]). Between the threads are bounded rings and nothing else.
 
 pub(crate) mod directory;
+pub(crate) mod ends;
 pub(crate) mod execute;
 pub(crate) mod feeder;
+pub(crate) mod fill;
+pub(crate) mod forecast;
+pub(crate) mod lane;
 pub(crate) mod open;
 pub(crate) mod plan;
 pub(crate) mod progress;
+pub(crate) mod routes;
 pub(crate) mod settle;
+pub(crate) mod target;
+pub(crate) mod verification;
+pub(crate) mod verify;
 pub(crate) mod writer;

@@ -2,29 +2,33 @@
 //! touched.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ioecho_linux::{Access, Backend, Hazard, OpenOptions, TargetFacts, guard, target};
-use ioecho_replay::plan::{PlanTotals, Planned, Planner, TargetLimits, Timing, Writes};
+use ioecho_linux::host::HostSetup;
+use ioecho_linux::{Access, Backend, DeviceOptions};
+use ioecho_replay::map::{Map, RouteSpec};
+use ioecho_replay::pattern::Fill;
+use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
-use ioecho_replay::sim::SimSpec;
-use ioecho_stats::judge;
-use ioecho_trace::{Batch, Bytes, Nanos, Op, Source};
+use ioecho_trace::{Header, Nanos, Source};
 
-use crate::args::{ReplayArgs, WindowArgs, strong};
+use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
-use crate::run::open;
+use crate::run::target::{Target, guard_all};
+use crate::run::{open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
 const LOOK_AHEAD: usize = 1 << 12;
 
-/// Where requests go.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    /// Nowhere: a simulated device.
-    Simulated { text: String, spec: SimSpec },
-    /// A block device or a file.
-    Real { path: PathBuf, options: OpenOptions, facts: Box<TargetFacts>, hazards: Vec<Hazard> },
+/// More targets than any host has, and as many as a result can name.
+const TARGETS_MAX: usize = 1024;
+
+/// How the issuing threads spend their time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacingPlan {
+    pub(crate) mode: PacingArg,
+    pub(crate) start_grace: Nanos,
+    pub(crate) errors_max: Option<u64>,
 }
 
 /// A replay, resolved.
@@ -33,179 +37,252 @@ pub(crate) struct ReplayPlan {
     pub(crate) trace: PathBuf,
     pub(crate) window: WindowArgs,
     pub(crate) timing: Timing,
-    pub(crate) target: Target,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) routes: Vec<RouteSpec>,
     pub(crate) destroy: Vec<PathBuf>,
     pub(crate) scheduler: Config,
     pub(crate) strong_level: u8,
-    pub(crate) backend: Backend,
+    pub(crate) device: DeviceOptions,
+    pub(crate) pacing: PacingPlan,
+    pub(crate) host: HostSetup,
+    pub(crate) fill: Fill,
+    pub(crate) verify: VerifyArg,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
 }
 
 impl ReplayPlan {
-    /// Resolves what was typed, and opens the trace. Looks at the target and its hazards, and
+    /// Resolves what was typed, and opens the trace. Looks at the targets and their hazards, and
     /// changes nothing.
     pub(crate) fn new(args: &ReplayArgs) -> anyhow::Result<(Self, Box<dyn Source>)> {
+        contradictions(args)?;
         // A trace that cannot be opened is told before the target is so much as looked at.
         let source = open::trace(&args.trace, &args.read.options(), args.window)?;
-        let target = match args.target.strip_prefix("sim:").or((args.target == "sim").then_some(""))
-        {
-            Some(text) => {
-                let spec = text
-                    .parse()
-                    .map_err(|error| Coded::error(exit::USAGE, format!("--target {error}")))?;
-                Target::Simulated { text: args.target.clone(), spec }
-            }
-            None => look_at(Path::new(&args.target), args)?,
-        };
+        follows_what_is_known(args, source.header())?;
+        let routes = routes::read(&args.map, args.map_file.as_deref())?;
+        let targets = targets(args, &routes)?;
         let scheduler = Config {
-            conflicts: args.conflicts.mode(),
-            strong: strong(args.strong),
+            conflicts: args.engine.conflicts.mode(),
+            strong: crate::args::strong(args.engine.strong),
             look_ahead: LOOK_AHEAD,
-            ..Config::with_in_flight_max(args.in_flight_max)
+            timing: args.timing.timing.mode(),
+            follow_in_flight: args.timing.follow_in_flight,
+            bundle: args.timing.bundle,
+            ..Config::with_in_flight_max(args.engine.in_flight_max)
         };
         let timing = Timing {
             start: args.window.start,
-            speedup: args.speedup,
-            writes: if args.read_only { Writes::LeaveOut } else { Writes::Issue },
-            ..Timing::default()
+            speedup: args.timing.speedup,
+            iops_scale: args.timing.iops_scale,
+            mode: args.timing.timing.mode(),
+            writes: match (args.safety.read_only, args.safety.writes_as_reads) {
+                (true, _) => Writes::LeaveOut,
+                (_, true) => Writes::AsReads,
+                _ => Writes::Issue,
+            },
+            alignment: args.data.align.alignment(),
+            sync_writes: args.data.sync_writes,
         };
+        let device = DeviceOptions {
+            backend: args.engine.backend.backend(),
+            in_flight_max: scheduler.device_slots(),
+            threads: args.engine.threads,
+            sqpoll: args.engine.sqpoll,
+            iopoll: args.engine.iopoll,
+            ..DeviceOptions::default()
+        };
+        let cpus = args.host.cpus.as_deref().map(str::parse).transpose();
+        let cpus = cpus.map_err(|error| Coded::error(exit::USAGE, format!("--cpus {error}")))?;
         let plan = Self {
             trace: args.trace.clone(),
             window: args.window,
             timing,
-            target,
-            destroy: args.destroy.clone(),
+            targets,
+            routes,
+            destroy: args.safety.destroy.clone(),
             scheduler,
-            strong_level: args.strong,
-            backend: args.backend.backend(),
+            strong_level: args.engine.strong,
+            device,
+            pacing: PacingPlan {
+                mode: args.host.pacing,
+                start_grace: args.timing.start_grace,
+                errors_max: args.safety.on_error.0,
+            },
+            host: HostSetup {
+                cpus,
+                fifo: args.host.fifo,
+                lock_memory: args.host.lock_memory,
+                dma_latency: args.host.dma_latency,
+            },
+            fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
+            verify: args.data.verify,
             output: args.output.clone().unwrap_or_else(default_output),
             quiet: args.quiet,
         };
+        let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
+        plan.planner(&limits, source.header())?;
         Ok((plan, source))
     }
 
-    /// Refuses a target that may hold somebody's data, unless it was named for it.
+    /// Refuses targets that may hold somebody's data, unless they were named for it.
     pub(crate) fn guard(&self) -> anyhow::Result<()> {
-        let Target::Real { path, hazards, options, .. } = &self.target else { return Ok(()) };
-        if options.access == Access::ReadOnly {
-            return Ok(());
+        guard_all(&self.targets, &self.destroy)
+    }
+
+    /// What plans the requests of a trace for targets with these limits.
+    pub(crate) fn planner(
+        &self,
+        limits: &[TargetLimits],
+        trace: &Header,
+    ) -> anyhow::Result<Planner> {
+        Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
+    }
+
+    /// Where the volumes of a trace go.
+    pub(crate) fn map(&self, limits: &[TargetLimits], trace: &Header) -> anyhow::Result<Map> {
+        if self.routes.is_empty() {
+            return Ok(Map::spread(&trace.volumes, limits));
         }
-        let named = self.destroy.iter().any(|named| same_file(named, path));
-        let against: Vec<String> = hazards
-            .iter()
-            .filter(|hazard| !(named && hazard.can_be_named()))
-            .map(|hazard| format!("  - {hazard}"))
-            .collect();
-        if let Some(other) = self.destroy.iter().find(|named| !same_file(named, path)) {
-            let text = format!(
-                "--destroy {} does not name the target, {}\n  = help: check which device you mean",
-                other.display(),
-                path.display()
-            );
-            return Err(Coded::error(exit::USAGE, text));
+        let names = self.targets.iter().map(Target::name);
+        let named: Vec<_> = names.zip(limits.iter().copied()).collect();
+        Map::resolve(&self.routes, &trace.volumes, &named)
+            .map_err(|error| Coded::error(exit::USAGE, error.to_string()))
+    }
+
+    /// Whether nothing that overlaps a write is ever in flight with it.
+    pub(crate) fn is_isolated(&self) -> bool {
+        use ioecho_replay::conflict::{ConflictMode, Strong};
+        self.scheduler.conflicts != ConflictMode::Allow
+            && self.scheduler.strong != Strong::WriteWrite
+    }
+}
+
+/// Refuses options that cannot be meant together.
+fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
+    let timed = args.timing.timing.mode() == TimingMode::Timed;
+    let backend = args.engine.backend.backend();
+    let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
+    let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
+    let verifies = args.data.verify != VerifyArg::Off;
+    let rules: [(bool, &str, &str); 9] = [
+        (
+            !timed && !unscaled,
+            "--speedup has no meaning without a schedule",
+            "leave it out, or take --timing timed",
+        ),
+        (
+            !timed && args.timing.follow_in_flight,
+            "--follow-in-flight belongs to --timing timed",
+            "--timing load follows the recorded in-flight number by itself",
+        ),
+        (
+            !timed && args.timing.bundle > Nanos::ZERO,
+            "--bundle has no meaning without a schedule",
+            "leave it out: what can go together does",
+        ),
+        (
+            verifies && args.data.dedup > 1.0,
+            "blocks that share their content (--dedup) cannot be verified",
+            "leave out --dedup or --verify",
+        ),
+        (
+            verifies && args.safety.reads_only(),
+            "a run that writes nothing has nothing to verify",
+            "leave out --verify; `ioecho verify RUN` checks what an earlier run wrote",
+        ),
+        (
+            args.safety.reads_only() && !args.safety.destroy.is_empty(),
+            "a run that writes nothing destroys nothing",
+            "leave out --destroy",
+        ),
+        (
+            not_uring && (args.engine.sqpoll || args.engine.iopoll),
+            "--sqpoll and --iopoll belong to io_uring",
+            "take --backend uring",
+        ),
+        (
+            args.engine.threads.is_some() && backend != Backend::Threads,
+            "--threads belongs to the back end threads",
+            "take --backend threads, or cap requests in flight with --in-flight-max",
+        ),
+        (
+            args.safety.reads_only() && args.data.sync_writes,
+            "a run that writes nothing has no writes to be synchronous",
+            "leave out --sync-writes",
+        ),
+    ];
+    match rules.iter().find(|(broken, ..)| *broken) {
+        Some((_, what, help)) => {
+            Err(Coded::error(exit::USAGE, format!("{what}\n  = help: {help}")))
         }
-        if against.is_empty() {
-            return Ok(());
-        }
-        let help = if hazards.iter().all(Hazard::can_be_named) {
-            format!(
-                "if all of that may be lost: --destroy {}; to replay the reads alone: --read-only",
-                path.display()
-            )
-        } else {
-            "what is in use cannot be overruled: give it free first; to replay the reads alone: \
-             --read-only"
-                .to_owned()
-        };
+        None => Ok(()),
+    }
+}
+
+/// Refuses to follow what the recording does not tell.
+fn follows_what_is_known(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()> {
+    let follows = args.timing.follow_in_flight || args.timing.timing.mode() == TimingMode::Load;
+    if follows && !trace.columns.latency {
         let text = format!(
-            "{} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
-            path.display(),
-            against.join("\n")
+            "{} does not tell how long its requests took, so nobody knows how many were in \
+             flight\n  = help: record with completions, or cap the number with --in-flight-max N",
+            args.trace.display()
         );
-        Err(Coded::error(exit::REFUSED, text))
+        return Err(Coded::error(exit::USAGE, text));
     }
-
-    /// The limits that the target sets, as far as they are known without opening it for writing.
-    fn limits(&self) -> TargetLimits {
-        let (capacity, block_size) = match &self.target {
-            Target::Simulated { spec, .. } => (spec.capacity, spec.block_size),
-            Target::Real { facts, .. } => (facts.capacity, facts.logical_block),
-        };
-        let supports = Op::ALL.map(|op| op != Op::Zone);
-        TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }
-    }
-
-    /// Reads the whole trace and says what a replay would do.
-    pub(crate) fn forecast(&self, source: &mut dyn Source) -> anyhow::Result<Forecast> {
-        let mut planner = Planner::new(self.limits(), self.timing);
-        let mut batch = Batch::new(source.header().columns);
-        let mut forecast = Forecast::default();
-        let mut planned: Vec<Planned> = Vec::new();
-        while source.next_batch(&mut batch)? {
-            planned.clear();
-            for request in batch.iter() {
-                planner.plan(&request, &mut planned);
-            }
-            for planned in &planned {
-                if planned.refusal.is_some() {
-                    forecast.refused += 1;
-                } else if planned.op.changes_data() {
-                    forecast.changes += 1;
-                    forecast.changed_bytes += planned.length.0;
-                    let end = planned.end().0;
-                    let (from, to) = forecast.changed.unwrap_or((planned.offset.0, end));
-                    forecast.changed = Some((from.min(planned.offset.0), to.max(end)));
-                }
-            }
-        }
-        forecast.totals = planner.totals();
-        forecast.wraparound = forecast.totals.wraparound;
-        Ok(forecast)
-    }
+    Ok(())
 }
 
-/// What a replay would do.
-#[derive(Debug, Default)]
-pub(crate) struct Forecast {
-    totals: PlanTotals,
-    wraparound: f64,
-    refused: u64,
-    changes: u64,
-    changed_bytes: u64,
-    changed: Option<(u64, u64)>,
-}
-
-impl fmt::Display for Forecast {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { totals, wraparound, refused, changes, .. } = self;
-        writeln!(
-            f,
-            "would replay  {} requests in {} ({refused} do not fit, {} left out by --read-only)",
-            totals.planned - refused,
-            totals.last_scheduled,
-            totals.left_out
-        )?;
-        let doubt = if judge::WRAPAROUND.contains(wraparound) {
-            ""
-        } else {
-            "; outside 0.5 to 2, so the verdict will be suspect"
-        };
-        writeln!(
-            f,
-            "wraparound    factor {wraparound:.3}, {} requests wrapped{doubt}",
-            totals.wrapped
-        )?;
-        match self.changed {
-            None => write!(f, "overwritten   nothing"),
-            Some((from, to)) => write!(
-                f,
-                "overwritten   what lies between bytes {from} and {to}, by {changes} requests of \
-                 {} together",
-                Bytes(self.changed_bytes)
-            ),
+/// The targets that were named, and those that only the map names.
+fn targets(args: &ReplayArgs, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target>> {
+    let mut names = args.target.clone();
+    for route in routes {
+        let is_number = route.target.parse().is_ok_and(|n: usize| (1..=names.len()).contains(&n));
+        if !is_number && !names.contains(&route.target) {
+            names.push(route.target.clone());
         }
     }
+    let usage = |text: String| Err(Coded::error(exit::USAGE, text));
+    if names.len() > TARGETS_MAX {
+        return usage(format!("{} targets are too many; {TARGETS_MAX} are possible", names.len()));
+    }
+    let reads_only = args.safety.reads_only();
+    let mut targets: Vec<Target> = Vec::with_capacity(names.len());
+    for name in &names {
+        let target = Target::look_at(name, reads_only, args.safety.allow_cached)?;
+        if !reads_only && target.is_file(&args.trace) {
+            return usage(format!("{name} is both the trace and the target"));
+        }
+        if targets.iter().any(|other| other.is_same(&target)) {
+            return usage(format!(
+                "{name} is named twice as a target\n  = help: to put several volumes on one \
+                 target, name it once, or give each its place with --map"
+            ));
+        }
+        if targets.first().is_some_and(|first| first.is_simulated() != target.is_simulated()) {
+            return usage(
+                "simulated and real targets have different clocks\n  = help: take either all \
+                 simulated or all real"
+                    .to_owned(),
+            );
+        }
+        targets.push(target);
+    }
+    let block = |target: &Target| target.limits().block_size;
+    if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
+        && args.data.align.alignment() == Alignment::Refuse
+    {
+        return usage(format!(
+            "{} has blocks of {} and {} has blocks of {}: what fits the one may not fit the \
+             other\n  = help: --align round widens requests to whole blocks; or take targets with \
+             equal blocks",
+            targets[0].name(),
+            block(&targets[0]),
+            other.name(),
+            block(other)
+        ));
+    }
+    Ok(targets)
 }
 
 impl fmt::Display for ReplayPlan {
@@ -214,22 +291,29 @@ impl fmt::Display for ReplayPlan {
         let from = self.window.start.map_or("its first request".to_owned(), |at| at.to_string());
         let length =
             self.window.duration.map_or("its end".to_owned(), |span| format!("{span} later"));
-        writeln!(f, "part          from {from} to {length}, speed {}", self.timing.speedup)?;
-        match &self.target {
-            Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
-            Target::Real { path, facts, hazards, options } => {
-                writeln!(
-                    f,
-                    "target        {}: {}, blocks of {}",
-                    path.display(),
-                    facts.capacity,
-                    facts.logical_block
-                )?;
-                if options.access == Access::ReadOnly {
-                    writeln!(f, "access        reading only")?;
-                }
-                for hazard in hazards {
-                    writeln!(f, "hazard        {hazard}")?;
+        let timing = match self.timing.mode {
+            TimingMode::Timed => format!("speed {}", self.timing.speedup),
+            TimingMode::Afap => "as fast as possible".to_owned(),
+            TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),
+        };
+        writeln!(f, "part          from {from} to {length}, {timing}")?;
+        for target in &self.targets {
+            match target {
+                Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
+                Target::Real { path, facts, hazards, options } => {
+                    writeln!(
+                        f,
+                        "target        {}: {}, blocks of {}",
+                        path.display(),
+                        facts.capacity,
+                        facts.logical_block
+                    )?;
+                    if options.access == Access::ReadOnly {
+                        writeln!(f, "access        reading only")?;
+                    }
+                    for hazard in hazards {
+                        writeln!(f, "hazard        {hazard}")?;
+                    }
                 }
             }
         }
@@ -240,28 +324,13 @@ impl fmt::Display for ReplayPlan {
             format!("{conflicts:?}").to_lowercase(),
             self.strong_level
         )?;
+        if self.verify != VerifyArg::Off {
+            writeln!(f, "verification  {}", self.verify.name())?;
+        }
+        if !self.host.is_empty() {
+            writeln!(f, "host          {}", self.host)?;
+        }
         write!(f, "results       {}", self.output.display())
-    }
-}
-
-fn look_at(path: &Path, args: &ReplayArgs) -> anyhow::Result<Target> {
-    if !args.read_only && same_file(path, &args.trace) {
-        let text = format!("{} is both the trace and the target", path.display());
-        return Err(Coded::error(exit::USAGE, text));
-    }
-    let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
-    let options = OpenOptions { allow_cached: args.allow_cached, ..OpenOptions::new(access) };
-    // Only looking: the target is opened for writing when the guard has agreed.
-    let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
-    let facts = target::open(path, looking)?.facts().clone();
-    let hazards = if args.read_only { Vec::new() } else { guard::inspect(path)? };
-    Ok(Target::Real { path: path.to_owned(), options, facts: Box::new(facts), hazards })
-}
-
-fn same_file(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => a == b,
     }
 }
 
@@ -282,5 +351,6 @@ pub(crate) fn dated(prefix: &str) -> PathBuf {
 
 /// How long the replay is to take, where the plan alone tells.
 pub(crate) fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
-    plan.window.duration.map(|span| span.scaled_down(plan.timing.speedup))
+    let timed = plan.timing.mode == TimingMode::Timed;
+    plan.window.duration.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
 }

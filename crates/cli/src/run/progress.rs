@@ -22,7 +22,8 @@ const PRINT_EVERY: Duration = Duration::from_secs(10);
 
 /// What the line is made of.
 pub(crate) struct Watched {
-    pub(crate) control: Arc<Control>,
+    /// One of each target.
+    pub(crate) controls: Vec<Arc<Control>>,
     pub(crate) demand: Arc<Mutex<Demand>>,
     pub(crate) live: Arc<Mutex<Live>>,
     /// How long the run is to take, where that is known.
@@ -81,7 +82,8 @@ fn watch(watched: &Watched, end: &AtomicBool) {
 }
 
 fn line(watched: &Watched, elapsed: Duration) -> String {
-    let now = Nanos(watched.control.now_ns.load(Relaxed).max(0));
+    let clocks = watched.controls.iter().map(|control| control.now_ns.load(Relaxed));
+    let now = Nanos(clocks.max().unwrap_or_default().max(0));
     let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-3);
     let demanded = watched.demand.lock().map_or(0, |mut demand| demand.due_until(now.0));
     let (achieved, lateness) = match watched.live.lock() {
@@ -91,7 +93,8 @@ fn line(watched: &Watched, elapsed: Duration) -> String {
         }
         Err(_) => (0, None),
     };
-    let in_flight = watched.control.in_flight.load(Relaxed);
+    let in_flight: u32 =
+        watched.controls.iter().map(|control| control.in_flight.load(Relaxed)).sum();
     let lateness = lateness.map_or("-".to_owned(), |span| span.to_string());
     let (total, left) = match watched.duration {
         Some(total) => {

@@ -8,8 +8,8 @@ use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VER
 use ioecho_trace::{Batch, Columns, Header, Source, formats};
 
 use crate::exit::{self, Coded};
-use crate::run::directory::{RunDirectory, write_whole};
-use crate::run::execute::MEMORY;
+use crate::run::directory::{RunDirectory, targets_of, write_whole};
+use crate::run::ends::MEMORY;
 use crate::run::open::JournalSource;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -101,19 +101,24 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     while source.next_batch(&mut batch)? {
         figures.observe(&batch);
     }
-    let target = facts.get("target").and_then(toml::Value::as_table);
+    let targets = targets_of(&facts);
     let speedup = facts.get("plan").and_then(|plan| plan.get("speedup"));
     let engine = EngineFacts {
         incomplete: reason.clone(),
-        simulated: target.is_some_and(|target| target.contains_key("simulated")),
-        direct: target
-            .and_then(|target| target.get("direct"))
-            .and_then(toml::Value::as_bool)
-            .unwrap_or(false),
-        memory: target
-            .and_then(|target| target.get("file_system"))
-            .and_then(toml::Value::as_str)
-            .is_some_and(|kind| MEMORY.contains(&kind)),
+        simulated: targets.iter().any(|target| target.contains_key("simulated")),
+        direct: targets
+            .iter()
+            .all(|target| target.get("direct").and_then(toml::Value::as_bool).unwrap_or(false)),
+        memory: targets.iter().any(|target| {
+            let kind = target.get("file_system").and_then(toml::Value::as_str);
+            kind.is_some_and(|kind| MEMORY.contains(&kind))
+        }),
+        targets: targets.len() as u32,
+        timing: facts
+            .get("plan")
+            .and_then(|plan| plan.get("timing")?.as_str())
+            .unwrap_or("timed")
+            .to_owned(),
         speedup: speedup.and_then(toml::Value::as_float).unwrap_or(1.0),
         ..figures.engine_facts()
     };
@@ -189,6 +194,9 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
         verdict: Some(summary.verdict.clone()),
         facts: sections(&facts, summary),
         warnings,
+        timing: summary.engine.timing.clone(),
+        verification: summary.engine.verify.clone(),
+        targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
         picture: figures.into_picture(),
     })
 }
@@ -198,8 +206,16 @@ fn title(facts: &toml::Table) -> String {
     let text = |table: &str, key: &str| facts.get(table)?.get(key)?.as_str();
     let trace = text("plan", "trace").unwrap_or("trace");
     let name = trace.rsplit('/').next().unwrap_or(trace);
-    let target = text("target", "path").or(text("target", "simulated")).unwrap_or("target");
+    let target = names_of_targets(facts).collect::<Vec<_>>().join(", ");
     format!("{name} → {target}")
+}
+
+/// What the run's targets are called, in their order.
+fn names_of_targets(facts: &toml::Table) -> impl Iterator<Item = String> {
+    targets_of(facts).into_iter().map(|target| {
+        let named = target.get("path").or(target.get("simulated")).and_then(toml::Value::as_str);
+        named.unwrap_or("target").to_owned()
+    })
 }
 
 /// The run's facts as the page lays them out: what was run, on what, from what.
@@ -207,33 +223,39 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
     let engine = toml::Table::try_from(&summary.engine).unwrap_or_default();
     let top: toml::Table = facts
         .iter()
-        .filter(|(_, value)| !value.is_table())
+        .filter(|(key, value)| !value.is_table() && *key != "targets")
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let table = |key: &str| facts.get(key).and_then(toml::Value::as_table);
-    [
-        ("Run", Some(&top)),
-        ("Plan", table("plan")),
-        ("Target", table("target")),
-        ("Trace", table("trace")),
-        ("Engine", Some(&engine)),
-        ("Host", table("host")),
-    ]
-    .into_iter()
-    .filter_map(|(heading, table)| {
-        let rows = table?
-            .iter()
-            .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()))
-            .map(|(key, value)| (label(key), shown(key, value)))
-            .filter(|(_, value)| !value.is_empty())
-            .collect();
-        Some(Section { heading: heading.to_owned(), rows })
-    })
-    .collect()
+    let targets = targets_of(facts);
+    let several = targets.len() > 1;
+    let targets = targets.into_iter().enumerate().map(|(number, target)| {
+        (if several { format!("Target {number}") } else { "Target".to_owned() }, Some(target))
+    });
+    let named = |heading: &str, table| (heading.to_owned(), table);
+    [named("Run", Some(&top)), named("Plan", table("plan"))]
+        .into_iter()
+        .chain(targets)
+        .chain([
+            named("Trace", table("trace")),
+            named("Engine", Some(&engine)),
+            named("Host", table("host")),
+        ])
+        .filter_map(|(heading, table)| {
+            let rows = table?
+                .iter()
+                .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()))
+                .map(|(key, value)| (label(key), shown(key, value)))
+                .filter(|(_, value)| !value.is_empty())
+                .collect();
+            Some(Section { heading, rows })
+        })
+        .collect()
 }
 
 /// Facts that the page shows in another place, or that only programs need.
-const TOLD_ELSEWHERE: [&str; 5] = ["columns", "losses", "guesses", "version", "incomplete"];
+const TOLD_ELSEWHERE: [&str; 6] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify"];
 
 fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")

@@ -29,6 +29,9 @@ const IDLE_NAP: Duration = Duration::from_millis(5);
 /// How often what was gathered is handed to the system.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
+/// How often results are put on the disk where they are to survive a power cut.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
 /// How much is gathered at most.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -69,14 +72,30 @@ pub(crate) struct WriterEnd {
     pub(crate) error: Option<io::Error>,
 }
 
-/// Starts the thread. It ends when the recorder is dropped and everything is written. When the disk
+/// How results are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriterOptions {
+    /// How many recorders there are.
+    pub(crate) targets: usize,
+    /// Whether what is written survives a power cut, as far as it can: once a second it is put on
+    /// the disk itself.
+    pub(crate) durable: bool,
+}
+
+/// Starts the thread. It ends when the recorders are dropped and everything is written. When the disk
 /// is full it stops the run, frees the reserve and goes on.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,
     stop: Arc<AtomicBool>,
-) -> (JoinHandle<WriterEnd>, RingRecorder, Arc<Mutex<Live>>) {
-    let (producer, consumer) = RingBuffer::new(RING);
+    options: WriterOptions,
+) -> (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>) {
+    let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
+        .map(|_| {
+            let (producer, consumer) = RingBuffer::new(RING);
+            (RingRecorder { producer, lost: 0, blocking: false }, consumer)
+        })
+        .unzip();
     let live = Arc::new(Mutex::new(Live::default()));
     let writer = Writer {
         journal,
@@ -84,11 +103,13 @@ pub(crate) fn spawn(
         stop,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
+        durable: options.durable,
+        synced: Instant::now(),
         end: WriterEnd { written: 0, lost: 0, error: None },
     };
     let their_live = Arc::clone(&live);
-    let thread = thread::spawn(move || writer.work(consumer, &their_live));
-    (thread, RingRecorder { producer, lost: 0, blocking: false }, live)
+    let thread = thread::spawn(move || writer.work(consumers, &their_live));
+    (thread, recorders, live)
 }
 
 struct Writer {
@@ -97,16 +118,18 @@ struct Writer {
     stop: Arc<AtomicBool>,
     buffer: Vec<u8>,
     buffered: u64,
+    durable: bool,
+    synced: Instant,
     end: WriterEnd,
 }
 
 impl Writer {
-    fn work(mut self, mut consumer: Consumer<Record>, live: &Mutex<Live>) -> WriterEnd {
+    fn work(mut self, mut consumers: Vec<Consumer<Record>>, live: &Mutex<Live>) -> WriterEnd {
         self.buffer.extend_from_slice(JOURNAL_MAGIC);
         let mut flushed = Instant::now();
         loop {
-            let abandoned = consumer.is_abandoned();
-            let taken = self.take(&mut consumer, live);
+            let abandoned = consumers.iter().all(Consumer::is_abandoned);
+            let taken: usize = consumers.iter_mut().map(|consumer| self.take(consumer, live)).sum();
             if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
                 flushed = Instant::now();
@@ -148,7 +171,14 @@ impl Writer {
             }
         }
         match result {
-            Ok(()) => self.end.written += self.buffered,
+            Ok(()) => {
+                self.end.written += self.buffered;
+                if self.durable && self.synced.elapsed() >= SYNC_EVERY {
+                    // What this cannot keep, a later look will miss and say so.
+                    let _ = self.journal.sync_data();
+                    self.synced = Instant::now();
+                }
+            }
             Err(error) => {
                 self.end.lost += self.buffered;
                 self.end.error.get_or_insert(error);

@@ -4,58 +4,22 @@
 //! filter would help nobody. So the choice is made once, and the reason stands in the run.
 
 use std::io;
+use std::sync::Arc;
 
 use io_uring::IoUring;
-use ioecho_replay::{Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Nanos, Op};
+use ioecho_replay::Device;
 use rustix::io::Errno;
+use rustix::system::sysinfo;
 
-use super::ring::IN_FLIGHT_MAX;
-use super::{ThreadsDevice, UringDevice};
+use super::aio::{self, AioQueue};
+use super::options::{Backend, DeviceError, DeviceOptions};
+use super::polled::polls;
+use super::queue::KernelDevice;
+use super::threads::ThreadsQueue;
+use super::uring::UringQueue;
 use crate::clock::MonotonicClock;
 use crate::facts::io_uring_disabled;
 use crate::target::OpenedTarget;
-
-/// How requests reach the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
-    /// `io_uring` where it is allowed, or else threads.
-    #[default]
-    Auto,
-    /// `io_uring` or an error.
-    Uring,
-    /// Threads.
-    Threads,
-}
-
-/// Why no device could be made.
-#[derive(Debug, thiserror::Error)]
-pub enum DeviceError {
-    /// `io_uring` was asked for and is not to be had.
-    #[error(
-        "io_uring cannot be used here: {reason}\n  = help: use the back end `threads` or `auto`"
-    )]
-    UringUnavailable {
-        /// Who forbids it.
-        reason: String,
-    },
-    /// More requests in flight than a ring can hold.
-    #[error(
-        "{asked} requests in flight are not possible\n  = help: between 1 and {IN_FLIGHT_MAX} are"
-    )]
-    InFlight {
-        /// How many were asked for.
-        asked: u32,
-    },
-    /// The kernel refused something else.
-    #[error("cannot set up the back end {backend}: {source}")]
-    System {
-        /// Which back end.
-        backend: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
 
 /// Whether `io_uring` can be used here, and if not, why.
 ///
@@ -92,85 +56,99 @@ fn reason(error: &io::Error, sysctl: Option<u32>) -> String {
     }
 }
 
-/// Makes a device of an open target, for up to `in_flight_max` requests (1 to [`IN_FLIGHT_MAX`]).
-/// Its instants are those of `clock`.
+/// Whether Linux AIO can be used here for so many requests in flight, and if not, why.
+///
+/// Linux 4.18 is the least: it brought flushes and the waiting for files.
+pub fn aio_available(in_flight_max: u32) -> Result<(), String> {
+    aio::available(in_flight_max)
+}
+
+/// Makes a device of an open target. Its instants are those of `clock`.
+///
+/// Fails where the options contradict each other, where what was asked for cannot be had here, and
+/// where the kernel has no room for it.
 pub fn open_device(
     target: OpenedTarget,
-    backend: Backend,
-    in_flight_max: u32,
+    options: &DeviceOptions,
     clock: MonotonicClock,
 ) -> Result<Box<dyn Device + Send>, DeviceError> {
-    if !(1..=IN_FLIGHT_MAX).contains(&in_flight_max) {
-        return Err(DeviceError::InFlight { asked: in_flight_max });
+    let host = sysinfo();
+    let host_memory = host.totalram as u64 * u64::from(host.mem_unit);
+    options.check(host_memory)?;
+    let aio = || aio_available(options.in_flight_max);
+    let (backend, note) = choose(options, target.facts().direct, uring_available, aio)?;
+    if options.iopoll {
+        let path = || target.facts().path.clone();
+        polls(&target).map_err(|reason| DeviceError::PollUnavailable { path: path(), reason })?;
     }
-    let threads = |target| {
-        ThreadsDevice::new(target, in_flight_max, clock)
-            .map_err(|source| DeviceError::System { backend: "threads", source })
-    };
-    let uring = |target| {
-        UringDevice::new(target, in_flight_max, clock)
-            .map_err(|source| DeviceError::System { backend: "io_uring", source })
-    };
-    match (backend, uring_available()) {
-        (Backend::Threads, _) => Ok(Box::new(threads(target)?)),
-        (_, Ok(())) => Ok(Box::new(uring(target)?)),
-        (Backend::Uring, Err(reason)) => Err(DeviceError::UringUnavailable { reason }),
-        (Backend::Auto, Err(reason)) => Ok(Box::new(Fallback { device: threads(target)?, reason })),
-    }
+    let target = Arc::new(target);
+    let (memory, in_flight_max) = (options.buffer_memory(host_memory), options.in_flight_max);
+    let refused = |backend| move |source| DeviceError::System { backend, source };
+    Ok(match backend {
+        Backend::Auto | Backend::Uring => {
+            let queue = UringQueue::new(&target, options, memory.0, clock);
+            let queue = queue.map_err(refused("io_uring"))?;
+            Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note))
+        }
+        Backend::Aio => {
+            let queue = AioQueue::new(&target, in_flight_max, clock).map_err(refused("aio"))?;
+            Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note))
+        }
+        Backend::Threads => {
+            let queue = ThreadsQueue::new(&target, in_flight_max, options.threads, clock);
+            let queue = queue.map_err(refused("threads"))?;
+            Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note))
+        }
+    })
 }
 
-/// Threads in place of `io_uring`, with the reason.
-struct Fallback {
-    device: ThreadsDevice,
-    reason: String,
-}
-
-impl Device for Fallback {
-    fn capacity(&self) -> Bytes {
-        self.device.capacity()
+/// The back end to take, and why it is no better one. A better one is only asked for when it comes
+/// to that; `direct` tells whether the target is used with direct I/O.
+fn choose(
+    options: &DeviceOptions,
+    direct: bool,
+    uring: impl FnOnce() -> Result<(), String>,
+    aio: impl FnOnce() -> Result<(), String>,
+) -> Result<(Backend, Option<String>), DeviceError> {
+    match options.backend {
+        Backend::Threads => return Ok((Backend::Threads, None)),
+        Backend::Aio => {
+            let answer = aio().map_err(|reason| DeviceError::AioUnavailable { reason });
+            return answer.map(|()| (Backend::Aio, None));
+        }
+        Backend::Auto | Backend::Uring => {}
     }
-
-    fn block_size(&self) -> Bytes {
-        self.device.block_size()
-    }
-
-    fn length_max(&self) -> Bytes {
-        self.device.length_max()
-    }
-
-    fn supports(&self, op: Op) -> bool {
-        self.device.supports(op)
-    }
-
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        self.device.prepare(io, payload);
-    }
-
-    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        self.device.submit()
-    }
-
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.device.reap(completions)
-    }
-
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.device.wait(until, completions)
-    }
-
-    fn concurrency(&self) -> u32 {
-        self.device.concurrency()
-    }
-
-    fn describe(&self) -> String {
-        format!("{} (no io_uring: {})", self.device.describe(), self.reason)
-    }
+    let no_uring = match uring() {
+        Ok(()) => return Ok((Backend::Uring, None)),
+        Err(reason) if options.backend == Backend::Uring || options.needs_ring() => {
+            return Err(DeviceError::UringUnavailable { reason });
+        }
+        Err(reason) => format!("no io_uring: {reason}"),
+    };
+    // Without direct I/O, handing over a request with AIO waits until it is done.
+    let aio = if direct { aio() } else { Err("the page cache is not bypassed".to_owned()) };
+    Ok(match aio {
+        Ok(()) => (Backend::Aio, Some(no_uring)),
+        Err(reason) => (Backend::Threads, Some(format!("{no_uring}; no aio: {reason}"))),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use ioecho_replay::Device as _;
+
     use super::*;
     use crate::target::{self, Access, OpenOptions};
+
+    const HERE: Result<(), String> = Ok(());
+
+    fn forbidden() -> Result<(), String> {
+        Err("forbidden here".to_owned())
+    }
+
+    fn options(backend: Backend) -> DeviceOptions {
+        DeviceOptions { backend, ..DeviceOptions::default() }
+    }
 
     #[test]
     fn a_refused_ring_is_explained_by_who_refused_it() {
@@ -182,15 +160,46 @@ mod tests {
     }
 
     #[test]
-    fn the_fallback_tells_its_reason() {
+    fn auto_takes_the_best_that_is_allowed_and_tells_why() {
+        let auto = options(Backend::Auto);
+        let chosen = choose(&auto, true, || HERE, forbidden).unwrap();
+        assert_eq!(chosen, (Backend::Uring, None));
+        let (backend, note) = choose(&auto, true, forbidden, || HERE).unwrap();
+        assert_eq!(backend, Backend::Aio);
+        assert_eq!(note.unwrap(), "no io_uring: forbidden here");
+        let (backend, note) = choose(&auto, true, forbidden, forbidden).unwrap();
+        assert_eq!(backend, Backend::Threads);
+        assert_eq!(note.unwrap(), "no io_uring: forbidden here; no aio: forbidden here");
+        let (backend, note) = choose(&auto, false, forbidden, || HERE).unwrap();
+        assert_eq!(backend, Backend::Threads);
+        assert!(note.unwrap().ends_with("no aio: the page cache is not bypassed"));
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_is_had_or_refused() {
+        let threads = choose(&options(Backend::Threads), true, || HERE, || HERE).unwrap();
+        assert_eq!(threads, (Backend::Threads, None));
+        let uring = choose(&options(Backend::Uring), true, forbidden, || HERE).unwrap_err();
+        assert!(matches!(uring, DeviceError::UringUnavailable { .. }), "{uring}");
+        let aio = choose(&options(Backend::Aio), true, || HERE, forbidden).unwrap_err();
+        assert!(matches!(aio, DeviceError::AioUnavailable { .. }), "{aio}");
+        let polled = DeviceOptions { sqpoll: true, ..options(Backend::Auto) };
+        let polled = choose(&polled, true, forbidden, || HERE).unwrap_err();
+        assert!(matches!(polled, DeviceError::UringUnavailable { .. }), "{polled}");
+    }
+
+    #[test]
+    fn a_device_tells_why_it_is_no_better_one() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4096).unwrap();
-        let mut options = OpenOptions::new(Access::ReadOnly);
-        options.allow_cached = true;
-        let opened = target::open(file.path(), options).unwrap();
-        let device = ThreadsDevice::new(opened, 2, MonotonicClock::new()).unwrap();
-        let fallback = Fallback { device, reason: "forbidden here".to_owned() };
-        assert!(fallback.describe().starts_with("threads: 2 workers"));
-        assert!(fallback.describe().ends_with("(no io_uring: forbidden here)"));
+        let mut opening = OpenOptions::new(Access::ReadOnly);
+        opening.allow_cached = true;
+        let target = Arc::new(target::open(file.path(), opening).unwrap());
+        let queue = ThreadsQueue::new(&target, 2, None, MonotonicClock::new()).unwrap();
+        let note = Some("no io_uring: forbidden here".to_owned());
+        let memory = super::super::BUFFER_MEMORY_MIN;
+        let device = KernelDevice::new(target, queue, memory, 2, note);
+        assert!(device.describe().starts_with("threads: 2 workers"), "{}", device.describe());
+        assert!(device.describe().ends_with("(no io_uring: forbidden here)"));
     }
 }

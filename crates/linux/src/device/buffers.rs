@@ -8,6 +8,7 @@ use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use ioecho_trace::Bytes;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// The smallest buffer: one page, which is also the strictest alignment that devices ask for.
@@ -17,29 +18,50 @@ const SMALLEST: usize = 4096;
 pub const BUFFER_MAX: usize = 64 << 20;
 
 /// How much memory a device keeps for buffers unless told otherwise: 512 MiB.
-pub const BUFFER_MEMORY: usize = 512 << 20;
+pub const BUFFER_MEMORY: Bytes = Bytes(512 << 20);
 
 /// Sizes from [`SMALLEST`] to [`BUFFER_MAX`] by powers of two.
 const CLASSES: usize = (BUFFER_MAX / SMALLEST).trailing_zeros() as usize + 1;
 
 /// What is asked of the kernel at once, where buffers are smaller.
-const CHUNK: usize = 256 << 10;
+pub(super) const CHUNK: usize = 256 << 10;
 
 /// The largest buffer that a new pool makes beforehand, and how many of each size.
 const WARM_SIZE: usize = 128 << 10;
 const WARM_COUNT: usize = 64;
+
+/// Tells the kernel of memory that will be used again and again.
+///
+/// A pool asks for whole chunks: few large pieces are told once, and the buffers are cut from them.
+pub(super) trait Register {
+    /// Answers the number under which the kernel knows the memory; none where it is not told.
+    ///
+    /// The memory stays mapped until the pool and all its buffers are gone.
+    fn register(&mut self, address: *mut u8, length: usize) -> Option<u16> {
+        let _ = (address, length);
+        None
+    }
+}
+
+/// Tells nobody.
+#[cfg(test)]
+impl Register for () {}
 
 /// A mapping that one or several buffers lie in; unmapped when the last of them is gone.
 #[derive(Debug)]
 struct Chunk {
     address: NonNull<u8>,
     length: usize,
+    /// The number under which the kernel knows it.
+    registered: Option<u16>,
+    /// Made for one request beyond the memory, and gone with it.
+    is_passing: bool,
 }
 
 // SAFETY: a chunk is only an address range that it owns; it never reads or writes it. Whoever does
 // (`Buffer`) owns its part of it alone.
 unsafe impl Send for Chunk {}
-// SAFETY: as above, and nothing can be done with a shared chunk but to read the two fields.
+// SAFETY: as above, and nothing can be done with a shared chunk but to read its fields.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -55,7 +77,7 @@ impl Chunk {
             )
         };
         match answer.ok().and_then(|address| NonNull::new(address.cast::<u8>())) {
-            Some(address) => Self { address, length },
+            Some(address) => Self { address, length, registered: None, is_passing: false },
             None => handle_alloc_error(
                 Layout::from_size_align(length, SMALLEST).unwrap_or(Layout::new::<u8>()),
             ),
@@ -86,6 +108,27 @@ impl Buffer {
         unsafe { self.chunk.address.as_ptr().add(self.offset) }
     }
 
+    /// How many bytes it has room for.
+    pub(super) const fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The number under which the kernel knows the memory that it lies in.
+    pub(super) fn registered(&self) -> Option<u16> {
+        self.chunk.registered
+    }
+
+    /// Its first `length` bytes, for reading.
+    pub(super) fn data(&self, length: usize) -> &[u8] {
+        assert!(length <= self.size, "a request is larger than its buffer");
+        // SAFETY: as in `bytes`; and while the buffer is here no request uses it, so that nothing
+        // writes to it.
+        unsafe {
+            let address = self.chunk.address.as_ptr().add(self.offset);
+            std::slice::from_raw_parts(address, length)
+        }
+    }
+
     /// Its first `length` bytes.
     pub(super) fn bytes(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.size, "a request is larger than its buffer");
@@ -108,7 +151,11 @@ pub(super) struct Pool {
 
 impl Pool {
     /// A pool that keeps up to `memory_max` bytes. `in_flight_max` bounds what it makes beforehand.
-    pub(super) fn new(memory_max: usize, in_flight_max: usize) -> Self {
+    pub(super) fn new(
+        memory_max: usize,
+        in_flight_max: usize,
+        register: &mut impl Register,
+    ) -> Self {
         let mut pool = Self {
             free: [const { Vec::new() }; CLASSES],
             made: [0; CLASSES],
@@ -117,10 +164,11 @@ impl Pool {
             over: 0,
         };
         for class in 0..=class_of(WARM_SIZE) {
-            while pool.made[class] < WARM_COUNT.min(in_flight_max)
-                && pool.memory + size_of_class(class).max(CHUNK) <= memory_max
-            {
-                pool.grow(class);
+            let size = size_of_class(class);
+            let length = (size * WARM_COUNT.min(in_flight_max)).next_multiple_of(CHUNK);
+            // A small memory is not filled with what may never be asked for.
+            if in_flight_max > 0 && pool.memory + length <= memory_max / 2 {
+                pool.grow(class, length, register);
             }
         }
         pool
@@ -133,33 +181,53 @@ impl Pool {
         (1 << share.ilog2()).min(BUFFER_MAX)
     }
 
+    /// How large the buffer for so many bytes is.
+    pub(super) fn size_for(length: usize) -> usize {
+        size_of_class(class_of(length))
+    }
+
     /// A buffer of at least `length` bytes: a free one of its size, a new one while the memory
     /// lasts, a free one of a larger size, or at last a new one beyond the memory, which is counted
     /// and does not stay.
-    pub(super) fn take(&mut self, length: usize) -> Buffer {
-        let class = class_of(length);
-        if let Some(buffer) = self.free[class].pop() {
+    pub(super) fn take(&mut self, length: usize, register: &mut impl Register) -> Buffer {
+        if let Some(buffer) = self.take_within(length, register) {
             return buffer;
         }
-        if self.memory + size_of_class(class) > self.memory_max {
-            if let Some(buffer) = self.free[class..].iter_mut().find_map(Vec::pop) {
-                return buffer;
-            }
-            self.over += 1;
+        let class = class_of(length);
+        if let Some(buffer) = self.free[class..].iter_mut().find_map(Vec::pop) {
+            return buffer;
         }
-        self.grow(class);
-        self.free[class].pop().unwrap_or_else(|| unreachable!("the pool has just grown"))
+        self.over += 1;
+        let size = size_of_class(class);
+        let mut chunk = Chunk::new(size);
+        chunk.is_passing = true;
+        Buffer { chunk: Arc::new(chunk), offset: 0, size }
+    }
+
+    /// A buffer of at least `length` bytes of its own size, as long as the memory lasts.
+    pub(super) fn take_within(
+        &mut self,
+        length: usize,
+        register: &mut impl Register,
+    ) -> Option<Buffer> {
+        let class = class_of(length);
+        if self.free[class].is_empty() {
+            let size = size_of_class(class);
+            let room = self.memory_max.saturating_sub(self.memory);
+            if size > room {
+                return None;
+            }
+            let length = if size < CHUNK && room >= CHUNK { CHUNK } else { size };
+            self.grow(class, length, register);
+        }
+        self.free[class].pop()
     }
 
     /// Takes back a buffer.
     pub(super) fn give(&mut self, buffer: Buffer) {
-        let class = class_of(buffer.size);
-        if self.memory > self.memory_max && buffer.size == buffer.chunk.length {
-            self.memory -= buffer.size;
-            self.made[class] -= 1;
-            return;
+        if !buffer.chunk.is_passing {
+            self.free[class_of(buffer.size)].push(buffer);
         }
-        self.free[class].push(buffer);
     }
 
     /// How much memory there is and how often it did not suffice, for the run's facts.
@@ -172,16 +240,17 @@ impl Pool {
         }
     }
 
-    fn grow(&mut self, class: usize) {
+    /// Makes `length` bytes of buffers of a size.
+    fn grow(&mut self, class: usize, length: usize, register: &mut impl Register) {
         let size = size_of_class(class);
-        let room = self.memory_max.saturating_sub(self.memory);
-        let length = if size < CHUNK && room >= CHUNK { CHUNK } else { size };
-        let chunk = Arc::new(Chunk::new(length));
+        let mut chunk = Chunk::new(length);
+        chunk.registered = register.register(chunk.address.as_ptr(), length);
+        let chunk = Arc::new(chunk);
         self.memory += length;
         self.made[class] += length / size;
         let free = &mut self.free[class];
         // Room for all that can come back, so that giving back never allocates.
-        free.reserve(self.made[class]);
+        free.reserve(self.made[class] - free.len());
         free.extend((0..length).step_by(size).map(|offset| Buffer {
             chunk: Arc::clone(&chunk),
             offset,
@@ -205,8 +274,8 @@ mod tests {
 
     #[test]
     fn buffers_are_aligned_zeroed_and_do_not_overlap() {
-        let mut pool = Pool::new(8 << 20, 4);
-        let mut buffers: Vec<Buffer> = (0..200).map(|_| pool.take(4096)).collect();
+        let mut pool = Pool::new(8 << 20, 4, &mut ());
+        let mut buffers: Vec<Buffer> = (0..200).map(|_| pool.take(4096, &mut ())).collect();
         for (number, buffer) in buffers.iter_mut().enumerate() {
             assert_eq!(buffer.address() as usize % 4096, 0);
             assert!(buffer.bytes(4096).iter().all(|byte| *byte == 0));
@@ -219,11 +288,11 @@ mod tests {
 
     #[test]
     fn a_buffer_given_back_is_used_again() {
-        let mut pool = Pool::new(64 << 20, 1);
-        let before = pool.take(5000);
+        let mut pool = Pool::new(64 << 20, 1, &mut ());
+        let before = pool.take(5000, &mut ());
         let (address, memory) = (before.offset, pool.memory);
         pool.give(before);
-        assert_eq!(pool.take(8192).offset, address);
+        assert_eq!(pool.take(8192, &mut ()).offset, address);
         assert_eq!(pool.memory, memory);
     }
 
@@ -237,30 +306,49 @@ mod tests {
 
     #[test]
     fn memory_beyond_the_cap_is_given_counted_and_not_kept() {
-        let mut pool = Pool::new(1 << 20, 1);
-        let held: Vec<Buffer> = (0..4).map(|_| pool.take(1 << 20)).collect();
-        assert!(pool.over >= 3, "{pool:?}");
-        assert!(pool.memory > pool.memory_max);
+        let mut pool = Pool::new(1 << 20, 0, &mut ());
+        let held: Vec<Buffer> = (0..4).map(|_| pool.take(1 << 20, &mut ())).collect();
+        assert_eq!(pool.over, 3);
         for buffer in held {
             pool.give(buffer);
         }
-        assert!(pool.memory <= pool.memory_max + (1 << 20));
-        assert!(pool.describe().contains("allocated late"));
+        assert_eq!(pool.free[class_of(1 << 20)].len(), 1);
+        assert!(pool.describe().contains("3 times more was needed and allocated late"));
+    }
+
+    #[test]
+    fn memory_is_told_to_the_kernel_in_chunks_and_what_passes_is_not() {
+        struct Counted(u16);
+        impl Register for Counted {
+            fn register(&mut self, _: *mut u8, length: usize) -> Option<u16> {
+                assert!(length >= CHUNK);
+                self.0 += 1;
+                Some(self.0 - 1)
+            }
+        }
+        let mut register = Counted(0);
+        let mut pool = Pool::new(2 * CHUNK, 0, &mut register);
+        let buffers: Vec<Buffer> =
+            (0..=CHUNK / SMALLEST * 2).map(|_| pool.take(SMALLEST, &mut register)).collect();
+        assert_eq!(register.0, 2);
+        assert_eq!(buffers[0].registered(), Some(0));
+        assert_eq!(buffers[CHUNK / SMALLEST].registered(), Some(1));
+        assert_eq!(buffers[CHUNK / SMALLEST * 2].registered(), None);
     }
 
     #[test]
     fn a_larger_free_buffer_serves_when_the_memory_is_used_up() {
-        let mut pool = Pool::new(1 << 20, 0);
-        let large = pool.take(1 << 20);
+        let mut pool = Pool::new(1 << 20, 0, &mut ());
+        let large = pool.take(1 << 20, &mut ());
         pool.give(large);
-        let small = pool.take(4096);
+        let small = pool.take(4096, &mut ());
         assert_eq!(small.size, 1 << 20);
         assert_eq!(pool.over, 0);
     }
 
     #[test]
     fn the_largest_request_follows_from_the_memory() {
-        assert_eq!(Pool::new(BUFFER_MEMORY, 0).length_max(), BUFFER_MAX);
-        assert_eq!(Pool::new(8 << 20, 0).length_max(), 1 << 20);
+        assert_eq!(Pool::new(BUFFER_MEMORY.0 as usize, 0, &mut ()).length_max(), BUFFER_MAX);
+        assert_eq!(Pool::new(8 << 20, 0, &mut ()).length_max(), 1 << 20);
     }
 }

@@ -8,6 +8,8 @@ use ioecho_trace::{Flags, Op};
 use rustix::fs::FallocateFlags;
 use rustix::io::ReadWriteFlags;
 
+use super::buffers::Buffer;
+use super::is_ordered;
 use super::ring::{BLOCK_URING_CMD_DISCARD, discard_area};
 
 /// Marks the completion of the flush that goes before a write with PREFLUSH. The tag of the request
@@ -29,12 +31,12 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// `buffer` must stay valid until the request has completed; it is not used for a request that
-    /// moves no data.
-    pub(super) fn new(io: &Io, buffer: *mut u8, has_discard_command: bool) -> Self {
+    /// `buffer` must stay valid until the request has completed; a request that moves no data has
+    /// none.
+    pub(super) fn new(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Self {
         let tag = u64::from(io.tag);
         let entry = build(io, buffer, has_discard_command).user_data(tag);
-        if io.op == Op::Write && io.flags.contains(Flags::PREFLUSH) {
+        if is_ordered(io) {
             let first = flush().flags(EntryFlags::IO_LINK).user_data(tag | FLUSH_PART);
             Self { tag: io.tag, parts: 2, first, second: Some(entry) }
         } else {
@@ -53,19 +55,32 @@ impl Prepared {
 /// Without the discard command, punching a hole in a block device unmaps it too, but as
 /// `REQ_OP_WRITE_ZEROES` (`blkdev_fallocate` in block/fops.c), and devices that cannot do this
 /// answer that it is unsupported.
-fn build(io: &Io, buffer: *mut u8, has_discard_command: bool) -> Entry {
+fn build(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Entry {
     let (offset, length) = (io.offset.0, io.length.0);
+    let registered = buffer.as_ref().and_then(|buffer| buffer.registered());
+    let memory = buffer.map_or(std::ptr::null_mut(), Buffer::address);
     let allocate = |mode: FallocateFlags| {
         let mode = (mode | FallocateFlags::KEEP_SIZE).bits() as i32;
         opcode::Fallocate::new(FILE, length).offset(offset).mode(mode).build()
     };
     match io.op {
-        Op::Read => opcode::Read::new(FILE, buffer, length as u32).offset(offset).build(),
+        Op::Read => match registered {
+            Some(index) => {
+                opcode::ReadFixed::new(FILE, memory, length as u32, index).offset(offset).build()
+            }
+            None => opcode::Read::new(FILE, memory, length as u32).offset(offset).build(),
+        },
         Op::Write => {
             let fua = io.flags.contains(Flags::FUA);
             let flags = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-            let write = opcode::Write::new(FILE, buffer, length as u32).offset(offset);
-            write.rw_flags(flags.bits() as i32).build()
+            let flags = flags.bits() as i32;
+            if let Some(index) = registered {
+                let write = opcode::WriteFixed::new(FILE, memory, length as u32, index);
+                write.offset(offset).rw_flags(flags).build()
+            } else {
+                let write = opcode::Write::new(FILE, memory, length as u32);
+                write.offset(offset).rw_flags(flags).build()
+            }
         }
         Op::Flush => flush(),
         Op::Discard if has_discard_command => {

@@ -1,9 +1,9 @@
-//! The kernel as a [`Device`](ioecho_replay::Device): two back ends behind one seam.
+//! The kernel as a [`Device`](ioecho_replay::Device): three back ends behind one seam.
 //!
 //! `io_uring` keeps thousands of requests in flight from one thread and is what figures should be
-//! taken with. Containers and careful administrators forbid it, so there are threads with plain
-//! system calls too. Both answer the same outcomes for the same events; where they differ in what
-//! an instant means, each says so.
+//! taken with. Containers and careful administrators forbid it, so there is Linux AIO, and where
+//! that is forbidden too there are threads with plain system calls. All answer the same outcomes
+//! for the same events; where they differ in what an instant means, each says so.
 //!
 //! | operation | block device | file |
 //! |---|---|---|
@@ -18,28 +18,47 @@
 //! that completes within the system call the kernel adds a flush of its own (`generic_write_sync`),
 //! which is always so with threads.
 
+mod aio;
+mod aio_context;
 mod backend;
 mod buffers;
+mod drafts;
 mod entry;
+mod memory;
+mod options;
+mod polled;
+mod queue;
+mod registered;
 mod ring;
 mod threads;
 mod uring;
+mod workers;
 
 use ioecho_replay::Io;
-use ioecho_trace::{Bytes, Op, Outcome};
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 use rustix::io::Errno;
 
 use crate::target::{Access, OpenedTarget, TargetKind};
 
-pub use backend::{Backend, DeviceError, open_device, uring_available};
+pub use backend::{aio_available, open_device, uring_available};
 pub use buffers::{BUFFER_MAX, BUFFER_MEMORY};
+pub use options::{BUFFER_MEMORY_MIN, Backend, DeviceError, DeviceOptions, THREADS_MAX};
 pub use ring::IN_FLIGHT_MAX;
-pub use threads::ThreadsDevice;
-pub use uring::UringDevice;
+
+/// How long closing waits for requests in flight before it leaves their memory to them.
+const CLOSING: Nanos = Nanos::from_secs(10);
+
+/// Threads that do what a back end cannot ask of the kernel without waiting.
+const HELPERS: u32 = 8;
 
 /// Whether a request moves data, and so needs a buffer and completes with a number of bytes.
 const fn moves_data(op: Op) -> bool {
     matches!(op, Op::Read | Op::Write)
+}
+
+/// Whether a flush goes before the request itself.
+const fn is_ordered(io: &Io) -> bool {
+    matches!(io.op, Op::Write) && io.flags.contains(Flags::PREFLUSH)
 }
 
 /// How many bytes the kernel must report for the request to be complete.

@@ -18,6 +18,10 @@ pub const IN_FLIGHT_MAX: u32 = 32_768;
 /// completes meanwhile.
 const SUBMISSIONS_MAX: u32 = 4096;
 
+/// For how long the thread of the kernel looks for requests before it sleeps, in milliseconds: the
+/// kernel's own default. Waking it takes a system call, and time.
+const SQPOLL_IDLE_MS: u32 = 1000;
+
 /// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG` (`include/uapi/linux/io_uring.h`).
 const ENTER_GETEVENTS: u32 = 1 << 0;
 const ENTER_EXT_ARG: u32 = 1 << 3;
@@ -29,7 +33,7 @@ pub(super) const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 type Options = (&'static str, fn(&mut Builder));
 
 /// From the best to none.
-const OPTIONS: [Options; 4] = [
+const OPTIONS: &[Options] = &[
     ("single issuer, deferred task work (6.1)", |builder| {
         builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
         builder.setup_submit_all();
@@ -44,14 +48,33 @@ const OPTIONS: [Options; 4] = [
     ("no options", |_| {}),
 ];
 
+/// The same where a thread of the kernel takes the requests: then there is no task whose work could
+/// be deferred.
+const SQPOLL_OPTIONS: &[Options] = &[
+    ("SQPOLL, which takes a processor, single issuer (6.0)", |builder| {
+        builder.setup_sqpoll(SQPOLL_IDLE_MS).setup_single_issuer().setup_submit_all();
+    }),
+    ("SQPOLL, which takes a processor", |builder| {
+        builder.setup_sqpoll(SQPOLL_IDLE_MS);
+    }),
+];
+
 /// A disabled ring for so many requests in flight, and which options the kernel accepted. The
 /// thread that enables it is the one that may use it.
-pub(super) fn make(in_flight_max: u32) -> io::Result<(IoUring, &'static str)> {
+pub(super) fn make(
+    in_flight_max: u32,
+    sqpoll: bool,
+    iopoll: bool,
+) -> io::Result<(IoUring, &'static str)> {
+    let options = if sqpoll { SQPOLL_OPTIONS } else { OPTIONS };
     let places = (in_flight_max.clamp(1, IN_FLIGHT_MAX) * 2).next_power_of_two();
     let mut refused = io::Error::from(Errno::INVAL);
-    for (name, set) in OPTIONS {
+    for (name, set) in options {
         let mut builder = IoUring::builder();
         builder.setup_cqsize(places.max(64)).setup_r_disabled();
+        if iopoll {
+            builder.setup_iopoll();
+        }
         set(&mut builder);
         match builder.build(places.min(SUBMISSIONS_MAX)) {
             Ok(ring) => return Ok((ring, name)),
@@ -84,8 +107,20 @@ pub(super) fn flush_completions(ring: &IoUring) -> io::Result<()> {
 
 /// Hands the submission queue to the kernel and answers how many entries it took. That it can take
 /// none now (EAGAIN: no memory; EBUSY: completions wait to be fetched) is no error.
-pub(super) fn hand_down(ring: &IoUring) -> io::Result<usize> {
-    forgive(ring.submit(), &[Errno::INTR, Errno::AGAIN, Errno::BUSY])
+///
+/// What has completed by then is posted by the same call: a device that completes at once would
+/// cost a second one otherwise.
+pub(super) fn hand_down(ring: &mut IoUring) -> io::Result<usize> {
+    let entries = ring.submission().len() as u32;
+    // SAFETY: no argument is passed. The entries were pushed as `push` demands.
+    let answer =
+        unsafe { ring.submitter().enter::<libc::sigset_t>(entries, 0, ENTER_GETEVENTS, None) };
+    forgive(answer, &[Errno::INTR, Errno::AGAIN, Errno::BUSY])
+}
+
+/// Wakes the thread of the kernel that takes requests, if it sleeps.
+pub(super) fn wake(ring: &IoUring) -> io::Result<()> {
+    forgive(ring.submit(), &[Errno::INTR, Errno::AGAIN, Errno::BUSY]).map(drop)
 }
 
 fn forgive(answer: io::Result<usize>, errors: &[Errno]) -> io::Result<usize> {

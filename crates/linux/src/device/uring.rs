@@ -5,29 +5,37 @@
 //! device a little later than its stamp says. `completed` is read when the completion queue is
 //! looked at, once for all that it holds: looking late makes requests look slow, so the engine
 //! looks often, which costs no system call.
+//!
+//! Two options change that. With SQPOLL there is no system call: `submitted` is read just before
+//! the requests become visible to the thread of the kernel that takes them, and what that thread
+//! needs counts as service time. With IOPOLL every look is a system call that asks the device, and
+//! waiting is looking again and again; what a polled ring does not take (flushes, discards,
+//! write-zeroes, writes with PREFLUSH) a few threads do.
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::fmt::Write;
 use std::io;
 use std::mem;
+use std::sync::Arc;
 
 use io_uring::IoUring;
 use io_uring::types::Timespec;
-use ioecho_replay::{Clock, Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Integrity, Nanos, Op};
+use ioecho_replay::{Clock, Completion, Io};
+use ioecho_trace::{Integrity, Nanos, Op};
 use rustix::fd::AsRawFd;
 
-use super::buffers::{Buffer, Pool};
+use super::buffers::{Buffer, Register};
 use super::entry::{FLUSH_PART, Prepared};
-use super::{BUFFER_MEMORY, expected, outcome, ring, supports};
+use super::options::DeviceOptions;
+use super::queue::Queue;
+use super::registered::Registered;
+use super::workers::Workers;
+use super::{CLOSING, HELPERS, expected, is_ordered, moves_data, outcome, ring, supports};
 use crate::clock::MonotonicClock;
 use crate::target::{OpenedTarget, TargetKind};
 
-/// How long closing waits for requests in flight before it leaves their memory to them.
-const CLOSING: Nanos = Nanos::from_secs(10);
-
-/// A request between [`Device::prepare`] and its completion.
-#[derive(Debug)]
+/// A request between [`Queue::prepare`] and its completion.
+#[derive(Debug, Default)]
 struct Slot {
     expected: u32,
     /// Entries that have not completed.
@@ -39,68 +47,64 @@ struct Slot {
     buffer: Option<Buffer>,
 }
 
-/// A target driven through `io_uring`.
+/// A target driven through `io_uring`, by the first thread that uses it.
 ///
-/// It may be made in one thread and used in another, but only in the first that uses it. Dropping
-/// it waits up to ten seconds for the requests in flight.
-pub struct UringDevice {
+/// Dropping it waits up to ten seconds for the requests in flight.
+pub(super) struct UringQueue {
     ring: IoUring,
     enabled: bool,
-    target: OpenedTarget,
+    target: Arc<OpenedTarget>,
     clock: MonotonicClock,
     slots: Vec<Slot>,
     prepared: VecDeque<Prepared>,
     /// How many of `prepared` stand in the submission queue already.
     loaded: usize,
     in_flight: usize,
-    pool: Pool,
     options: &'static str,
+    registered: Registered,
     discard_command: bool,
+    /// Whether a thread of the kernel takes the requests.
+    sqpoll: bool,
+    /// Whether completions must be asked for. With SQPOLL as well, that thread asks.
+    polls: bool,
+    /// For what a polled ring does not take.
+    helpers: Option<Workers>,
 }
 
-impl fmt::Debug for UringDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UringDevice")
-            .field("target", &self.target)
-            .field("in_flight", &self.in_flight)
-            .field("prepared", &self.prepared.len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl UringDevice {
-    /// Drives `target` with up to `in_flight_max` requests, at most [`super::IN_FLIGHT_MAX`].
-    pub fn new(
-        target: OpenedTarget,
-        in_flight_max: u32,
+impl UringQueue {
+    /// Drives `target` as the options say, which have been checked; the buffers will take up to
+    /// `memory_max` bytes.
+    pub(super) fn new(
+        target: &Arc<OpenedTarget>,
+        options: &DeviceOptions,
+        memory_max: u64,
         clock: MonotonicClock,
     ) -> io::Result<Self> {
-        let in_flight_max = in_flight_max.clamp(1, ring::IN_FLIGHT_MAX);
-        let (ring, options) = ring::make(in_flight_max)?;
+        let DeviceOptions { in_flight_max, sqpoll, iopoll, .. } = *options;
+        let (ring, name) = ring::make(in_flight_max, sqpoll, iopoll)?;
         ring.submitter().register_files(&[target.file.as_raw_fd()])?;
-        let discard_command = target.facts().kind == TargetKind::BlockDevice
-            && supports(&target, Op::Discard)
+        let registered = Registered::new(&ring, options.register_buffers, memory_max);
+        let discard_command = !iopoll
+            && target.facts().kind == TargetKind::BlockDevice
+            && supports(target, Op::Discard)
             && ring::discards_by_command(&target.file);
-        let slot = || Slot {
-            expected: 0,
-            open: 0,
-            flush: 0,
-            result: 0,
-            submitted: Nanos::ZERO,
-            buffer: None,
-        };
+        let helpers = iopoll
+            .then(|| Workers::new(HELPERS.min(in_flight_max), in_flight_max, target, clock, None));
         Ok(Self {
             ring,
             enabled: false,
-            target,
+            target: Arc::clone(target),
             clock,
-            slots: (0..in_flight_max).map(|_| slot()).collect(),
+            slots: (0..in_flight_max).map(|_| Slot::default()).collect(),
             prepared: VecDeque::with_capacity(in_flight_max as usize),
             loaded: 0,
             in_flight: 0,
-            pool: Pool::new(BUFFER_MEMORY, in_flight_max as usize),
-            options,
+            options: name,
+            registered,
             discard_command,
+            sqpoll,
+            polls: iopoll && !sqpoll,
+            helpers: helpers.transpose()?,
         })
     }
 
@@ -114,8 +118,9 @@ impl UringDevice {
     }
 
     /// Moves what is prepared into the submission queue as far as it has room; the entries of one
-    /// request never part, or the link between them would break.
-    fn load(&mut self) {
+    /// request never part, or the link between them would break. Answers the instant just before
+    /// the entries become visible to the kernel.
+    fn load(&mut self) -> Nanos {
         let mut queue = self.ring.submission();
         while let Some(request) = self.prepared.get(self.loaded) {
             if queue.capacity() - queue.len() < usize::from(request.parts) {
@@ -130,161 +135,208 @@ impl UringDevice {
             }
             self.loaded += 1;
         }
+        let stamp = self.clock.now();
+        drop(queue);
+        stamp
     }
 
-    /// Appends what stands in the completion queue, without a system call.
-    fn collect(&mut self, completions: &mut Vec<Completion>) {
+    /// Notes that the kernel has taken so many entries, and answers how many requests are complete
+    /// by that.
+    fn accept(&mut self, mut entries: usize, stamp: Nanos) -> usize {
+        let mut accepted = 0;
+        while let Some(request) = self.prepared.front_mut().filter(|_| entries > 0) {
+            self.slots[request.tag as usize].submitted = stamp;
+            let parts = usize::from(request.parts);
+            if entries < parts {
+                // The kernel stopped between a flush and its write; the write goes next time.
+                request.parts -= entries as u8;
+                break;
+            }
+            entries -= parts;
+            self.prepared.pop_front();
+            self.loaded -= 1;
+            accepted += 1;
+        }
+        self.in_flight += accepted;
+        accepted
+    }
+
+    /// Takes what stands in the completion queue and what the helpers have done, without a system
+    /// call; answers whether there was something.
+    fn collect(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> bool {
+        let mut found = false;
+        if let Some(helpers) = self.helpers.as_mut().filter(|helpers| helpers.in_flight() > 0) {
+            helpers.reap(&mut |completion, buffer| {
+                found = true;
+                done(completion, buffer);
+            });
+        }
         let mut queue = self.ring.completion();
         if queue.is_empty() {
-            return;
+            return found;
         }
         let completed = self.clock.now();
-        for done in &mut queue {
-            let tag = done.user_data() as u32;
+        for entry in &mut queue {
+            let tag = entry.user_data() as u32;
             let slot = &mut self.slots[tag as usize];
-            if done.user_data() & FLUSH_PART == 0 {
-                slot.result = done.result();
+            if entry.user_data() & FLUSH_PART == 0 {
+                slot.result = entry.result();
             } else {
-                slot.flush = done.result().min(0);
+                slot.flush = entry.result().min(0);
             }
             slot.open -= 1;
             if slot.open > 0 {
                 continue;
             }
-            if let Some(buffer) = slot.buffer.take() {
-                self.pool.give(buffer);
-            }
             self.in_flight -= 1;
+            found = true;
             let result = if slot.flush < 0 { slot.flush } else { slot.result };
             let outcome = outcome(result, slot.expected);
             let submitted = slot.submitted;
             let integrity = Integrity::Unchecked;
-            completions.push(Completion { tag, submitted, completed, outcome, integrity });
+            let completion = Completion { tag, submitted, completed, outcome, integrity };
+            done(completion, slot.buffer.take());
         }
+        found
+    }
+
+    fn helped(&self) -> usize {
+        self.helpers.as_ref().map_or(0, Workers::in_flight)
+    }
+
+    /// Looks again and again until something has completed or the clock reaches `until`.
+    fn poll(
+        &mut self,
+        until: Nanos,
+        done: &mut impl FnMut(Completion, Option<Buffer>),
+    ) -> io::Result<()> {
+        while self.clock.now() < until {
+            ring::flush_completions(&self.ring)?;
+            if self.collect(done) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        Ok(())
     }
 }
 
-impl Device for UringDevice {
-    fn capacity(&self) -> Bytes {
-        self.target.facts().capacity
+impl Register for UringQueue {
+    fn register(&mut self, address: *mut u8, length: usize) -> Option<u16> {
+        self.registered.add(&self.ring, address, length)
     }
+}
 
-    fn block_size(&self) -> Bytes {
-        self.target.facts().logical_block
-    }
-
-    /// Of reads and writes. Discards and write-zeroes move no data and may be of any length.
-    fn length_max(&self) -> Bytes {
-        Bytes(self.pool.length_max() as u64)
-    }
-
-    fn supports(&self, op: Op) -> bool {
-        supports(&self.target, op)
-    }
-
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        let length = expected(io) as usize;
-        let mut buffer = super::moves_data(io.op).then(|| self.pool.take(length));
-        let address = buffer.as_mut().map_or(std::ptr::null_mut(), Buffer::address);
-        if let (Op::Write, Some(buffer)) = (io.op, buffer.as_mut()) {
-            payload.fill(io, buffer.bytes(length));
+impl Queue for UringQueue {
+    fn prepare(&mut self, io: &Io, mut buffer: Option<Buffer>) {
+        let is_taken = moves_data(io.op) && !is_ordered(io);
+        if let Some(helpers) = self.helpers.as_mut().filter(|_| !is_taken) {
+            helpers.prepare(io, buffer);
+            return;
         }
-        let request = Prepared::new(io, address, self.discard_command);
-        self.slots[io.tag as usize] = Slot {
-            expected: expected(io),
-            open: request.parts,
-            flush: 0,
-            result: 0,
-            submitted: Nanos::ZERO,
-            buffer,
-        };
+        let request = Prepared::new(io, buffer.as_mut(), self.discard_command);
+        let (expected, open) = (expected(io), request.parts);
+        self.slots[io.tag as usize] = Slot { expected, open, buffer, ..Slot::default() };
         self.prepared.push_back(request);
     }
 
     /// One system call carries up to 4096 entries; what does not fit stays prepared for the next
     /// call, so that every request has the stamp of the call that carried it.
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        self.load();
-        if self.loaded == 0 {
-            return Ok((self.clock.now(), 0));
+        let helped = match self.helpers.as_mut() {
+            Some(helpers) => helpers.submit()?,
+            None => 0,
+        };
+        if self.prepared.is_empty() {
+            return Ok((self.clock.now(), helped));
         }
         self.enable()?;
-        let stamp = self.clock.now();
-        for request in self.prepared.iter().take(self.loaded) {
-            self.slots[request.tag as usize].submitted = stamp;
+        let stamp = self.load();
+        if self.sqpoll {
+            // They are the kernel's already, whatever waking its thread answers.
+            let loaded = self.prepared.iter().take(self.loaded);
+            let entries = loaded.map(|request| usize::from(request.parts)).sum();
+            let accepted = self.accept(entries, stamp);
+            ring::wake(&self.ring)?;
+            return Ok((stamp, helped + accepted));
         }
-        let mut taken = ring::hand_down(&self.ring)?;
-        let mut accepted = 0;
-        while let Some(request) = self.prepared.front_mut().filter(|_| taken > 0) {
-            let parts = usize::from(request.parts);
-            if taken < parts {
-                // The kernel stopped between a flush and its write; the write goes next time.
-                request.parts -= taken as u8;
-                break;
-            }
-            taken -= parts;
-            self.prepared.pop_front();
-            self.loaded -= 1;
-            accepted += 1;
-        }
-        self.in_flight += accepted;
-        Ok((stamp, accepted))
+        let entries = ring::hand_down(&mut self.ring)?;
+        Ok((stamp, helped + self.accept(entries, stamp)))
     }
 
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        self.collect(completions);
+    fn reap(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> io::Result<()> {
+        self.collect(done);
         if self.in_flight == 0 {
             return Ok(());
         }
         let queue = self.ring.submission();
-        let put_off = queue.taskrun() || queue.cq_overflow();
+        let is_put_off = self.polls || queue.taskrun() || queue.cq_overflow();
         drop(queue);
-        if put_off {
+        if is_put_off {
             ring::flush_completions(&self.ring)?;
-            self.collect(completions);
+            self.collect(done);
         }
         Ok(())
     }
 
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let before = completions.len();
-        self.reap(completions)?;
-        if completions.len() > before || (self.in_flight == 0 && until == Nanos::MAX) {
+    fn wait(
+        &mut self,
+        until: Nanos,
+        done: &mut impl FnMut(Completion, Option<Buffer>),
+    ) -> io::Result<()> {
+        let in_flight = self.in_flight + self.helped();
+        if self.collect(done) || (in_flight == 0 && until == Nanos::MAX) {
             return Ok(());
         }
         self.enable()?;
         let left = until.saturating_sub(self.clock.now()).0;
-        if left > 0 {
-            let (seconds, nanoseconds) = (left / 1_000_000_000, left % 1_000_000_000);
-            let timeout = Timespec::new().sec(seconds as u64).nsec(nanoseconds as u32);
-            ring::sleep(&self.ring, timeout)?;
-            self.reap(completions)?;
+        if left <= 0 {
+            return self.reap(done);
+        }
+        match self.helpers.as_mut() {
+            Some(helpers) if self.in_flight == 0 => helpers.wait(until, done),
+            // The ring cannot wake this thread for what a helper has done.
+            Some(helpers) if self.polls || helpers.in_flight() > 0 => self.poll(until, done)?,
+            _ => {
+                let (seconds, nanoseconds) = (left / 1_000_000_000, left % 1_000_000_000);
+                let timeout = Timespec::new().sec(seconds as u64).nsec(nanoseconds as u32);
+                ring::sleep(&self.ring, timeout)?;
+                // The kernel has posted all that there was: nothing else needs to be asked for.
+                self.collect(done);
+            }
         }
         Ok(())
     }
 
     fn describe(&self) -> String {
-        let discard = match (supports(&self.target, Op::Discard), self.discard_command) {
-            (false, _) => "no discard",
-            (true, true) => "discard by io_uring command",
-            (true, false) => "discard by punching holes",
-        };
-        let cached = if self.target.facts().direct { "" } else { ", page cache not bypassed" };
-        format!(
-            "io_uring: {} in flight at most, {}, {discard}{cached}, {}",
+        let mut text = format!(
+            "io_uring: {} in flight at most, {}, {}",
             self.slots.len(),
             self.options,
-            self.pool.describe()
-        )
+            self.registered.describe()
+        );
+        if let Some(helpers) = &self.helpers {
+            let count = helpers.count();
+            let _ = write!(
+                text,
+                ", IOPOLL, which takes a processor, other requests than reads and writes by \
+                 {count} threads"
+            );
+        } else if supports(&self.target, Op::Discard) {
+            let command = self.discard_command;
+            let way = if command { "by io_uring command" } else { "by punching holes" };
+            text.push_str(", discard ");
+            text.push_str(way);
+        }
+        text
     }
 }
 
-impl Drop for UringDevice {
+impl Drop for UringQueue {
     fn drop(&mut self) {
         let deadline = self.clock.now() + CLOSING;
-        let mut completions = Vec::new();
         while self.in_flight > 0 && self.clock.now() < deadline {
-            if self.wait(deadline, &mut completions).is_err() {
+            if self.wait(deadline, &mut |_, _| ()).is_err() {
                 break;
             }
         }
@@ -296,5 +348,70 @@ impl Drop for UringDevice {
         // target: opening it again exclusively would fail for no visible reason. From another
         // thread than the issuing one this is refused, and the target is free a little later.
         let _ = self.ring.submitter().unregister_files();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_trace::{Bytes, Flags, Outcome};
+
+    use super::*;
+    use crate::device::buffers::Pool;
+    use crate::device::uring_available;
+    use crate::target::{self, Access, OpenOptions};
+
+    const MIB: u64 = 1 << 20;
+
+    /// A queue that polls needs no device that does: the kernel completes by interrupt then, and
+    /// all that is different is how completions are looked for.
+    fn every_operation_completes(sqpoll: bool) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(MIB).unwrap();
+        let opened = target::open(file.path(), OpenOptions::new(Access::ReadWrite));
+        let (Ok(()), Ok(opened)) = (uring_available(), opened) else {
+            eprintln!("skipped: no io_uring or no direct I/O here");
+            return;
+        };
+        let target = Arc::new(opened);
+        let clock = MonotonicClock::new();
+        let options =
+            DeviceOptions { in_flight_max: 8, iopoll: true, sqpoll, ..DeviceOptions::default() };
+        let mut queue = UringQueue::new(&target, &options, MIB, clock).unwrap();
+        assert!(queue.describe().contains("IOPOLL"), "{}", queue.describe());
+        let mut pool = Pool::new(MIB as usize, 0, &mut queue);
+        let ops = [Op::Write, Op::Read, Op::Write, Op::Flush, Op::Discard, Op::Write];
+        for (tag, op) in (0..).zip(ops) {
+            let flags = if tag == 2 { Flags::PREFLUSH } else { Flags::empty() };
+            let length = Bytes(if op == Op::Flush { 0 } else { 4096 });
+            let (request, scheduled) = (u64::from(tag), Nanos::ZERO);
+            let offset = Bytes(request * 4096);
+            let io = Io { tag, request, scheduled, op, flags, offset, length };
+            let buffer = moves_data(op).then(|| pool.take(4096, &mut queue));
+            queue.prepare(&io, buffer);
+        }
+        assert_eq!(queue.submit().unwrap().1, ops.len());
+        let mut outcomes = vec![];
+        let deadline = clock.now() + Nanos::from_secs(30);
+        while outcomes.len() < ops.len() {
+            assert!(clock.now() < deadline, "{outcomes:?}");
+            queue.wait(deadline, &mut |done, _| outcomes.push(done.outcome)).unwrap();
+            queue.reap(&mut |done, _| outcomes.push(done.outcome)).unwrap();
+        }
+        // A file system that does not poll refuses reads and writes, and one in memory the rest.
+        let is_told = |outcome: &Outcome| matches!(outcome, Outcome::Ok | Outcome::Unsupported);
+        assert!(outcomes.iter().all(is_told), "{outcomes:?}");
+        let until = clock.now() + Nanos::from_millis(20);
+        queue.wait(until, &mut |done, _| panic!("{done:?} was not asked for")).unwrap();
+        assert!(clock.now() >= until, "nothing can have woken it early");
+    }
+
+    #[test]
+    fn a_polled_ring_and_its_helpers_complete_every_operation() {
+        every_operation_completes(false);
+    }
+
+    #[test]
+    fn a_ring_that_a_thread_of_the_kernel_polls_completes_every_operation() {
+        every_operation_completes(true);
     }
 }

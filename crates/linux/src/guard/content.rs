@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use ioecho_replay::pattern::MAGIC;
+use ioecho_replay::pattern::MARK;
 use ioecho_trace::Bytes;
 use rustix::fs::{SeekFrom, seek};
 
@@ -42,7 +42,7 @@ impl<'a> Content<'a> {
         }
         let mut bytes = vec![0; skip + magic.len()];
         self.file.read_exact_at(&mut bytes, sector)?;
-        Ok(bytes[skip..] == *magic && (skip == 0 || !bytes.starts_with(&MAGIC)))
+        Ok(bytes[skip..] == *magic && (skip == 0 || !bytes.starts_with(&MARK)))
     }
 
     /// The bytes from `at` on, fewer at the end.
@@ -83,7 +83,7 @@ impl<'a> Content<'a> {
 
 /// Whether a sector holds anything that ioecho did not write.
 fn is_foreign(sector: &[u8]) -> bool {
-    !sector.starts_with(&MAGIC) && sector.iter().any(|byte| *byte != 0)
+    !sector.starts_with(&MARK) && sector.iter().any(|byte| *byte != 0)
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn sectors_that_ioecho_wrote_are_nobodys() {
         let mut sector = [7; SECTOR];
-        sector[..8].copy_from_slice(&MAGIC);
+        sector[..7].copy_from_slice(&MARK);
         let file = file(&[(0, &sector), (512, &sector), (5 << 20, &sector)], 64 << 20);
         assert_eq!(Content::new(&file, 64 << 20).foreign_data(), None);
     }
@@ -136,7 +136,7 @@ mod tests {
         sector[56..58].copy_from_slice(&[0x53, 0xef]);
         let foreign = file(&[(1024, &sector)], 8192);
         assert!(Content::new(&foreign, 8192).has(1080, &[0x53, 0xef]).unwrap());
-        sector[..8].copy_from_slice(&MAGIC);
+        sector[..7].copy_from_slice(&MARK);
         let own = file(&[(1024, &sector)], 8192);
         assert!(!Content::new(&own, 8192).has(1080, &[0x53, 0xef]).unwrap());
     }

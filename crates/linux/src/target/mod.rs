@@ -3,11 +3,13 @@
 //! Everything that can be wrong with a target must be said before the first request, in words that
 //! lead to the remedy; and everything about it that shapes the figures must stand in the run.
 
+mod content;
 mod error;
 mod facts;
 mod ioctl;
 mod open;
 
+pub use content::{BlockReader, TargetContent, WrittenBy, sample};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;

@@ -1,9 +1,11 @@
-//! Both back ends do the same on the same target.
+//! All back ends do the same on the same target.
 
 use std::path::Path;
 
-use ioecho_linux::device::uring_available;
-use ioecho_linux::{Access, Backend, MonotonicClock, OpenOptions, open_device, target};
+use ioecho_linux::device::{aio_available, uring_available};
+use ioecho_linux::{
+    Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
+};
 use ioecho_replay::{Clock, Completion, Device, Io};
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
@@ -13,18 +15,38 @@ use crate::stand::{
 
 const MIB: u64 = 1 << 20;
 
-/// Makes the test for `io_uring` and for threads.
-pub(crate) fn with_both(test: impl Fn(Backend)) {
+/// Every way in which requests can reach the kernel here. What cannot be used is told.
+fn ways() -> Vec<DeviceOptions> {
+    let way = |backend| DeviceOptions { backend, in_flight_max: 64, ..DeviceOptions::default() };
+    let mut ways = vec![way(Backend::Threads)];
+    match aio_available(64) {
+        Ok(()) => ways.push(way(Backend::Aio)),
+        Err(reason) => crate::stand::skipped(&format!("aio: {reason}")),
+    }
     match uring_available() {
-        Ok(()) => test(Backend::Uring),
+        Ok(()) => ways.extend([
+            way(Backend::Uring),
+            DeviceOptions { register_buffers: false, ..way(Backend::Uring) },
+            DeviceOptions { sqpoll: true, ..way(Backend::Uring) },
+        ]),
         Err(reason) => crate::stand::skipped(&format!("io_uring: {reason}")),
     }
-    test(Backend::Threads);
+    ways
 }
 
-pub(crate) fn device_on(path: &Path, backend: Backend) -> (Box<dyn Device + Send>, MonotonicClock) {
+/// Makes the test for every back end and every option that changes how requests go down.
+pub(crate) fn with_all(test: impl Fn(DeviceOptions)) {
+    for way in ways() {
+        test(way);
+    }
+}
+
+pub(crate) fn device_on(
+    path: &Path,
+    options: DeviceOptions,
+) -> (Box<dyn Device + Send>, MonotonicClock) {
     let clock = MonotonicClock::new();
-    (open_device(open_rw(path), backend, 64, clock).unwrap(), clock)
+    (open_device(open_rw(path), &options, clock).unwrap(), clock)
 }
 
 pub(crate) fn outcomes(completions: &[Completion]) -> Vec<Outcome> {
@@ -36,8 +58,8 @@ fn flagged(request: Io, flags: Flags) -> Io {
 }
 
 /// Writes, flushes and reads, and looks at what arrived.
-fn what_is_written_arrives(path: &Path, backend: Backend) {
-    let (mut device, clock) = device_on(path, backend);
+fn what_is_written_arrives(path: &Path, way: DeviceOptions) {
+    let (mut device, clock) = device_on(path, way);
     let lengths = [512, 4096, 65_536, MIB];
     let flags = [Flags::empty(), Flags::FUA, Flags::PREFLUSH, Flags::FUA | Flags::PREFLUSH];
     let writes: Vec<Io> = (0..16)
@@ -65,8 +87,8 @@ fn what_is_written_arrives(path: &Path, backend: Backend) {
 }
 
 /// Discards and zeroes a range of written data and looks at what is left.
-fn ranges_are_discarded_and_zeroed(path: &Path, backend: Backend) {
-    let (mut device, clock) = device_on(path, backend);
+fn ranges_are_discarded_and_zeroed(path: &Path, way: DeviceOptions) {
+    let (mut device, clock) = device_on(path, way);
     let writes = [io(0, Op::Write, 0, MIB), io(1, Op::Write, MIB, MIB)];
     assert_eq!(outcomes(&do_all(&mut *device, clock, &writes)), [Outcome::Ok; 2]);
     assert!(device.supports(Op::Discard) && device.supports(Op::WriteZeroes));
@@ -90,51 +112,53 @@ fn ranges_are_discarded_and_zeroed(path: &Path, backend: Backend) {
 
 #[test]
 fn writes_arrive_on_a_loop_device() {
-    with_both(|backend| {
+    with_all(|way| {
         let device = or_skip!(LoopDevice::new(64 * MIB));
-        what_is_written_arrives(&device.path, backend);
+        what_is_written_arrives(&device.path, way);
     });
 }
 
 #[test]
 fn writes_arrive_in_a_file_in_memory() {
-    with_both(|backend| {
+    with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(64 * MIB));
-        what_is_written_arrives(&file.path, backend);
+        what_is_written_arrives(&file.path, way);
     });
 }
 
 #[test]
 fn writes_arrive_in_a_file_on_disk() {
-    with_both(|backend| {
+    with_all(|way| {
         let file = Backing::on_disk(64 * MIB);
-        what_is_written_arrives(&file.path, backend);
+        what_is_written_arrives(&file.path, way);
     });
 }
 
 #[test]
 fn ranges_of_a_loop_device_are_discarded_and_zeroed() {
-    with_both(|backend| {
+    with_all(|way| {
         let device = or_skip!(LoopDevice::new(16 * MIB));
-        ranges_are_discarded_and_zeroed(&device.path, backend);
+        ranges_are_discarded_and_zeroed(&device.path, way);
     });
 }
 
 #[test]
 fn ranges_of_files_are_discarded_and_zeroed_or_said_to_be_unsupported() {
-    with_both(|backend| {
-        ranges_are_discarded_and_zeroed(&Backing::on_disk(16 * MIB).path, backend);
+    with_all(|way| {
+        ranges_are_discarded_and_zeroed(&Backing::on_disk(16 * MIB).path, way);
         let file = or_skip!(Backing::on_tmpfs(16 * MIB));
-        ranges_are_discarded_and_zeroed(&file.path, backend);
+        ranges_are_discarded_and_zeroed(&file.path, way);
     });
 }
 
 #[test]
 fn thousands_of_requests_complete_once_each() {
-    with_both(|backend| {
+    with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(64 * MIB));
         let clock = MonotonicClock::new();
-        let mut device = open_device(open_rw(&file.path), backend, 5000, clock).unwrap();
+        let mut device =
+            open_device(open_rw(&file.path), &DeviceOptions { in_flight_max: 5000, ..way }, clock)
+                .unwrap();
         for round in 0..3 {
             let requests: Vec<Io> = (0..5000)
                 .map(|tag| {
@@ -153,28 +177,33 @@ fn thousands_of_requests_complete_once_each() {
 
 #[test]
 fn one_submission_gives_one_stamp() {
-    or_skip!(uring_available());
-    let file = or_skip!(Backing::on_tmpfs(MIB));
-    let (mut device, clock) = device_on(&file.path, Backend::Uring);
-    for tag in 0..16 {
-        device.prepare(&io(tag, Op::Read, 0, 4096), &mut Pattern);
-    }
-    let before = clock.now();
-    let (stamp, accepted) = device.submit().unwrap();
-    assert_eq!(accepted, 16);
-    assert!(before <= stamp && stamp <= clock.now());
-    let mut done = Vec::new();
-    while done.len() < 16 {
-        device.wait(clock.now() + Nanos::from_secs(1), &mut done).unwrap();
-    }
-    assert!(done.iter().all(|done| done.submitted == stamp));
+    with_all(|way| {
+        if way.backend == Backend::Threads {
+            // Each of them reads its own.
+            return;
+        }
+        let file = or_skip!(Backing::on_tmpfs(MIB));
+        let (mut device, clock) = device_on(&file.path, way);
+        for tag in 0..16 {
+            device.prepare(&io(tag, Op::Read, 0, 4096), &mut Pattern);
+        }
+        let before = clock.now();
+        let (stamp, accepted) = device.submit().unwrap();
+        assert_eq!(accepted, 16);
+        assert!(before <= stamp && stamp <= clock.now());
+        let mut done = Vec::new();
+        while done.len() < 16 {
+            device.wait(clock.now() + Nanos::from_secs(1), &mut done).unwrap();
+        }
+        assert!(done.iter().all(|done| done.submitted == stamp));
+    });
 }
 
 #[test]
 fn nothing_completes_before_it_is_submitted() {
-    with_both(|backend| {
+    with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
-        let (mut device, clock) = device_on(&file.path, backend);
+        let (mut device, clock) = device_on(&file.path, way);
         device.prepare(&io(0, Op::Write, 0, 4096), &mut Pattern);
         let mut done = Vec::new();
         device.wait(clock.now() + Nanos::from_millis(5), &mut done).unwrap();
@@ -186,9 +215,9 @@ fn nothing_completes_before_it_is_submitted() {
 
 #[test]
 fn waiting_ends_at_the_deadline_and_with_nothing_to_wait_for() {
-    with_both(|backend| {
+    with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
-        let (mut device, clock) = device_on(&file.path, backend);
+        let (mut device, clock) = device_on(&file.path, way);
         let mut done = Vec::new();
         let until = clock.now() + Nanos::from_millis(20);
         device.wait(until, &mut done).unwrap();
@@ -202,9 +231,9 @@ fn waiting_ends_at_the_deadline_and_with_nothing_to_wait_for() {
 
 #[test]
 fn a_completion_ends_waiting_before_a_far_deadline() {
-    with_both(|backend| {
+    with_all(|way| {
         let device = or_skip!(LoopDevice::new(MIB));
-        let (mut device, clock) = device_on(&device.path, backend);
+        let (mut device, clock) = device_on(&device.path, way);
         device.prepare(&io(5, Op::Read, 0, 4096), &mut Pattern);
         assert_eq!(device.submit().unwrap().1, 1);
         let mut done = Vec::new();
@@ -218,11 +247,11 @@ fn a_completion_ends_waiting_before_a_far_deadline() {
 
 #[test]
 fn a_target_opened_for_reading_supports_no_change() {
-    with_both(|backend| {
+    with_all(|way| {
         let target = or_skip!(LoopDevice::new(MIB));
         let opened = target::open(&target.path, OpenOptions::new(Access::ReadOnly)).unwrap();
         let clock = MonotonicClock::new();
-        let mut device = open_device(opened, backend, 4, clock).unwrap();
+        let mut device = open_device(opened, &way, clock).unwrap();
         for op in Op::ALL {
             assert_eq!(device.supports(op), matches!(op, Op::Read | Op::Flush), "{op:?}");
         }
@@ -233,9 +262,9 @@ fn a_target_opened_for_reading_supports_no_change() {
 
 #[test]
 fn a_device_made_in_one_thread_works_in_another() {
-    with_both(|backend| {
+    with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
-        let (mut device, clock) = device_on(&file.path, backend);
+        let (mut device, clock) = device_on(&file.path, way);
         std::thread::spawn(move || {
             let done = do_all(&mut *device, clock, &[io(0, Op::Write, 0, 4096)]);
             assert_eq!(outcomes(&done), [Outcome::Ok]);
@@ -247,9 +276,9 @@ fn a_device_made_in_one_thread_works_in_another() {
 
 #[test]
 fn dropping_a_device_waits_for_what_is_in_flight() {
-    with_both(|backend| {
+    with_all(|way| {
         let target = or_skip!(LoopDevice::new(64 * MIB));
-        let (mut device, _) = device_on(&target.path, backend);
+        let (mut device, _) = device_on(&target.path, way);
         for tag in 0..32 {
             device.prepare(&io(tag, Op::Write, u64::from(tag) * MIB, MIB), &mut Pattern);
         }
@@ -265,12 +294,12 @@ fn dropping_a_device_waits_for_what_is_in_flight() {
 
 #[test]
 fn a_target_is_free_as_soon_as_its_device_is_dropped() {
-    with_both(|backend| {
+    with_all(|way| {
         let target = or_skip!(LoopDevice::new(MIB));
         for _ in 0..20 {
             let _alone = nobody_spawns();
             // The exclusive open fails if anything still holds the target.
-            let (mut device, clock) = device_on(&target.path, backend);
+            let (mut device, clock) = device_on(&target.path, way);
             let requests = [io(0, Op::Write, 0, 4096), io(1, Op::Read, 4096, 4096)];
             assert_eq!(outcomes(&do_all(&mut *device, clock, &requests)), [Outcome::Ok; 2]);
         }
@@ -278,17 +307,18 @@ fn a_target_is_free_as_soon_as_its_device_is_dropped() {
 }
 
 #[test]
-fn a_device_tells_its_back_end_and_its_limits() {
-    with_both(|backend| {
+fn a_device_tells_its_limits() {
+    with_all(|way| {
         let file = or_skip!(Backing::on_tmpfs(MIB));
-        let (device, _) = device_on(&file.path, backend);
-        let name = if backend == Backend::Uring { "io_uring" } else { "threads" };
-        assert!(device.describe().starts_with(name), "{}", device.describe());
+        let (device, _) = device_on(&file.path, way);
         assert_eq!(device.capacity(), Bytes(MIB));
         assert_eq!(device.length_max(), Bytes(64 * MIB));
+        drop(device);
+        let small = DeviceOptions { buffer_memory: Some(Bytes(8 * MIB)), ..way };
+        assert_eq!(device_on(&file.path, small).0.length_max(), Bytes(MIB));
     });
     let file = Backing::on_disk(MIB);
-    let clock = MonotonicClock::new();
-    let error = open_device(open_rw(&file.path), Backend::Auto, 0, clock).err().unwrap();
+    let options = DeviceOptions { in_flight_max: 0, ..DeviceOptions::default() };
+    let error = open_device(open_rw(&file.path), &options, MonotonicClock::new()).err().unwrap();
     assert!(error.to_string().contains("between 1 and 32768"), "{error}");
 }

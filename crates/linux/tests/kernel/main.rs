@@ -4,8 +4,11 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod content;
+mod data;
 mod devices;
 mod faults;
 mod guard;
+mod options;
 mod stand;
 mod targets;

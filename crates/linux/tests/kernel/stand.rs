@@ -71,6 +71,11 @@ impl Backing {
         Ok(Self::within(directory, size))
     }
 
+    /// In its own directory below another.
+    pub(crate) fn in_directory(directory: &Path, size: u64) -> Self {
+        Self::within(tempfile::tempdir_in(directory).unwrap(), size)
+    }
+
     fn within(directory: tempfile::TempDir, size: u64) -> Self {
         let path = directory.path().join("backing");
         File::create(&path).unwrap().set_len(size).unwrap();
@@ -128,6 +133,15 @@ impl MountPoint {
     pub(crate) fn of(device: &Path) -> Result<Self, String> {
         let directory = tempfile::tempdir().unwrap();
         run("mount", &[device.to_str().unwrap(), directory.path().to_str().unwrap()])?;
+        Ok(Self { directory })
+    }
+
+    /// A file system of its own in memory, of so many bytes.
+    pub(crate) fn of_memory(size: u64) -> Result<Self, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let size = format!("size={size}");
+        let path = directory.path().to_str().unwrap();
+        run("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", path])?;
         Ok(Self { directory })
     }
 
@@ -213,6 +227,10 @@ pub(crate) fn io(tag: u32, op: Op, offset: u64, length: u64) -> Io {
 
 pub(crate) fn open_rw(path: &Path) -> OpenedTarget {
     target::open(path, OpenOptions::new(Access::ReadWrite)).unwrap()
+}
+
+pub(crate) fn open_ro(path: &Path) -> OpenedTarget {
+    target::open(path, OpenOptions::new(Access::ReadOnly)).unwrap()
 }
 
 /// Does all requests, waits for them, and answers their completions by tag.

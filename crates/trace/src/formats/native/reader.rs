@@ -280,7 +280,7 @@ impl Reader {
 
             // Runs of the first version have neither: they had one target and verified nothing.
             columns.ints(Column::Target, ints, levels, Some(0))?;
-            check(ints, |target| target <= u32::from(u16::MAX), "target")?;
+            check(ints, |target| u16::try_from(target).is_ok(), "target")?;
             measured.target.extend(ints.iter().map(|target| *target as u16));
             columns.ints(Column::Integrity, ints, levels, Some(0))?;
             check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;

@@ -21,7 +21,7 @@ use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::Header;
-use crate::{Bytes, Flags, Nanos, Op, Request};
+use crate::{Bytes, Flags, Integrity, Nanos, Op, Request};
 
 fn header(columns: Columns) -> Header {
     let mut header = Header { columns, ..Header::default() };
@@ -160,6 +160,7 @@ fn the_footer_says_version_order_and_codes() {
     assert_eq!(codes["flags (a sum of)"]["16"], "readahead");
     assert_eq!(codes["outcome"]["-2"], "crosses the end of the target");
     assert_eq!(codes["late_cause"]["2"], "in-flight-cap");
+    assert_eq!(codes["integrity"]["8"], "stale");
 }
 
 /// A file with these columns and one row, as another program might write it.
@@ -307,6 +308,46 @@ fn a_value_that_means_nothing_is_refused_with_its_row() {
         let row = [&ROW[..], &measured].concat();
         foreign(&path, &format!("{SCHEMA} {schema} }}"), &row, &[]);
         assert!(message(&path).contains(reason), "{}", message(&path));
+    }
+}
+
+#[test]
+fn results_from_before_there_were_targets_and_verification_had_one_and_none() {
+    let (_directory, path) = file();
+    let schema = "optional int64 scheduled_ns; optional int64 submitted_ns; \
+        optional int64 completed_ns; optional int64 target_offset_bytes; \
+        optional int32 in_flight; optional int32 outcome; \
+        optional boolean pushed_back; optional int32 late_cause;";
+    let measured = [
+        ("scheduled_ns", 3),
+        ("submitted_ns", 3),
+        ("completed_ns", 9),
+        ("target_offset_bytes", 0),
+        ("in_flight", 1),
+        ("outcome", 0),
+        ("pushed_back", 0),
+        ("late_cause", 0),
+    ];
+    let row = [&ROW[..], &measured].concat();
+    foreign(&path, &format!("{SCHEMA} {schema} }}"), &row, &[]);
+    let found = read(&path).unwrap().0[0].measured.unwrap();
+    assert_eq!((found.target, found.integrity), (0, Integrity::Unchecked));
+
+    let schema = format!("{schema} optional int32 target; optional int32 integrity;");
+    for (target, integrity, reason) in [
+        (65_535, 9, None),
+        (65_536, 0, Some("target is 65536")),
+        (0, 10, Some("integrity is 10")),
+        (-1, 0, Some("target is")),
+    ] {
+        let row = [&row[..], &[("target", target), ("integrity", integrity)]].concat();
+        foreign(&path, &format!("{SCHEMA} {schema} }}"), &row, &[]);
+        if let Some(reason) = reason {
+            assert!(message(&path).contains(reason), "{}", message(&path));
+        } else {
+            let found = read(&path).unwrap().0[0].measured.unwrap();
+            assert_eq!((found.target, found.integrity), (65_535, Integrity::Phantom));
+        }
     }
 }
 

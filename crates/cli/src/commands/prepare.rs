@@ -1,0 +1,353 @@
+//! `ioecho prepare`: fills a target with data before it is measured.
+//!
+//! An empty device answers from its tables and not from its cells, and a file full of holes from
+//! nothing at all. What is filled once keeps its filling: replays overwrite it with data of the
+//! same kind. So this is done once for a device, and a later run sees from the data that it was.
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::{ArgAction, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use ioecho_linux::target::sample;
+use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
+use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
+use ioecho_replay::map::Map;
+use ioecho_replay::plan::{Planner, Timing};
+use ioecho_trace::{Batch, Bytes, Op};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::args::{ReadArgs, WindowArgs};
+use crate::commands::tell;
+use crate::exit::{self, Coded};
+use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
+use crate::run::open;
+use crate::run::target::{Target, guard_all};
+
+/// The largest write: what the largest buffer of a device holds.
+const BUNDLE_MAX: Bytes = Bytes(64 << 20);
+
+/// How often a line is printed where there is no terminal.
+const PRINT_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PrepareArgs {
+    /// The block device or file to fill
+    target: PathBuf,
+
+    /// Make the file, of this size, where there is none yet
+    #[arg(long, value_name = "SIZE", value_parser = file_size)]
+    size: Option<Bytes>,
+
+    /// Which part to fill
+    #[arg(long, value_enum, default_value_t)]
+    part: Part,
+
+    /// The trace that `--part touched` follows
+    #[arg(long, required_if_eq("part", "touched"))]
+    trace: Option<PathBuf>,
+
+    /// Go on with a fill that was interrupted
+    #[arg(long, conflicts_with = "size")]
+    resume: bool,
+
+    /// Makes the data: the same seed writes the same [default: random]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1 << 40))]
+    seed: Option<u64>,
+
+    /// The largest write
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = bundle)]
+    bundle: Bytes,
+
+    /// Confirm that what this target holds may be destroyed; must name the target
+    #[arg(long, value_name = "TARGET", action = ArgAction::Append, help_heading = "Safety")]
+    destroy: Vec<PathBuf>,
+
+    /// Say what would be done, and touch nothing
+    #[arg(long, conflicts_with = "size", help_heading = "Safety")]
+    dry_run: bool,
+
+    /// Go through the page cache where the file system refuses direct I/O
+    #[arg(long, help_heading = "Safety")]
+    allow_cached: bool,
+
+    /// Print no progress line
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+/// Which part of a target is filled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// All of it
+    #[default]
+    All,
+    /// What a replay of the trace touches, in blocks of 4 KiB
+    Touched,
+}
+
+fn file_size(text: &str) -> Result<Bytes, String> {
+    blocks(text, Bytes(i64::MAX as u64))
+}
+
+fn bundle(text: &str) -> Result<Bytes, String> {
+    blocks(text, BUNDLE_MAX)
+}
+
+fn blocks(text: &str, most: Bytes) -> Result<Bytes, String> {
+    let size: Bytes =
+        text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())?;
+    if size.0 == 0 || size > most || !size.0.is_multiple_of(BLOCK) {
+        return Err(format!("must be a multiple of 4 KiB, at most {most}"));
+    }
+    Ok(size)
+}
+
+pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
+    let name = args.target.to_string_lossy();
+    // A trace that cannot be read is told before a file is made.
+    let trace = match (&args.trace, args.part) {
+        (Some(trace), Part::Touched) => {
+            Some(open::trace(trace, &args.read.options(), WindowArgs::default())?)
+        }
+        (Some(_), Part::All) => {
+            let text = "--trace is for --part touched alone\n  = help: add --part touched, or \
+                        leave --trace away to fill all";
+            return Err(Coded::error(exit::USAGE, text));
+        }
+        (None, _) => None,
+    };
+    make_file(args)?;
+    let looked_at = Target::look_at(&name, false, args.allow_cached)?;
+    let Target::Real { options, .. } = &looked_at else {
+        return Err(Coded::error(exit::USAGE, "a simulated target needs no filling"));
+    };
+    if args.trace.as_ref().is_some_and(|trace| looked_at.is_file(trace)) {
+        let text = format!("{name} is both the trace and the target");
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let options = *options;
+    let limits = looked_at.limits();
+    let mut extent = Extent::all(limits.capacity, limits.block_size);
+    if let Some(mut source) = trace {
+        extent = Extent::nothing(limits.capacity, limits.block_size);
+        let map = Map::spread(&source.header().volumes, &[limits]);
+        let mut planner = Planner::mapped(vec![limits], map, Timing::default());
+        let mut batch = Batch::new(source.header().columns);
+        let mut planned = Vec::new();
+        while source.next_batch(&mut batch)? {
+            planned.clear();
+            for request in batch.iter() {
+                planner.plan(&request, &mut planned);
+            }
+            for request in &planned {
+                if request.op != Op::Flush && request.refusal.is_none() {
+                    extent.touch(request.offset, request.length);
+                }
+            }
+        }
+    }
+    let total = extent.bytes_from(0);
+    writeln!(std::io::stdout(), "target        {name}: {}", limits.capacity)?;
+    writeln!(
+        std::io::stdout(),
+        "part          {} ({})",
+        Bytes(total),
+        if args.part == Part::All { "all of it" } else { "what the trace touches" }
+    )?;
+    guard_all(std::slice::from_ref(&looked_at), &args.destroy)?;
+    if args.dry_run {
+        return Ok(exit::OK);
+    }
+    write(args, options, &extent)
+}
+
+fn is_simulated(args: &PrepareArgs) -> bool {
+    let name = args.target.to_string_lossy();
+    name == "sim" || name.starts_with("sim:")
+}
+
+/// Makes the file that was asked for; refuses to make one unasked.
+fn make_file(args: &PrepareArgs) -> anyhow::Result<()> {
+    let name = args.target.display();
+    match args.size {
+        Some(size) => {
+            let made = File::create_new(&args.target).and_then(|file| file.set_len(size.0));
+            made.map_err(|error| {
+                let text = match error.kind() {
+                    std::io::ErrorKind::AlreadyExists => format!(
+                        "{name} is there already, so --size cannot make it\n  = help: leave --size \
+                         away to fill what is there"
+                    ),
+                    _ => format!("cannot make {name} of {size}: {error}"),
+                };
+                Coded::error(exit::USAGE, text)
+            })
+        }
+        None if !args.target.exists() && !is_simulated(args) => {
+            let text = format!(
+                "{name}: there is no such file or device\n  = help: `lsblk` lists the devices; to \
+                 make a file: --size SIZE"
+            );
+            Err(Coded::error(exit::TARGET, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes, and says what was written.
+fn write(args: &PrepareArgs, options: OpenOptions, extent: &Extent) -> anyhow::Result<u8> {
+    let mut out = std::io::stdout();
+    let opened = target::open(&args.target, options)?;
+    opened.lock()?;
+    let (seed, from) = if args.resume {
+        let (seed, from) = resume(&opened, extent, args.seed)?;
+        let done = extent.bytes_from(0) - extent.bytes_from(from);
+        writeln!(out, "resumed       at byte {from}: {} were there", Bytes(done))?;
+        (seed, from)
+    } else {
+        (args.seed.unwrap_or_else(random_seed), 0)
+    };
+    writeln!(out, "fill          number {:016x}, --seed {seed}", fill_run(seed))?;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The second signal ends the process at once; the first only asks the fill to end.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let left = extent.bytes_from(from);
+    let clock = MonotonicClock::new();
+    let options = DeviceOptions { in_flight_max: DEPTH, ..DeviceOptions::default() };
+    let mut device = open_device(opened, &options, clock)?;
+    if args.bundle > device.length_max() {
+        let text = format!(
+            "--bundle {}: this host has memory for writes of {} at most\n  = help: name less",
+            args.bundle,
+            device.length_max()
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let mut line = ProgressLine::new(left, args.quiet);
+    let began = Instant::now();
+    let job = Job { extent, from, seed, bundle: args.bundle.0 };
+    let filled = fill(job, device.as_mut(), &clock, &stop, |written| line.show(written));
+    line.finish();
+    let Filled { bytes, complete } = filled?;
+    let took = began.elapsed();
+    drop(device);
+
+    writeln!(
+        out,
+        "wrote         {} in {:.1} s, {}/s, and flushed",
+        Bytes(bytes),
+        took.as_secs_f64(),
+        Bytes((bytes as f64 / took.as_secs_f64().max(1e-6)) as u64)
+    )?;
+    if !complete {
+        let name = args.target.display();
+        tell(&format!("stopped by a signal\n  = help: go on with ioecho prepare {name} --resume"));
+        return Ok(exit::INCOMPLETE);
+    }
+    let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
+    writeln!(out, "content       {}", sample(&target::open(&args.target, looking)?))?;
+    Ok(exit::OK)
+}
+
+/// A seed that nobody has used.
+fn random_seed() -> u64 {
+    let random = RandomState::new().build_hasher().finish();
+    // Of the number, the bits that count.
+    seed_of(fill_run(random)).unwrap_or_default()
+}
+
+/// What a person watches meanwhile.
+struct ProgressLine {
+    bar: Option<ProgressBar>,
+    total: u64,
+    began: Instant,
+    printed: Instant,
+    quiet: bool,
+}
+
+impl ProgressLine {
+    fn new(total: u64, quiet: bool) -> Self {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            let template = "{bar:30} {binary_bytes} of {binary_total_bytes}, \
+                            {binary_bytes_per_sec}, ETA {eta}";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let now = Instant::now();
+        Self { bar, total, began: now, printed: now, quiet }
+    }
+
+    fn show(&mut self, written: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(written);
+        } else if !self.quiet && self.printed.elapsed() >= PRINT_EVERY {
+            self.printed = Instant::now();
+            tell(&progress(written, self.total, self.began.elapsed()));
+        }
+    }
+
+    fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The line where there is no terminal.
+fn progress(written: u64, total: u64, elapsed: Duration) -> String {
+    let rate = written as f64 / elapsed.as_secs_f64().max(1e-3);
+    let left = if rate > 0.0 {
+        format!("{:.0} s", (total - written.min(total)) as f64 / rate)
+    } else {
+        "-".to_owned()
+    };
+    format!(
+        "{:.0} s | {} of {} | {}/s | ETA {left}",
+        elapsed.as_secs_f64(),
+        Bytes(written),
+        Bytes(total),
+        Bytes(rate as u64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_whole_blocks_within_the_limit() {
+        assert_eq!(bundle("1M"), Ok(Bytes(1 << 20)));
+        assert_eq!(file_size("1T"), Ok(Bytes(1 << 40)));
+        for wrong in ["0", "4095", "128M", "x"] {
+            assert!(bundle(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_line_tells_rate_and_time_left() {
+        let line = progress(1 << 30, 3 << 30, Duration::from_secs(10));
+        assert_eq!(line, "10 s | 1.00 GiB of 3.00 GiB | 102 MiB/s | ETA 20 s");
+        assert!(progress(0, 1, Duration::ZERO).ends_with("ETA -"));
+    }
+
+    #[test]
+    fn a_random_seed_can_be_typed() {
+        assert!(random_seed() < 1 << 40);
+    }
+}

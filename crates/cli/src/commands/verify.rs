@@ -1,0 +1,179 @@
+//! `ioecho verify`: reads back what a run wrote, and says whether it is there.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use clap::{ArgAction, ValueEnum};
+use ioecho_replay::verify::{After, PassProgress};
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::commands::tell;
+use crate::exit;
+use crate::run::directory::{RunDirectory, write_whole};
+use crate::run::verify::later::{Found, Past};
+
+/// The version of `verify.json`.
+const VERIFY_VERSION: u32 = 1;
+
+/// Findings that are printed; all that are kept stand in `verify.json`.
+const PRINTED: usize = 20;
+
+/// How often a line tells how far it is.
+const PRINT_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    /// The directory of a run
+    run: PathBuf,
+
+    /// The target as it is called now; once for each target of the run [default: as the run knew
+    /// them]
+    #[arg(long, value_name = "TARGET", action = ArgAction::Append)]
+    target: Vec<PathBuf>,
+
+    /// What came between the run and now
+    #[arg(long, value_enum, default_value_t)]
+    after: AfterArg,
+
+    /// Print JSON (stable, see docs/verification.md) instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// Print no progress line
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What came between a run and its verification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum AfterArg {
+    /// The run ended or was killed; the host went on
+    #[default]
+    Kill,
+    /// The power failed: only what a flush or FUA made durable must be there
+    PowerCut,
+}
+
+/// `verify.json`.
+#[derive(Serialize)]
+struct Verified<'a> {
+    version: u32,
+    run: String,
+    after: &'static str,
+    intact: bool,
+    targets: &'a [Found],
+}
+
+pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
+    let mut past = Past::open(&args.run)?;
+    past.retarget(&args.target)?;
+    let after = match args.after {
+        AfterArg::Kill => After::Kill,
+        AfterArg::PowerCut => After::PowerCut,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // The second signal ends the process at once; the first only asks it to end.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut found = Vec::new();
+    for target in &past.targets {
+        let mut printed = Instant::now();
+        let loud = !args.quiet && std::io::stderr().is_terminal();
+        let mut progress = |progress: PassProgress| {
+            if loud && printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                let PassProgress { read, position } = progress;
+                tell(&format!("read {read}, now at {position} of {}", target.path.display()));
+            }
+        };
+        found.push(past.verify(target, after, &stop, &mut progress)?);
+    }
+    let damaged = found.iter().any(|found| found.figures.is_damaged());
+    let complete = found.iter().all(|found| found.complete && found.figures.table_errors == 0);
+    let verified = Verified {
+        version: VERIFY_VERSION,
+        run: format!("{:016x}", past.number),
+        after: if after == After::Kill { "kill" } else { "power-cut" },
+        intact: complete && !damaged,
+        targets: &found,
+    };
+    let json = serde_json::to_vec_pretty(&verified)?;
+    keep(&args.run, &json);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        out.write_all(&json)?;
+        writeln!(out)?;
+    } else {
+        for found in &found {
+            out.write_all(text(found).as_bytes())?;
+        }
+        let verdict = match (damaged, complete) {
+            (true, _) => "damaged",
+            (false, true) => "intact",
+            (false, false) => "not verified to the end",
+        };
+        writeln!(out, "verdict       {verdict}")?;
+    }
+    Ok(match (damaged, complete) {
+        (true, _) => exit::DATA_DAMAGED,
+        (false, true) => exit::OK,
+        (false, false) => exit::INCOMPLETE,
+    })
+}
+
+/// Leaves the result with the run. A run that cannot be written to is verified all the same.
+fn keep(run: &Path, json: &[u8]) {
+    let Some(run) = RunDirectory::at(run) else { return };
+    if let Err(error) = write_whole(&run.verify(), json) {
+        tell(&format!("warning: {error}"));
+    }
+}
+
+/// What was found on a target, in lines.
+fn text(found: &Found) -> String {
+    let Found { path, read, figures, in_flight, notes, findings, .. } = found;
+    let mut text = String::new();
+    let mut line = |label: &str, value: String| {
+        let _ = writeln!(text, "{label:<14}{value}");
+    };
+    line("target", format!("{}: {read} read", path.display()));
+    if figures.sectors == 0 {
+        line("checked", "nothing: the run changed nothing here".to_owned());
+    } else {
+        line("checked", format!("{} sectors, {} intact", figures.sectors, figures.intact));
+    }
+    for (label, count, what) in [
+        ("unknown", figures.unknown, "sectors that the run discarded, or may not have reached"),
+        ("shared", figures.shared, "sectors of blocks that are equal on purpose"),
+        ("in flight", *in_flight, "requests when the process ended: old or new is right"),
+    ] {
+        if count > 0 {
+            line(label, format!("{count} {what}"));
+        }
+    }
+    if figures.unreadable > 0 {
+        line("unreadable", format!("{} sectors", figures.unreadable));
+    }
+    for (kind, sectors) in figures.damaged.iter() {
+        line(kind.name(), format!("{sectors} sectors"));
+    }
+    for note in notes {
+        line("note", note.clone());
+    }
+    for finding in findings.iter().take(PRINTED) {
+        line("", finding.to_string());
+    }
+    if figures.findings > PRINTED as u64 {
+        let more = figures.findings - PRINTED as u64;
+        let kept = if figures.findings > findings.len() as u64 { "the first of them " } else { "" };
+        line("", format!("and {more} more: {kept}in verify.json"));
+    }
+    text
+}

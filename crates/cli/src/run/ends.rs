@@ -1,0 +1,114 @@
+//! What the threads of a run leave when they have ended, and what it says of the run.
+
+use ioecho_stats::facts::EngineFacts;
+
+use crate::run::directory::{RunFacts, TargetEntry};
+use crate::run::feeder::FeederEnd;
+use crate::run::lane::{Agreed, LaneEnd};
+use crate::run::plan::ReplayPlan;
+use crate::run::verification;
+use crate::run::writer::WriterEnd;
+
+/// File systems that keep files in memory.
+pub(crate) const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// What the engines and the threads around them left.
+pub(crate) struct Ends {
+    pub(crate) lanes: Vec<LaneEnd>,
+    pub(crate) feeder: FeederEnd,
+    pub(crate) writer: WriterEnd,
+    /// Whether somebody wished the run to end.
+    pub(crate) interrupted: bool,
+}
+
+impl Ends {
+    /// Why the run ended before its end; empty if it did not.
+    fn incomplete(&self, plan: &ReplayPlan) -> String {
+        let failed = self.lanes.iter().zip(&plan.targets).find_map(|(lane, target)| {
+            let error = lane.error.as_ref()?;
+            Some(format!("the device {} failed: {error}", target.name()))
+        });
+        if let Some(failed) = failed {
+            failed
+        } else if let Some(error) = &self.writer.error {
+            format!("results could not be written: {error}")
+        } else if let Some(error) = &self.feeder.error {
+            format!("the trace could not be read further: {error}")
+        } else if let Some(damage) = &self.feeder.header.damage {
+            format!("the trace ends before its end: {damage}")
+        } else if self.lanes.iter().any(|lane| lane.totals.silent) {
+            "the device did not answer any more".to_owned()
+        } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
+            let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
+            format!("ended by --on-error after {errors} failed requests")
+        } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
+            "stopped by a signal".to_owned()
+        } else if plan.verify >= crate::args::VerifyArg::Final && self.interrupted {
+            "the last look at everything written was stopped by a signal".to_owned()
+        } else if let Some(error) = self.lanes.iter().find_map(|lane| lane.verify_error.as_ref()) {
+            format!("the last look at everything written broke off: {error}")
+        } else {
+            String::new()
+        }
+    }
+}
+
+/// What the run's engines say of it together.
+pub(crate) fn engine_facts(
+    plan: &ReplayPlan,
+    facts: &RunFacts,
+    ends: &Ends,
+    agreed: Option<Agreed>,
+) -> EngineFacts {
+    let planned = ends.feeder.totals;
+    let sum = |of: fn(&LaneEnd) -> u64| ends.lanes.iter().map(of).sum::<u64>();
+    let most = |of: fn(&LaneEnd) -> i64| ends.lanes.iter().map(of).max().unwrap_or_default();
+    let real = |of: &dyn Fn(&ioecho_linux::TargetFacts) -> bool| {
+        facts
+            .targets
+            .iter()
+            .map(|target| match target {
+                TargetEntry::Real { facts, .. } => of(facts),
+                TargetEntry::Simulated { .. } => false,
+            })
+            .collect::<Vec<bool>>()
+    };
+    let in_memory =
+        real(&|target| target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind)));
+    let request_cost = agreed.map_or(0, |agreed| agreed.request_cost.0);
+    EngineFacts {
+        planned: planned.planned,
+        left_out: planned.left_out,
+        wrapped: planned.wrapped,
+        wraparound_factor: Some(planned.wraparound),
+        issued: sum(|lane| lane.totals.counts.issued),
+        pushed_back: sum(|lane| lane.totals.counts.pushed_back),
+        dropped: sum(|lane| lane.totals.counts.dropped),
+        ordered: sum(|lane| lane.totals.counts.ordered),
+        in_flight_peak: most(|lane| i64::from(lane.totals.counts.in_flight_peak)) as u32,
+        waiting_peak: most(|lane| i64::from(lane.totals.counts.waiting_peak)) as u32,
+        abandoned: sum(|lane| lane.totals.abandoned),
+        input_stalls: sum(|lane| lane.totals.input_stalls),
+        host_stalls: sum(|lane| lane.totals.host_stalls),
+        host_stall_max_ns: most(|lane| lane.totals.host_stall_max.0),
+        slow_submissions: sum(|lane| lane.totals.slow_submissions),
+        submission_max_ns: most(|lane| lane.totals.submission_max.0),
+        results_lost: sum(|lane| lane.results_lost) + ends.writer.lost,
+        demanded_duration_ns: planned.last_scheduled.0,
+        incomplete: ends.incomplete(plan),
+        simulated: plan.targets.iter().any(crate::run::target::Target::is_simulated),
+        direct: real(&|target| target.direct).into_iter().all(|direct| direct),
+        memory: in_memory.into_iter().any(|memory| memory),
+        speedup: plan.timing.speedup,
+        timing: plan.timing.mode.name().to_owned(),
+        targets: plan.targets.len() as u32,
+        rounded: planned.rounded,
+        unmapped: planned.unmapped,
+        copies: planned.copies,
+        substituted: planned.substituted,
+        device_errors: sum(|lane| u64::from(lane.error.is_some())),
+        verify: verification::figures(plan, &ends.lanes),
+        paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
+        demanded_rate_peak: ends.feeder.peak_per_s,
+    }
+}

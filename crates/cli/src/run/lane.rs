@@ -1,0 +1,321 @@
+//! A lane: one target with its engine, its scheduler and its thread.
+//!
+//! Targets are independent, and a slow one must not hold up the others; but they belong to one
+//! load, so their replays share one time zero on one clock. A lane keeps the order of its own
+//! target; the rings at its ends hold seconds of the load, so that none waits for another.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+
+use ioecho_linux::{MonotonicClock, open_device, target, thread as host_thread};
+use ioecho_replay::calibrate::{self, NearDistance};
+use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
+use ioecho_replay::pattern::Pattern;
+use ioecho_replay::plan::{TargetLimits, TimingMode};
+use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
+use ioecho_replay::verify::{Verifier, final_pass};
+use ioecho_replay::{Clock, Device, Scheduler};
+use ioecho_trace::{Nanos, Op};
+
+use crate::args::{PacingArg, VerifyArg};
+use crate::commands::tell;
+use crate::run::directory::TargetEntry;
+use crate::run::feeder::{Demand, RingInput};
+use crate::run::plan::ReplayPlan;
+use crate::run::target::Target;
+use crate::run::writer::RingRecorder;
+
+/// Looking at the simulated clock takes this long.
+const SIM_LOOK: Nanos = Nanos(20);
+
+/// The device of a lane and the clock that it lives by.
+pub(crate) enum Lane {
+    Real {
+        device: Box<dyn Device + Send>,
+        clock: MonotonicClock,
+    },
+    /// Its clock belongs to the thread that it runs in, so it is made there.
+    Simulated {
+        spec: Box<SimSpec>,
+    },
+}
+
+impl Lane {
+    /// Opens a target for the run, and says what it is.
+    pub(crate) fn open(
+        plan: &ReplayPlan,
+        target: &Target,
+        clock: MonotonicClock,
+    ) -> anyhow::Result<(Self, TargetEntry)> {
+        match target {
+            Target::Simulated { text, spec } => {
+                let entry = TargetEntry::Simulated { simulated: text.clone() };
+                Ok((Self::Simulated { spec: spec.clone() }, entry))
+            }
+            Target::Real { path, options, .. } => {
+                let opened = target::open(path, *options)?;
+                opened.lock()?;
+                let facts = opened.facts().clone();
+                let device = open_device(opened, &plan.device, clock)?;
+                let backend = device.describe();
+                let facts = Box::new(facts);
+                Ok((Self::Real { device, clock }, TargetEntry::Real { backend, facts }))
+            }
+        }
+    }
+
+    /// What the target can take.
+    pub(crate) fn limits(&self) -> TargetLimits {
+        let of = |device: &dyn Device| TargetLimits {
+            capacity: device.capacity(),
+            block_size: device.block_size(),
+            length_max: device.length_max(),
+            supports: Op::ALL.map(|op| device.supports(op)),
+        };
+        match self {
+            Self::Real { device, .. } => of(device.as_ref()),
+            Self::Simulated { spec } => {
+                of(&SimDevice::new((**spec).clone(), SimClock::new(SIM_LOOK)))
+            }
+        }
+    }
+}
+
+/// What the lanes of a run agree on before the first request.
+pub(crate) struct Start {
+    lanes: usize,
+    gate: Mutex<Gate>,
+    moved: Condvar,
+    agreed: OnceLock<Agreed>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    arrived: usize,
+    /// A lane cannot run, so none does.
+    shut: bool,
+}
+
+/// What the first lane measured and fixed for all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreed {
+    /// The replay's time zero on the clock.
+    start_at: Nanos,
+    /// Sleep until this long before a deadline.
+    pub(crate) spin: Nanos,
+    /// How the host wakes threads, where that was measured.
+    pub(crate) near: Option<NearDistance>,
+    /// What a request costs the issuing thread at least; zero where that was not measured.
+    pub(crate) request_cost: Nanos,
+}
+
+impl Start {
+    pub(crate) fn new(lanes: usize) -> Self {
+        let (gate, moved) = (Mutex::default(), Condvar::new());
+        Self { lanes, gate, moved, agreed: OnceLock::new() }
+    }
+
+    /// What was agreed on, once the run has begun.
+    pub(crate) fn agreed(&self) -> Option<Agreed> {
+        self.agreed.get().copied()
+    }
+
+    /// Tells the others that this lane cannot run.
+    pub(crate) fn give_up(&self) {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).shut = true;
+        self.moved.notify_all();
+    }
+
+    /// Waits until every lane is here; answers whether all can run.
+    fn wait(&self) -> bool {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        gate.arrived += 1;
+        self.moved.notify_all();
+        while gate.arrived < self.lanes && !gate.shut {
+            gate = self.moved.wait(gate).unwrap_or_else(PoisonError::into_inner);
+        }
+        !gate.shut
+    }
+}
+
+/// What a lane needs to run.
+pub(crate) struct LaneWork<'a> {
+    pub(crate) number: usize,
+    pub(crate) lane: Lane,
+    pub(crate) input: RingInput,
+    /// Whether the trace has been read to its end.
+    pub(crate) read: &'a AtomicBool,
+    pub(crate) demand: &'a Mutex<Demand>,
+    pub(crate) recorder: RingRecorder,
+    pub(crate) control: &'a Control,
+    pub(crate) verifier: Option<Verifier>,
+    pub(crate) run_number: u64,
+}
+
+/// What a lane leaves.
+pub(crate) struct LaneEnd {
+    pub(crate) totals: Totals,
+    /// The device as a whole failed.
+    pub(crate) error: Option<io::Error>,
+    /// The host refused what it was asked for.
+    pub(crate) host_error: Option<anyhow::Error>,
+    pub(crate) results_lost: u64,
+    /// What the host gave, and what of it will not do what it seems to.
+    pub(crate) host_facts: Vec<String>,
+    pub(crate) verifier: Option<Verifier>,
+    /// Why the last look at everything written broke off.
+    pub(crate) verify_error: Option<io::Error>,
+}
+
+/// Runs a lane to its end.
+pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneEnd {
+    let LaneWork { number, lane, mut input, read, mut recorder, control, verifier, .. } = work;
+    let mut end = LaneEnd {
+        totals: Totals::default(),
+        error: None,
+        host_error: None,
+        results_lost: 0,
+        host_facts: Vec::new(),
+        verifier,
+        verify_error: None,
+    };
+    let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
+    input.wait_until_filled(read, &control.stop);
+    match lane {
+        Lane::Real { mut device, clock } => {
+            // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
+            let _ = host_thread::set_timer_slack_ns(1);
+            let host = plan.host.apply();
+            match &host {
+                Ok(given) => {
+                    end.host_facts = given.facts();
+                    let spins = plan.pacing.mode != PacingArg::Sleep;
+                    end.host_facts.extend(given.warnings(spins));
+                }
+                Err(_) => start.give_up(),
+            }
+            if number == 0 && host.is_ok() {
+                let agreed = start.agreed.get_or_init(|| agree(plan, &clock));
+                warn_of_demand(plan, agreed, work.demand);
+            }
+            let all_can = start.wait();
+            let Some(agreed) = start.agreed().filter(|_| all_can) else {
+                end.host_error = host.err().map(anyhow::Error::from);
+                return end;
+            };
+            let pacing =
+                Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
+            replay(
+                plan,
+                &mut end,
+                &mut input,
+                &mut recorder,
+                control,
+                &mut pattern,
+                (device.as_mut(), &clock, pacing),
+            );
+        }
+        Lane::Simulated { spec } => {
+            input.blocking = true;
+            recorder.blocking = true;
+            start.wait();
+            let clock = SimClock::new(SIM_LOOK);
+            let device = SimDevice::new(*spec, clock.clone());
+            let mut device =
+                if plan.verify == VerifyArg::Off { device } else { device.with_data() };
+            let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
+            replay(
+                plan,
+                &mut end,
+                &mut input,
+                &mut recorder,
+                control,
+                &mut pattern,
+                (&mut device, &clock, pacing),
+            );
+        }
+    }
+    end.results_lost = recorder.lost;
+    end
+}
+
+fn replay<C: Clock>(
+    plan: &ReplayPlan,
+    end: &mut LaneEnd,
+    input: &mut RingInput,
+    recorder: &mut RingRecorder,
+    control: &Control,
+    pattern: &mut Pattern,
+    (device, clock, pacing): (&mut dyn Device, &C, Pacing),
+) {
+    let scheduler = Scheduler::new(plan.scheduler);
+    let verify = end.verifier.as_mut().map(|verifier| Verification {
+        verifier,
+        reread_writes: plan.verify == VerifyArg::Paranoia,
+    });
+    let (totals, result) = Replay {
+        device: &mut *device,
+        clock,
+        scheduler,
+        input,
+        recorder,
+        pattern,
+        pacing,
+        control,
+        verify,
+    }
+    .run();
+    end.totals = totals;
+    end.error = result.err();
+    let whole = plan.verify >= VerifyArg::Final;
+    if let Some(verifier) = &mut end.verifier
+        && whole
+        && end.error.is_none()
+        && !totals.stopped
+    {
+        device.keep_data(true);
+        end.verify_error = final_pass(device, clock, verifier, &control.stop, &mut |_| {}).err();
+    }
+}
+
+/// How long to look for the end of the run, and when to give up.
+fn pacing(plan: &ReplayPlan) -> Pacing {
+    Pacing {
+        start_grace: plan.pacing.start_grace,
+        errors_max: plan.pacing.errors_max,
+        ..Pacing::default()
+    }
+}
+
+/// Measures how this host wakes threads and what a request costs it, and fixes the time zero.
+fn agree(plan: &ReplayPlan, clock: &MonotonicClock) -> Agreed {
+    let (spin, near) = match plan.pacing.mode {
+        PacingArg::Spin => (Nanos::MAX, None),
+        PacingArg::Sleep => (Nanos::ZERO, None),
+        PacingArg::Hybrid => {
+            let near = calibrate::near_distance(|until| clock.sleep_until(until), clock);
+            (near.near, Some(near))
+        }
+    };
+    let mut host = calibrate::Host {
+        clock,
+        sleep_until: &mut |until| clock.sleep_until(until),
+        cpu_time: &host_thread::thread_cpu_time,
+    };
+    let request_cost = calibrate::quick_cost(&mut host);
+    Agreed { start_at: clock.now() + plan.pacing.start_grace, spin, near, request_cost }
+}
+
+/// Says beforehand when the load asks for more than this host can pace, as far as it is read yet.
+fn warn_of_demand(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) {
+    let peak = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
+    let cost = agreed.request_cost.0;
+    if plan.timing.mode == TimingMode::Timed && cost > 0 && peak > 1e9 / cost as f64 {
+        tell(&format!(
+            "warning: the load asks for up to {peak:.0} requests/s and this host can pace some \
+             {:.0}; `ioecho calibrate` tells more",
+            1e9 / cost as f64
+        ));
+    }
+}

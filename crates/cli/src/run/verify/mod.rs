@@ -1,0 +1,34 @@
+//! Verification on a host: the files that it needs, and the verification of a run that is over.
+//!
+//! What decides is in `ioecho_replay::verify` and does no I/O. Here are a [`table`] of versions in
+//! a file, the [`ring`] of what was about to be written, and [`later`], which rebuilds from the
+//! files of a run what its targets may hold, and reads them.
+
+pub(crate) mod later;
+pub(crate) mod ring;
+pub(crate) mod table;
+
+use ioecho_replay::verify::{Verifier, VerifyConfig};
+use ioecho_trace::Bytes;
+
+use crate::run::directory::RunDirectory;
+use ring::RingFile;
+
+/// What follows a target while a run goes on, with its files in the run's directory; of a real
+/// target also the ring, for a verification after the process was killed. `tags` is how many
+/// requests can be in flight.
+pub(crate) fn verifier(
+    run: &RunDirectory,
+    config: VerifyConfig,
+    capacity: Bytes,
+    tags: u32,
+    simulated: bool,
+) -> anyhow::Result<Verifier> {
+    let target = usize::from(config.target);
+    let table = table::open(&run.versions(target), capacity)?;
+    if simulated {
+        return Ok(Verifier::new(config, table, None));
+    }
+    let ring = RingFile::create(&run.intents(target), config.run, config.target, tags)?;
+    Ok(Verifier::new(config, table, Some(Box::new(ring))))
+}

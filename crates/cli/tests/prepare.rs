@@ -1,0 +1,327 @@
+//! `ioecho prepare`, from the command line to the bytes on the target.
+//!
+//! What a fill leaves is what later measurements stand on, so the bytes themselves are compared:
+//! with what the library says that they must be, wherever and however the fill was interrupted.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ioecho_replay::fill::{FillPayload, fill_run};
+use ioecho_replay::pattern::read_stamp;
+use ioecho_replay::{Io, Payload};
+use ioecho_trace::{Bytes, Flags, Nanos, Op};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+
+static SPAWNING: Mutex<()> = Mutex::new(());
+
+/// While it is held no other test starts a program. A child has every descriptor of this process
+/// until it becomes the program, and so keeps files in use that a test has just closed.
+fn nobody_spawns() -> MutexGuard<'static, ()> {
+    SPAWNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a program alone.
+fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    let _alone = nobody_spawns();
+    command.spawn()
+}
+
+/// A directory for targets and traces.
+struct Stand(TempDir);
+
+impl Stand {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// An empty file of this size.
+    fn target(&self, size: usize) -> PathBuf {
+        let _alone = nobody_spawns();
+        let path = self.path("target");
+        File::create(&path).unwrap().set_len(size as u64).unwrap();
+        path
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        command.args(["prepare", "--allow-cached"]).args(arguments).current_dir(self.0.path());
+        command
+    }
+
+    fn prepare(&self, arguments: &[&str]) -> Output {
+        let mut command = self.command(arguments);
+        let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// A blkreplay load that reads and writes these sectors: start and count.
+    fn load(&self, ranges: &[(u64, u64)]) {
+        let mut load =
+            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+        for (n, (sector, count)) in ranges.iter().enumerate() {
+            let op = if n % 2 == 0 { 'R' } else { 'W' };
+            writeln!(load, "0.{n:09} ; {sector} ; {count} ; {op} ; 0.0 ; 0.0").unwrap();
+        }
+        let _alone = nobody_spawns();
+        fs::write(self.path("load"), load).unwrap();
+    }
+
+    /// Puts these bytes onto the target.
+    fn overwrite(&self, at: usize, bytes: &[u8]) {
+        let _alone = nobody_spawns();
+        let file = File::options().write(true).open(self.path("target")).unwrap();
+        file.write_all_at(bytes, at as u64).unwrap();
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let _alone = nobody_spawns();
+        fs::read(self.path("target")).unwrap()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+/// Runs a program of the system; `None` if it fails.
+fn system(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    let child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null())).ok()?;
+    let output = child.wait_with_output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// What the fill with this seed writes to a target of this size.
+fn expected(seed: u64, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size];
+    let io = Io {
+        tag: 0,
+        request: 0,
+        scheduled: Nanos::ZERO,
+        op: Op::Write,
+        flags: Flags::empty(),
+        offset: Bytes::ZERO,
+        length: Bytes(size as u64),
+    };
+    FillPayload::new(fill_run(seed)).fill(&io, &mut bytes);
+    bytes
+}
+
+#[test]
+fn every_sector_of_the_target_is_written_and_says_so() {
+    let stand = Stand::new();
+    let output = stand.prepare(&["made", "--size", "8M"]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let bytes = fs::read(stand.path("made")).unwrap();
+    assert_eq!(bytes.len(), 8 * MIB);
+    let first = read_stamp(&bytes[..512]).unwrap();
+    for (position, sector) in (0..).step_by(512).zip(bytes.chunks(512)) {
+        let stamp = read_stamp(sector).unwrap();
+        assert_eq!(
+            (stamp.run, stamp.position, stamp.request),
+            (first.run, position, position / 4096)
+        );
+    }
+    assert!(said(&output).contains("wrote         8.00 MiB"), "{}", said(&output));
+    assert!(said(&output).contains("100 % written by ioecho (prepare 505250"), "{}", said(&output));
+}
+
+#[test]
+fn a_seed_makes_the_same_bytes_whatever_the_size_of_the_writes() {
+    let stand = Stand::new();
+    stand.target(3 * MIB + 4096);
+    for bundle in ["4k", "1M", "64M"] {
+        let output = stand.prepare(&["target", "--seed", "7", "--bundle", bundle]);
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        assert!(stand.bytes() == expected(7, 3 * MIB + 4096), "--bundle {bundle}");
+        stand.target(3 * MIB + 4096);
+    }
+}
+
+#[test]
+fn only_what_the_trace_touches_is_written_also_where_it_wraps_round() {
+    let stand = Stand::new();
+    stand.target(4 * MIB);
+    let sectors = 4 * MIB as u64 / 512;
+    // In place, touching the same block twice, and beyond the end by a whole turn and a bit.
+    stand.load(&[(8, 8), (12, 8), (1000, 1), (sectors + 4096, 16), (5 * sectors + 6000, 8)]);
+    let output = stand.prepare(&["target", "--part", "touched", "--trace", "load", "--seed", "3"]);
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    let (bytes, whole) = (stand.bytes(), expected(3, 4 * MIB));
+    let touched = [1, 2, 125, 512, 513, 750];
+    for (block, data) in bytes.chunks(4096).enumerate() {
+        if touched.contains(&block) {
+            assert!(data == &whole[block * 4096..][..4096], "block {block} is not filled");
+        } else {
+            assert!(data.iter().all(|byte| *byte == 0), "block {block} was written");
+        }
+    }
+    assert!(said(&output).contains("24.0 KiB (what the trace touches)"), "{}", said(&output));
+}
+
+#[test]
+fn an_interrupted_fill_goes_on_where_it_was_and_ends_the_same() {
+    let stand = Stand::new();
+    stand.target(16 * MIB);
+    assert_eq!(code(&stand.prepare(&["target", "--seed", "5"])), 0);
+    let lost = 5 * MIB + 12_288;
+    stand.overwrite(lost, &vec![0; 16 * MIB - lost]);
+    let again = stand.prepare(&["target", "--resume", "--bundle", "64k"]);
+    assert_eq!(code(&again), 0, "{}", said(&again));
+    assert!(said(&again).contains("at byte 5242880: 5.00 MiB were there"), "{}", said(&again));
+    assert!(said(&again).contains("wrote         11.0 MiB"), "{}", said(&again));
+    assert!(stand.bytes() == expected(5, 16 * MIB));
+    let complete = stand.prepare(&["target", "--resume"]);
+    assert_eq!(code(&complete), 0, "{}", said(&complete));
+    assert!(said(&complete).contains("wrote         0 B"), "{}", said(&complete));
+}
+
+#[test]
+fn a_fill_that_is_stopped_or_killed_can_be_gone_on_with() {
+    for signal in ["-INT", "-KILL"] {
+        let stand = Stand::new();
+        stand.target(64 * MIB);
+        let mut command = stand.command(&["target", "--seed", "9", "--bundle", "4k"]);
+        let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
+        let alone = nobody_spawns();
+        let target = File::open(stand.path("target")).unwrap();
+        let until = Instant::now() + Duration::from_mins(1);
+        let mut block = vec![0; 4096];
+        while block.iter().all(|byte| *byte == 0) && child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "nothing was written in a minute");
+            target.read_exact_at(&mut block, 2 * MIB as u64).unwrap();
+            sleep(Duration::from_millis(1));
+        }
+        drop((target, alone));
+        system("kill", &[signal, &child.id().to_string()]);
+        let status = child.wait().unwrap();
+        // A fast machine may have been done already.
+        let expected_code = if signal == "-INT" { Some(13) } else { None };
+        assert!(status.success() || status.code() == expected_code, "{signal}: {status}");
+        let mut output = stand.prepare(&["target", "--resume"]);
+        // The kernel takes down the ring of a killed process, and what it has open, in its own
+        // time.
+        while code(&output) == 6 && Instant::now() < until {
+            sleep(Duration::from_millis(20));
+            output = stand.prepare(&["target", "--resume"]);
+        }
+        assert_eq!(code(&output), 0, "{signal}: {}", said(&output));
+        assert!(stand.bytes() == expected(9, 64 * MIB), "{signal}");
+    }
+}
+
+#[test]
+fn what_was_written_to_since_is_not_gone_on_with() {
+    let stand = Stand::new();
+    stand.target(4 * MIB);
+    let nothing = stand.prepare(&["target", "--resume"]);
+    assert_eq!(code(&nothing), 5, "{}", said(&nothing));
+    assert!(said(&nothing).contains("nothing to go on with"), "{}", said(&nothing));
+
+    assert_eq!(code(&stand.prepare(&["target", "--seed", "5"])), 0);
+    let other = stand.prepare(&["target", "--resume", "--seed", "6"]);
+    assert_eq!(code(&other), 2, "{}", said(&other));
+    assert!(said(&other).contains("--seed 5, not 6"), "{}", said(&other));
+
+    // Zeroes, for the guard would refuse anything else before.
+    stand.overwrite(4096, &vec![0; MIB]);
+    let end = 3 * MIB + 4096;
+    stand.overwrite(3 * MIB, &vec![0; MIB]);
+    stand.overwrite(3 * MIB, &expected(5, end)[3 * MIB..]);
+    let changed = stand.prepare(&["target", "--resume"]);
+    assert_eq!(code(&changed), 5, "{}", said(&changed));
+    assert!(said(&changed).contains("was written to since it was filled"), "{}", said(&changed));
+}
+
+#[test]
+fn what_may_be_somebodys_is_not_overwritten_unless_it_is_named() {
+    let stand = Stand::new();
+    stand.target(2 * MIB);
+    stand.overwrite(0, &vec![b'x'; 2 * MIB]);
+    let refused = stand.prepare(&["target"]);
+    assert_eq!(code(&refused), 6, "{}", said(&refused));
+    assert!(said(&refused).contains("--destroy target"), "{}", said(&refused));
+    assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
+    let slip = stand.prepare(&["target", "--destroy", "targot"]);
+    assert_eq!(code(&slip), 2, "{}", said(&slip));
+    assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
+    let dry = stand.prepare(&["target", "--destroy", "target", "--dry-run"]);
+    assert_eq!(code(&dry), 0, "{}", said(&dry));
+    assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
+    let named = stand.prepare(&["target", "--destroy", "target", "--seed", "1"]);
+    assert_eq!(code(&named), 0, "{}", said(&named));
+    assert!(stand.bytes() == expected(1, 2 * MIB));
+}
+
+#[test]
+fn a_mounted_device_is_not_filled_even_if_it_is_named() {
+    let stand = Stand::new();
+    let target = stand.target(8 * MIB);
+    let mount_point = stand.path("mounted");
+    fs::create_dir(&mount_point).unwrap();
+    let (file, point) = (target.to_str().unwrap(), mount_point.to_str().unwrap());
+    let device = system("mkfs.ext4", &["-q", file])
+        .and_then(|_| system("losetup", &["--find", "--show", file]));
+    let Some(device) = device else {
+        let _ = writeln!(std::io::stderr(), "skipped: no loop device with a file system here");
+        return;
+    };
+    let mounted = system("mount", &[&device, point]).is_some();
+    let output = stand.prepare(&[&device, "--destroy", &device]);
+    if mounted {
+        system("umount", &[point]);
+    }
+    system("losetup", &["--detach", &device]);
+    if mounted {
+        assert_eq!(code(&output), 6, "{}", said(&output));
+        assert!(said(&output).contains("cannot be overruled"), "{}", said(&output));
+    } else {
+        let _ = writeln!(std::io::stderr(), "skipped: nothing can be mounted here");
+    }
+}
+
+#[test]
+fn what_was_typed_is_checked_before_anything_is_touched() {
+    let stand = Stand::new();
+    stand.target(2 * MIB);
+    stand.load(&[(0, 8); 32]);
+    for (arguments, expected, word) in [
+        (&["missing"][..], 5, "--size SIZE"),
+        (&["target", "--size", "1M"], 2, "is there already"),
+        (&["made", "--size", "1000"], 2, "multiple of 4 KiB"),
+        (&["target", "--bundle", "128M"], 2, "at most"),
+        (&["target", "--part", "touched"], 2, "--trace"),
+        (&["target", "--trace", "load"], 2, "add --part touched"),
+        (&["made", "--size", "1M", "--part", "touched", "--trace", "none"], 3, "none"),
+        (&["load", "--part", "touched", "--trace", "load"], 2, "both the trace and the target"),
+        (&["sim:size=1G"], 2, "simulated"),
+        (&["."], 5, "directory"),
+    ] {
+        let output = stand.prepare(arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(word), "{arguments:?}: {}", said(&output));
+    }
+    assert!(!stand.path("made").exists());
+    assert!(stand.bytes().iter().all(|byte| *byte == 0));
+}

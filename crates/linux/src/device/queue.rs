@@ -1,0 +1,157 @@
+//! What the back ends have in common, and the seam between that and each of them.
+//!
+//! A target has one size, one block and one memory for its data, whichever way requests reach it.
+//! So there is one [`Device`], and the back ends differ below it, as queues: requests with their
+//! buffers go in, completions with those buffers come out.
+
+use std::fmt::Write;
+use std::io;
+use std::sync::Arc;
+
+use ioecho_replay::{Completion, Device, Io, Payload};
+use ioecho_trace::{Bytes, Nanos, Op};
+
+use super::buffers::{Buffer, Register};
+use super::memory::Memory;
+use super::supports;
+use crate::target::OpenedTarget;
+
+/// A way for requests to reach the kernel. The methods are those of [`Device`] for one that already
+/// has its buffers; `done` is called for each completion with the buffer of its request.
+///
+/// Dropping it waits for the requests in flight, but not for ever.
+pub(super) trait Queue: Register {
+    /// See [`Device::prepare`]. Requests that move data have a buffer.
+    fn prepare(&mut self, io: &Io, buffer: Option<Buffer>);
+
+    /// See [`Device::submit`].
+    fn submit(&mut self) -> io::Result<(Nanos, usize)>;
+
+    /// See [`Device::reap`].
+    fn reap(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> io::Result<()>;
+
+    /// See [`Device::wait`].
+    fn wait(
+        &mut self,
+        until: Nanos,
+        done: &mut impl FnMut(Completion, Option<Buffer>),
+    ) -> io::Result<()>;
+
+    /// See [`Device::concurrency`].
+    fn concurrency(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// The back end and its options, for the run's facts.
+    fn describe(&self) -> String;
+}
+
+/// A target that the kernel drives, as a [`Device`].
+///
+/// It may be made in one thread and used in another, but only in the first that uses it.
+pub(super) struct KernelDevice<Q> {
+    // First, so that it is dropped first: it waits for the requests in flight.
+    queue: Q,
+    memory: Memory,
+    target: Arc<OpenedTarget>,
+    /// Why it is this back end and no better one.
+    note: Option<String>,
+}
+
+impl<Q: Queue> KernelDevice<Q> {
+    /// Drives `target` through `queue`, with up to `memory_max` bytes of buffers.
+    pub(super) fn new(
+        target: Arc<OpenedTarget>,
+        mut queue: Q,
+        memory_max: Bytes,
+        in_flight_max: u32,
+        note: Option<String>,
+    ) -> Self {
+        let memory = Memory::new(memory_max, in_flight_max, &mut queue);
+        Self { queue, memory, target, note }
+    }
+}
+
+impl<Q: Queue> Device for KernelDevice<Q> {
+    fn capacity(&self) -> Bytes {
+        self.target.facts().capacity
+    }
+
+    fn block_size(&self) -> Bytes {
+        self.target.facts().logical_block
+    }
+
+    /// Of reads and writes. Discards and write-zeroes move no data and may be of any length.
+    fn length_max(&self) -> Bytes {
+        self.memory.length_max()
+    }
+
+    fn supports(&self, op: Op) -> bool {
+        supports(&self.target, op)
+    }
+
+    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
+        self.memory.draft(io, payload, &mut self.queue)
+    }
+
+    fn forget(&mut self, request: u64) {
+        self.memory.forget(request);
+    }
+
+    fn keep_data(&mut self, keep: bool) {
+        self.memory.keep_data(keep);
+    }
+
+    fn data(&mut self, tag: u32) -> &[u8] {
+        self.memory.data(tag)
+    }
+
+    fn release(&mut self, tag: u32) {
+        self.memory.release(tag);
+    }
+
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        let buffer = self.memory.prepare(io, payload, &mut self.queue);
+        self.queue.prepare(io, buffer);
+    }
+
+    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+        self.queue.submit()
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let Self { queue, memory, .. } = self;
+        queue.reap(&mut |completion, buffer| {
+            memory.finish(&completion, buffer);
+            completions.push(completion);
+        })
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let Self { queue, memory, .. } = self;
+        queue.wait(until, &mut |completion, buffer| {
+            memory.finish(&completion, buffer);
+            completions.push(completion);
+        })
+    }
+
+    fn concurrency(&self) -> u32 {
+        self.queue.concurrency()
+    }
+
+    fn describe(&self) -> String {
+        let mut text = self.queue.describe();
+        if !self.supports(Op::Discard) {
+            text.push_str(", no discard");
+        }
+        if !self.target.facts().direct {
+            text.push_str(", page cache not bypassed");
+        }
+        text.push_str(", ");
+        text.push_str(&self.memory.describe());
+        if let Some(note) = &self.note {
+            let _ = write!(text, " ({note})");
+        }
+        text
+    }
+}

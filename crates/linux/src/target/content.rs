@@ -1,0 +1,408 @@
+//! What a target holds, by samples.
+//!
+//! Places that were never written are read without touching the storage, zeroes are stored as
+//! nothing by thin and compressing storage, and both make figures that no real load ever sees. A
+//! whole target cannot be read before each run, so a thousand blocks at random places are, for a
+//! second at most, without the page cache and without changing anything.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ioecho_replay::fill::seed_of;
+use ioecho_replay::pattern::{SplitMix64, read_stamp};
+use ioecho_trace::units::SECTOR;
+use rustix::fs::{SeekFrom, seek};
+use serde::Serialize;
+
+use super::facts::TargetKind;
+use super::open::OpenedTarget;
+use crate::sysfs::BlockNode;
+
+/// How many blocks are looked at, of how many bytes.
+const SAMPLES: usize = 1000;
+const BLOCK: usize = 4096;
+
+/// Then it ends, however many have been looked at: a disk reads a hundred in a second.
+const TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Fixes the places.
+const SEED: u64 = 0x5A4D_504C_4553;
+
+/// So many runs are told by their numbers.
+const RUNS_MAX: usize = 8;
+
+/// From this share on, zeroes and places never written make figures doubtful.
+const EMPTY_TOLERATED: f64 = 0.05;
+
+/// Direct I/O wants memory aligned like this anywhere.
+const ALIGNMENT: usize = 4096;
+
+/// What a sample of a target holds. Shares are of the blocks that were looked at, 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TargetContent {
+    /// How many blocks were looked at.
+    pub samples: usize,
+    /// How large they are, in bytes.
+    pub block: usize,
+    /// Written by ioecho, in whole or beside zeroes.
+    pub ioecho: f64,
+    /// Zeroes alone. What was never written reads so too.
+    pub zeroes: f64,
+    /// Anything else.
+    pub other: f64,
+    /// Could not be read.
+    pub unreadable: f64,
+    /// Never written, where the system can tell; of these blocks it was not asked what they read.
+    pub never_written: Option<f64>,
+    /// How the system can tell.
+    pub told_by: Option<&'static str>,
+    /// The runs that wrote, those with the most blocks first; eight at most.
+    pub runs: Vec<WrittenBy>,
+}
+
+/// A run that wrote a part of what is there.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WrittenBy {
+    /// Its number in hexadecimal, as in its `run.toml`.
+    pub run: String,
+    /// Whether it was no replay but a fill (`ioecho prepare`).
+    pub prepared: bool,
+    /// The share of blocks whose first sector it wrote.
+    pub share: f64,
+}
+
+impl TargetContent {
+    /// What speaks against measuring on what is there, and the remedy; `None` if nothing does.
+    pub fn doubt(&self, target: &Path) -> Option<String> {
+        let empty = self.zeroes.max(self.never_written.unwrap_or(0.0));
+        (self.samples > 0 && empty > EMPTY_TOLERATED).then(|| {
+            format!(
+                "{} of the target {}: such places are read and written faster than real data\n  = \
+                 help: fill it first: ioecho prepare {}",
+                percent(empty),
+                if self.never_written.is_some_and(|share| share >= self.zeroes) {
+                    "was never written"
+                } else {
+                    "holds zeroes"
+                },
+                target.display()
+            )
+        })
+    }
+}
+
+impl fmt::Display for TargetContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { samples, block, .. } = self;
+        write!(
+            f,
+            "of {samples} blocks of {block} bytes: {} written by ioecho",
+            percent(self.ioecho)
+        )?;
+        if let Some(most) = self.runs.first() {
+            let what = if most.prepared { "prepare" } else { "run" };
+            write!(f, " ({what} {}", most.run)?;
+            match self.runs.len() - 1 {
+                0 => write!(f, ")")?,
+                more => write!(f, " and {more} more)")?,
+            }
+        }
+        write!(f, ", {} zeroes, {} other data", percent(self.zeroes), percent(self.other))?;
+        if self.unreadable > 0.0 {
+            write!(f, ", {} unreadable", percent(self.unreadable))?;
+        }
+        if let (Some(share), Some(by)) = (self.never_written, self.told_by) {
+            write!(f, "; {} never written ({by})", percent(share))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whole percents, but never 0 % for what is there or 100 % for what is not all.
+fn percent(share: f64) -> String {
+    let whole = (share * 100.0).round();
+    if (whole < 1.0 && share > 0.0) || (whole > 99.0 && share < 1.0) {
+        format!("{:.1} %", share * 100.0)
+    } else {
+        format!("{whole:.0} %")
+    }
+}
+
+/// What the blocks that were looked at hold.
+#[derive(Debug, Default)]
+struct Counts {
+    looked: usize,
+    ioecho: usize,
+    zeroes: usize,
+    other: usize,
+    unreadable: usize,
+    asked: usize,
+    never_written: usize,
+    /// Runs and how many blocks each wrote, in the order in which they were seen.
+    runs: Vec<(u64, usize)>,
+}
+
+/// Looks at some 1,000 blocks at places that are the same for every target of a size, for about a
+/// second at most.
+pub fn sample(target: &OpenedTarget) -> TargetContent {
+    let facts = target.facts();
+    let block = (facts.logical_block.0 as usize).max(BLOCK).min(facts.capacity.0 as usize);
+    let holes = Holes::of(target);
+    let mut reader = BlockReader::new(target, block);
+    let mut random = SplitMix64(SEED);
+    let blocks = (facts.capacity.0 / block as u64).max(1);
+    let mut counts = Counts::default();
+    let began = Instant::now();
+    while counts.looked < SAMPLES && began.elapsed() < TIME_MAX {
+        let at = random.below(blocks) * block as u64;
+        counts.looked += 1;
+        if let Some(written) = holes.as_ref().and_then(|holes| holes.is_written(at, block as u64)) {
+            counts.asked += 1;
+            counts.never_written += usize::from(!written);
+        }
+        match reader.read(at) {
+            Ok(data) => counts.add(data),
+            Err(_) => counts.unreadable += 1,
+        }
+    }
+    let by_zram = if counts.asked == 0 { zram_share(target) } else { None };
+    counts.shares(block, by_zram)
+}
+
+impl Counts {
+    fn add(&mut self, data: &[u8]) {
+        let (mut written, mut foreign) = (false, false);
+        for (index, sector) in data.chunks(SECTOR as usize).enumerate() {
+            if let Some(stamp) = read_stamp(sector) {
+                written = true;
+                if index == 0 {
+                    match self.runs.iter_mut().find(|(run, _)| *run == stamp.run) {
+                        Some((_, count)) => *count += 1,
+                        None => self.runs.push((stamp.run, 1)),
+                    }
+                }
+            } else if sector.iter().any(|byte| *byte != 0) {
+                foreign = true;
+            }
+        }
+        match (written, foreign) {
+            (_, true) => self.other += 1,
+            (true, false) => self.ioecho += 1,
+            (false, false) => self.zeroes += 1,
+        }
+    }
+
+    /// `by_zram` is the share never written, where the device knows it as a whole.
+    fn shares(mut self, block: usize, by_zram: Option<f64>) -> TargetContent {
+        let share = |count: usize| count as f64 / self.looked.max(1) as f64;
+        self.runs.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let runs = self.runs.iter().take(RUNS_MAX).map(|(run, count)| WrittenBy {
+            run: format!("{run:016x}"),
+            prepared: seed_of(*run).is_some(),
+            share: share(*count),
+        });
+        let by_holes = (self.asked > 0).then(|| self.never_written as f64 / self.asked as f64);
+        TargetContent {
+            samples: self.looked,
+            block,
+            ioecho: share(self.ioecho),
+            zeroes: share(self.zeroes),
+            other: share(self.other),
+            unreadable: share(self.unreadable),
+            never_written: by_holes.or(by_zram),
+            told_by: by_holes
+                .map(|_| "holes of the file")
+                .or(by_zram.map(|_| "statistics of the device")),
+            runs: runs.collect(),
+        }
+    }
+}
+
+/// Reads blocks of a target past the page cache, one at a time.
+#[derive(Debug)]
+pub struct BlockReader<'a> {
+    target: &'a OpenedTarget,
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl<'a> BlockReader<'a> {
+    /// A reader of blocks of `length` bytes, which is a multiple of the target's logical block.
+    pub fn new(target: &'a OpenedTarget, length: usize) -> Self {
+        let memory = vec![0; length + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { target, memory, start, length }
+    }
+
+    /// What stands at `at`, a multiple of the target's logical block; fewer bytes at its end.
+    pub fn read(&mut self, at: u64) -> io::Result<&[u8]> {
+        let left = self.target.facts().capacity.0.saturating_sub(at);
+        let length = self.length.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let buffer = &mut self.memory[self.start..self.start + length];
+        self.target.file.read_exact_at(buffer, at)?;
+        Ok(buffer)
+    }
+}
+
+/// The file that knows where a target was never written: the file itself, or what lies behind a
+/// loop device. A file without holes knows too: everything was.
+struct Holes {
+    file: File,
+    /// Where the target begins in it.
+    offset: u64,
+}
+
+impl Holes {
+    fn of(target: &OpenedTarget) -> Option<Self> {
+        let facts = target.facts();
+        match facts.kind {
+            TargetKind::File => Some(Self { file: target.file.try_clone().ok()?, offset: 0 }),
+            TargetKind::BlockDevice => {
+                let node = node(target)?;
+                // The path is that of another mount namespace or time, perhaps; then there is
+                // another file or none, and a file that is too short is another one.
+                let file = File::open(facts.backing_file.as_ref()?).ok()?;
+                let before = node.disk()?.number("loop/offset").unwrap_or(0);
+                let offset = before + node.number("start").unwrap_or(0) * SECTOR;
+                let long_enough =
+                    file.metadata().is_ok_and(|data| data.len() >= offset + facts.capacity.0);
+                long_enough.then_some(Self { file, offset })
+            }
+        }
+    }
+
+    /// Whether any of the block was ever written (lseek(2), `SEEK_DATA`); `None` where the file
+    /// system does not tell.
+    fn is_written(&self, at: u64, length: u64) -> Option<bool> {
+        let from = self.offset + at;
+        match seek(&self.file, SeekFrom::Data(from)) {
+            Ok(data) => Some(data < from + length),
+            Err(rustix::io::Errno::NXIO) => Some(false),
+            Err(_) => None,
+        }
+    }
+}
+
+/// The share of a zram device that was never written. `mm_stat` begins with the bytes that it
+/// stores, uncompressed (`Documentation/admin-guide/blockdev/zram.rst`).
+fn zram_share(target: &OpenedTarget) -> Option<f64> {
+    let stored = node(target)?.attribute("mm_stat")?;
+    let stored: f64 = stored.split_whitespace().next()?.parse().ok()?;
+    let capacity = target.facts().capacity.0 as f64;
+    Some((1.0 - stored / capacity).clamp(0.0, 1.0))
+}
+
+fn node(target: &OpenedTarget) -> Option<BlockNode> {
+    if target.facts().kind == TargetKind::File {
+        return None;
+    }
+    BlockNode::of(crate::sysfs::parse_dev(&target.facts().device)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_replay::fill::{FillPayload, fill_run};
+    use ioecho_replay::{Io, Payload};
+    use ioecho_trace::{Bytes, Flags, Nanos, Op};
+
+    use super::*;
+    use crate::target::{self, Access, OpenOptions};
+
+    const SIZE: u64 = 8 << 20;
+
+    /// Opens a file of 8 MiB that holds these pieces.
+    fn opened(pieces: &[(u64, &[u8])]) -> (tempfile::NamedTempFile, OpenedTarget) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(SIZE).unwrap();
+        for (at, bytes) in pieces {
+            file.as_file().write_all_at(bytes, *at).unwrap();
+        }
+        file.as_file().sync_all().unwrap();
+        let mut options = OpenOptions::new(Access::ReadOnly);
+        options.allow_cached = true;
+        let target = target::open(file.path(), options).unwrap();
+        (file, target)
+    }
+
+    fn filled(length: u64) -> Vec<u8> {
+        let mut data = vec![0; length as usize];
+        let io = Io {
+            tag: 0,
+            request: 0,
+            scheduled: Nanos::ZERO,
+            op: Op::Write,
+            flags: Flags::empty(),
+            offset: Bytes::ZERO,
+            length: Bytes(length),
+        };
+        FillPayload::new(fill_run(7)).fill(&io, &mut data);
+        data
+    }
+
+    fn near(share: f64, expected: f64) -> bool {
+        (share - expected).abs() < 0.06
+    }
+
+    #[test]
+    fn an_empty_file_was_never_written() {
+        let (file, target) = opened(&[]);
+        let content = sample(&target);
+        assert!((content.zeroes - 1.0).abs() < 1e-9, "{content:?}");
+        if let Some(share) = content.never_written {
+            assert!((share - 1.0).abs() < 1e-9, "{content:?}");
+        }
+        let doubt = content.doubt(file.path()).unwrap();
+        assert!(doubt.contains("100 % of the target"), "{doubt}");
+        assert!(doubt.contains("ioecho prepare /"), "{doubt}");
+    }
+
+    #[test]
+    fn a_mixed_file_is_told_in_its_parts() {
+        let fill = filled(SIZE / 2);
+        let noise = vec![0x5A; SIZE as usize / 4];
+        let (file, target) = opened(&[(0, &fill), (SIZE / 2, &noise)]);
+        let content = sample(&target);
+        assert!(near(content.ioecho, 0.5), "{content:?}");
+        assert!(near(content.other, 0.25), "{content:?}");
+        assert!(near(content.zeroes, 0.25), "{content:?}");
+        assert!((content.ioecho + content.other + content.zeroes - 1.0).abs() < 1e-9);
+        assert_eq!(content.runs.len(), 1);
+        assert_eq!(content.runs[0].run, format!("{:016x}", fill_run(7)));
+        assert!(content.runs[0].prepared);
+        assert!(content.doubt(file.path()).is_some());
+    }
+
+    #[test]
+    fn a_filled_file_leaves_no_doubt() {
+        let fill = filled(SIZE);
+        let (file, target) = opened(&[(0, &fill)]);
+        let content = sample(&target);
+        assert!((content.ioecho - 1.0).abs() < 1e-9, "{content:?}");
+        assert_eq!(content.doubt(file.path()), None);
+        let told = content.to_string();
+        assert!(told.contains("100 % written by ioecho (prepare 505250"), "{told}");
+    }
+
+    #[test]
+    fn a_block_with_a_single_foreign_sector_is_foreign() {
+        let mut data = filled(4096);
+        data[512..1024].fill(1);
+        let mut counts = Counts::default();
+        counts.add(&data);
+        assert_eq!((counts.other, counts.ioecho, counts.runs.len()), (1, 0, 1));
+    }
+
+    #[test]
+    fn shares_are_never_rounded_to_all_or_nothing() {
+        assert_eq!(percent(0.0), "0 %");
+        assert_eq!(percent(0.001), "0.1 %");
+        assert_eq!(percent(0.5), "50 %");
+        assert_eq!(percent(0.999), "99.9 %");
+        assert_eq!(percent(1.0), "100 %");
+    }
+}

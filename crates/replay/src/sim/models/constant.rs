@@ -1,0 +1,48 @@
+//! Every request takes the same: whatever varies in a result is then not the device's doing.
+
+use super::station::Station;
+use super::{Arrival, transfer_ns};
+use crate::sim::SimSpec;
+
+#[derive(Debug)]
+pub(in crate::sim) struct Constant {
+    station: Station,
+    service_ns: f64,
+    bandwidth: u64,
+}
+
+impl Constant {
+    pub(super) fn new(spec: &SimSpec) -> Self {
+        Self {
+            station: Station::new(spec.units),
+            service_ns: spec.service.0 as f64,
+            bandwidth: spec.bandwidth,
+        }
+    }
+
+    #[inline]
+    pub(super) fn completes_ns(&mut self, arrival: &Arrival) -> i64 {
+        let service = self.service_ns + transfer_ns(arrival.io, self.bandwidth);
+        self.station.serve(arrival.now_ns, service)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{self, MANY};
+
+    #[test]
+    fn a_lone_request_takes_the_service_time_and_its_transfer() {
+        let spec = "model=const,units=1,service=100us,bandwidth=4M".parse().unwrap();
+        // 4 KiB at 4 MiB/s take 976.5625 µs.
+        assert_eq!(testing::alone(&spec, 4096), 1_076_562);
+    }
+
+    #[test]
+    fn under_random_arrivals_the_wait_is_half_that_of_an_exponential_server() {
+        // M/D/1 at half its capacity (Pollaczek and Khinchine): wait = ρ/2(1−ρ) = half a service.
+        let spec = "model=const,units=1,service=100us,bandwidth=100000G".parse().unwrap();
+        let mean = testing::mean_response_ns(&spec, 200_000.0, MANY);
+        assert!((mean / 150_000.0 - 1.0).abs() < 0.03, "{mean}");
+    }
+}

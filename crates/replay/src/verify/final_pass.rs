@@ -1,0 +1,234 @@
+//! Reading back everything that a run changed.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+
+use super::Verifier;
+use crate::clock::Clock;
+use crate::device::{Completion, Device, Io, Payload};
+use crate::pattern::SECTOR_BYTES;
+
+/// The largest read, in sectors: 1 MiB. Larger ones make nothing faster.
+const READ_SECTORS: u64 = 2048;
+
+/// Reads in flight together. Every device takes as many.
+const READS: usize = 2;
+
+/// How long to wait for a completion before looking whether the pass is to stop.
+const WAIT: Nanos = Nanos::from_millis(100);
+
+/// How far a pass has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassProgress {
+    /// How much was read.
+    pub read: Bytes,
+    /// Up to where on the target.
+    pub position: Bytes,
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FinalPass {
+    /// How much was read.
+    pub read: Bytes,
+    /// Whether it was stopped before everything was read.
+    pub stopped: bool,
+}
+
+/// Reads every sector that the run changed, and judges it. Nothing else may be in flight.
+///
+/// What cannot be read is counted in [`super::VerifyFigures::unreadable`]. An error is one of the
+/// whole device, or of the table.
+pub fn final_pass(
+    device: &mut dyn Device,
+    clock: &impl Clock,
+    verifier: &mut Verifier,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(PassProgress),
+) -> io::Result<FinalPass> {
+    device.keep_data(true);
+    let start = clock.now();
+    let length_max = device.length_max().0 / SECTOR_BYTES as u64;
+    let block = (device.block_size().0 / SECTOR_BYTES as u64).max(1);
+    let mut pass = Pass {
+        device,
+        clock,
+        verifier,
+        start,
+        reading: Vec::with_capacity(READS),
+        done: FinalPass::default(),
+        completions: Vec::with_capacity(READS),
+    };
+    let largest = READ_SECTORS.min(length_max) / block * block;
+    let mut next = 0;
+    let mut pending = None;
+    loop {
+        if stop.load(Relaxed) {
+            pass.done.stopped = true;
+        }
+        while pass.reading.len() < READS && !pass.done.stopped {
+            let Some((first, end)) = stretch(pass.verifier, &mut next, &mut pending, block)? else {
+                break;
+            };
+            let mut end = end.min(first + largest.max(block));
+            // A read should not end inside a write, or a torn write looks like a lost one.
+            if pending.is_some_and(|(_, rest)| rest > end) {
+                end = pass.verifier.cut(first, end, block)?;
+            }
+            pending = pending.map(|(_, rest)| (end, rest)).filter(|(from, rest)| from < rest);
+            next = next.max(end);
+            pass.read(first, end);
+        }
+        if pass.reading.is_empty() {
+            return Ok(pass.done);
+        }
+        pass.wait()?;
+        progress(PassProgress { read: pass.done.read, position: Bytes(next * 512) });
+    }
+}
+
+/// What is to be read next: the rest of a stretch, or the next one that was changed, widened to
+/// the device's blocks.
+fn stretch(
+    verifier: &mut Verifier,
+    next: &mut u64,
+    pending: &mut Option<(u64, u64)>,
+    block: u64,
+) -> io::Result<Option<(u64, u64)>> {
+    if pending.is_none() {
+        let Some((first, mut end)) = verifier.touched_from(*next)? else { return Ok(None) };
+        // Stretches come in parts, and small gaps cost less to read than to skip.
+        while end - first < READ_SECTORS {
+            match verifier.touched_from(end)? {
+                Some((from, to)) if from < end + 8 => end = to,
+                _ => break,
+            }
+        }
+        let first = (first / block * block).max(*next);
+        *pending = Some((first, end.next_multiple_of(block)));
+    }
+    Ok(*pending)
+}
+
+struct Pass<'a, C> {
+    device: &'a mut dyn Device,
+    clock: &'a C,
+    verifier: &'a mut Verifier,
+    start: Nanos,
+    reading: Vec<Io>,
+    done: FinalPass,
+    completions: Vec<Completion>,
+}
+
+struct NoPayload;
+
+impl Payload for NoPayload {
+    fn fill(&mut self, _: &Io, _: &mut [u8]) {}
+}
+
+impl<C: Clock> Pass<'_, C> {
+    fn read(&mut self, first: u64, end: u64) {
+        let mut tags = 0..READS as u32;
+        let tag = tags.find(|tag| self.reading.iter().all(|io| io.tag != *tag));
+        let io = Io {
+            tag: tag.unwrap_or_default(),
+            request: u64::MAX,
+            scheduled: Nanos::ZERO,
+            op: Op::Read,
+            flags: Flags::empty(),
+            offset: Bytes(first * SECTOR_BYTES as u64),
+            length: Bytes((end - first) * SECTOR_BYTES as u64),
+        };
+        self.device.prepare(&io, &mut NoPayload);
+        self.reading.push(io);
+    }
+
+    /// Submits what is prepared and takes what has completed.
+    fn wait(&mut self) -> io::Result<()> {
+        self.device.submit()?;
+        let until = self.clock.now() + WAIT;
+        self.device.wait(until, &mut self.completions)?;
+        for completion in std::mem::take(&mut self.completions) {
+            let Some(at) = self.reading.iter().position(|io| io.tag == completion.tag) else {
+                continue;
+            };
+            let io = self.reading.swap_remove(at);
+            self.done.read = self.done.read + io.length;
+            if completion.outcome == Outcome::Ok {
+                self.judge(&io)?;
+                self.device.release(io.tag);
+            } else {
+                self.device.release(io.tag);
+                self.read_in_blocks(&io)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, io: &Io) -> io::Result<()> {
+        let now = self.clock.now() - self.start;
+        let data = self.device.data(io.tag);
+        if data.len() as u64 != io.length.0 {
+            let text = "the device did not keep what was read: it cannot be verified";
+            return Err(io::Error::other(text));
+        }
+        self.verifier.check_now(io, data, now);
+        Ok(())
+    }
+
+    /// Reads again what could not be read together: most of it is there.
+    fn read_in_blocks(&mut self, io: &Io) -> io::Result<()> {
+        let block = self.device.block_size().0.max(4096).min(io.length.0);
+        let end = io.offset.0 + io.length.0;
+        for offset in (io.offset.0..end).step_by(block as usize) {
+            let length = block.min(end - offset);
+            let io = Io { offset: Bytes(offset), length: Bytes(length), ..*io };
+            self.device.prepare(&io, &mut NoPayload);
+            let mut mine = None;
+            while mine.is_none() {
+                self.device.submit()?;
+                let until = self.clock.now() + WAIT;
+                let before = self.completions.len();
+                self.device.wait(until, &mut self.completions)?;
+                let arrived = self.completions[before..].iter().position(|c| c.tag == io.tag);
+                mine = arrived.map(|at| self.completions.remove(before + at));
+            }
+            if mine.is_some_and(|completion| completion.outcome == Outcome::Ok) {
+                self.judge(&io)?;
+            } else {
+                self.verifier.unreadable(&io);
+            }
+            self.device.release(io.tag);
+        }
+        Ok(())
+    }
+}
+
+impl Verifier {
+    /// Where a read from `first` up to `end` is better cut: between two changes, at a block of the
+    /// device, and not too early.
+    fn cut(&mut self, first: u64, end: u64, block: u64) -> io::Result<u64> {
+        let from = end.saturating_sub(READ_SECTORS / 2).max(first + block);
+        if from >= end {
+            return Ok(end);
+        }
+        let mut entries = std::mem::take(&mut self.entries);
+        let count = (end + 1 - from) as usize;
+        let known = self.table.get(from, &mut entries[..count]);
+        let cut = (1..count)
+            .rev()
+            .find(|at| {
+                entries[*at] != entries[*at - 1] && (from + *at as u64).is_multiple_of(block)
+            })
+            .map_or(end, |at| from + at as u64);
+        self.entries = entries;
+        known.map(|()| cut)
+    }
+
+    /// Takes down that a part could not be read.
+    fn unreadable(&mut self, io: &Io) {
+        self.figures.unreadable += io.length.0 / SECTOR_BYTES as u64;
+    }
+}

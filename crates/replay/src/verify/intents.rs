@@ -1,0 +1,268 @@
+//! What was about to be written when a process was killed.
+//!
+//! The journal of results is a tenth of a second behind, and knows nothing of requests in flight.
+//! After a kill it could not be told which of them may have reached the target, and which younger
+//! ones must have. So a ring on disk takes down every change before it is issued, and that it has
+//! completed after. A kill between any two of these steps leaves what is true: a change without a
+//! note was not issued; one that is not acknowledged may be there or not; one that is, must be. The
+//! page cache outlives a process but not a power cut.
+//!
+//! Layout, little-endian: 64 bytes `IOECHO-INTENTS-1`, then 8 run, 4 slots, 2 target, zeroes up to
+//! byte 60, 4 CRC-32C of the 60 bytes before. Then slots of 64 bytes:
+//!
+//! ```text
+//!   0 8 order of issue, from 1     8 8 request      16 8 offset      24 8 length
+//!  32 8 issued, ns                40 8 completed, ns; the smallest number while in flight
+//!  48 4 outcome                   52 2 flags        54 1 op          55 5 zero
+//!  60 4 CRC-32C of the 60 bytes before
+//! ```
+//!
+//! A slot is used again only when its change was acknowledged. There are more slots than results
+//! that can be on their way to the journal, so what is overwritten is in the journal.
+
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+
+use crate::device::Io;
+
+/// Takes down every request that changes data before it is issued, and that it has completed after.
+/// Whatever it keeps survives the end of the process.
+pub trait Intents {
+    /// The request is about to be issued.
+    fn note(&mut self, io: &Io, now: Nanos);
+
+    /// The request, noted before, has completed.
+    fn acknowledge(&mut self, io: &Io, completed: Nanos, outcome: Outcome);
+}
+
+/// How many changes a ring holds: 16 MiB.
+pub const INTENTS_MAX: u32 = 1 << 18;
+
+/// The size of a slot.
+pub const INTENT_BYTES: usize = 64;
+
+/// The size of what is before the slots.
+pub const INTENTS_HEADER_BYTES: usize = 64;
+
+const MAGIC: &[u8; 16] = b"IOECHO-INTENTS-1";
+const CRC_AT: usize = 60;
+const IN_FLIGHT: i64 = i64::MIN;
+
+/// What a ring is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntentsHeader {
+    /// The run's number.
+    pub run: u64,
+    /// How many slots there are.
+    pub slots: u32,
+    /// Which of the run's targets.
+    pub target: u16,
+}
+
+impl IntentsHeader {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; INTENTS_HEADER_BYTES] {
+        let mut bytes = [0; INTENTS_HEADER_BYTES];
+        bytes[..16].copy_from_slice(MAGIC);
+        bytes[16..24].copy_from_slice(&self.run.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.slots.to_le_bytes());
+        bytes[28..30].copy_from_slice(&self.target.to_le_bytes());
+        seal(bytes)
+    }
+
+    /// The header that these bytes hold, if they hold one.
+    pub fn decode(bytes: &[u8; INTENTS_HEADER_BYTES]) -> Option<Self> {
+        let whole = seal(*bytes) == *bytes && bytes[..16] == *MAGIC;
+        whole.then(|| Self {
+            run: word(bytes, 16),
+            slots: word(bytes, 24) as u32,
+            target: u16::from_le_bytes([bytes[28], bytes[29]]),
+        })
+    }
+}
+
+/// One change as the ring holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// Its place in the order of issue, counted from 1.
+    pub order: u64,
+    /// The request.
+    pub request: u64,
+    /// What it does.
+    pub op: Op,
+    /// How it was marked.
+    pub flags: Flags,
+    /// Where on the target.
+    pub offset: Bytes,
+    /// How much.
+    pub length: Bytes,
+    /// When it was about to be issued.
+    pub issued: Nanos,
+    /// When and how it completed; `None` as long as it has not.
+    pub acknowledged: Option<(Nanos, Outcome)>,
+}
+
+impl Intent {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; INTENT_BYTES] {
+        let (completed, outcome) = match self.acknowledged {
+            Some((completed, outcome)) => (completed.0, outcome),
+            None => (IN_FLIGHT, Outcome::Abandoned),
+        };
+        let mut bytes = [0; INTENT_BYTES];
+        let words = [self.order, self.request, self.offset.0, self.length.0];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[32..40].copy_from_slice(&self.issued.0.to_le_bytes());
+        bytes[40..48].copy_from_slice(&completed.to_le_bytes());
+        bytes[48..52].copy_from_slice(&outcome.code().to_le_bytes());
+        bytes[52..54].copy_from_slice(&self.flags.bits().to_le_bytes());
+        bytes[54] = self.op.code();
+        seal(bytes)
+    }
+
+    /// The change that a slot holds; `None` if it was never used or is not whole.
+    pub fn decode(bytes: &[u8; INTENT_BYTES]) -> Option<Self> {
+        if seal(*bytes) != *bytes || word(bytes, 0) == 0 {
+            return None;
+        }
+        let completed = word(bytes, 40) as i64;
+        let outcome = Outcome::from_code(word(bytes, 48) as u32 as i32)?;
+        Some(Self {
+            order: word(bytes, 0),
+            request: word(bytes, 8),
+            op: Op::from_code(bytes[54])?,
+            flags: Flags::from_bits(u16::from_le_bytes([bytes[52], bytes[53]]))?,
+            offset: Bytes(word(bytes, 16)),
+            length: Bytes(word(bytes, 24)),
+            issued: Nanos(word(bytes, 32) as i64),
+            acknowledged: (completed != IN_FLIGHT).then_some((Nanos(completed), outcome)),
+        })
+    }
+}
+
+fn word(bytes: &[u8; 64], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
+}
+
+fn seal(mut bytes: [u8; 64]) -> [u8; 64] {
+    let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+    bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Which change is in which slot: the part of a ring that needs no disk.
+#[derive(Debug)]
+pub struct RingSlots {
+    /// Slots whose change is in flight.
+    busy: Vec<bool>,
+    by_tag: Vec<Option<(u32, Intent)>>,
+    next: u32,
+    order: u64,
+}
+
+impl RingSlots {
+    /// A ring of [`INTENTS_MAX`] slots, for requests with tags below `tags`.
+    pub fn new(tags: u32) -> Self {
+        Self {
+            busy: vec![false; INTENTS_MAX as usize],
+            by_tag: vec![None; tags as usize],
+            next: 0,
+            order: 0,
+        }
+    }
+
+    /// Notes a change: the slot to write, and what. `None` if every slot is in flight.
+    pub fn note(&mut self, io: &Io, now: Nanos) -> Option<(u32, [u8; INTENT_BYTES])> {
+        let free = (0..INTENTS_MAX)
+            .map(|step| (self.next + step) % INTENTS_MAX)
+            .find(|slot| !self.busy[*slot as usize])?;
+        self.next = (free + 1) % INTENTS_MAX;
+        self.order += 1;
+        let intent = Intent {
+            order: self.order,
+            request: io.request,
+            op: io.op,
+            flags: io.flags,
+            offset: io.offset,
+            length: io.length,
+            issued: now,
+            acknowledged: None,
+        };
+        if self.by_tag.len() <= io.tag as usize {
+            self.by_tag.resize(io.tag as usize + 1, None);
+        }
+        self.busy[free as usize] = true;
+        self.by_tag[io.tag as usize] = Some((free, intent));
+        Some((free, intent.encode()))
+    }
+
+    /// Acknowledges the change noted under this tag: the slot to write, and what.
+    pub fn acknowledge(
+        &mut self,
+        io: &Io,
+        completed: Nanos,
+        outcome: Outcome,
+    ) -> Option<(u32, [u8; INTENT_BYTES])> {
+        let (slot, mut intent) = self.by_tag.get_mut(io.tag as usize)?.take()?;
+        self.busy[slot as usize] = false;
+        intent.acknowledged = Some((completed, outcome));
+        Some((slot, intent.encode()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io(tag: u32, request: u64) -> Io {
+        Io {
+            tag,
+            request,
+            scheduled: Nanos(0),
+            op: Op::Write,
+            flags: Flags::FUA,
+            offset: Bytes(request * 4096),
+            length: Bytes(4096),
+        }
+    }
+
+    #[test]
+    fn a_change_is_in_flight_until_it_is_acknowledged() {
+        let mut ring = RingSlots::new(2);
+        let (slot, bytes) = ring.note(&io(1, 40), Nanos(7)).unwrap();
+        let noted = Intent::decode(&bytes).unwrap();
+        assert_eq!((noted.order, noted.request, noted.offset), (1, 40, Bytes(163_840)));
+        assert_eq!((noted.flags, noted.issued, noted.acknowledged), (Flags::FUA, Nanos(7), None));
+        let (same, bytes) = ring.acknowledge(&io(1, 40), Nanos(9), Outcome::Error(5)).unwrap();
+        let acknowledged = Some((Nanos(9), Outcome::Error(5)));
+        assert_eq!(same, slot);
+        assert_eq!(Intent::decode(&bytes), Some(Intent { acknowledged, ..noted }));
+    }
+
+    #[test]
+    fn a_slot_in_flight_is_never_used_again() {
+        let mut ring = RingSlots::new(2);
+        let (hanging, _) = ring.note(&io(0, 0), Nanos(0)).unwrap();
+        for request in 1..u64::from(INTENTS_MAX) + 10 {
+            let (slot, _) = ring.note(&io(1, request), Nanos(0)).unwrap();
+            assert_ne!(slot, hanging);
+            ring.acknowledge(&io(1, request), Nanos(1), Outcome::Ok).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_not_whole_is_no_change() {
+        let mut ring = RingSlots::new(1);
+        let (_, bytes) = ring.note(&io(0, 3), Nanos(0)).unwrap();
+        for bit in 0..INTENT_BYTES * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Intent::decode(&damaged), None);
+        }
+        assert_eq!(Intent::decode(&[0; INTENT_BYTES]), None);
+        let header = IntentsHeader { run: 5, slots: 9, target: 2 };
+        assert_eq!(IntentsHeader::decode(&header.encode()), Some(header));
+        assert_eq!(IntentsHeader::decode(&[0; INTENTS_HEADER_BYTES]), None);
+    }
+}

@@ -1,0 +1,522 @@
+//! Verification: whether what is read is what was written.
+//!
+//! Storage that loses a write, or puts it elsewhere, answers every request without an error. Only
+//! what reads back tells, and only if it is known what may be there: with requests that overlap in
+//! flight, that fail, or that are cut off, this is not one version but a set. The set is defined by
+//! instants: what a write W wrote may be seen by a read R if W was submitted before R completed,
+//! and no other write that completed successfully before R was submitted began after W completed.
+//!
+//! [`Verifier`] follows every request of a target and keeps in a [`VersionTable`] what each sector
+//! may hold. Where requests that overlap are never in flight together (*isolated*), that is one
+//! version, set when a write completes and compared when a read does. Otherwise writes stay among
+//! the [`races`] until everything in flight together with them has completed. What does not fit
+//! into the memory set aside becomes *ambiguous*: it is counted, and no alarm is raised.
+//!
+//! Everything here is pure: no I/O but through the traits, no clock, and no memory taken on a
+//! request's way as long as nothing is found.
+
+mod entry;
+mod final_pass;
+mod finding;
+mod intents;
+mod judgement;
+mod races;
+mod rebuild;
+mod sector;
+mod sets;
+mod table;
+
+use std::io;
+
+use ioecho_trace::{Integrity, Nanos, Op, Outcome};
+
+use crate::device::{Completion, Io};
+use crate::pattern::{SECTOR_BYTES, read_stamp};
+use judgement::{Judgement, Place, judge, newest};
+use races::{Races, Racing, Span};
+use sector::Inspector;
+use sets::{Alternatives, Sets};
+
+pub use entry::Legal;
+pub use final_pass::{FinalPass, PassProgress, final_pass};
+pub use finding::{Damage, FINDINGS_MAX, Finding, VerifyFigures};
+pub use intents::{
+    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
+};
+pub use rebuild::{After, Change, DurableBefore, Rebuild};
+pub use sector::Found;
+pub use table::{MemoryTable, VersionTable, first_touched};
+
+/// Sectors that are judged at a time, 4 MiB: longer reads are judged in parts.
+const PART_SECTORS: usize = 8192;
+
+/// Stretches of requests without a record that are kept apart; more are taken together.
+const GAPS_MAX: usize = 1 << 16;
+
+/// What a verifier must know of the run.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyConfig {
+    /// The run's number, as it stands in every sector that it writes.
+    pub run: u64,
+    /// Which of the run's targets this is.
+    pub target: u16,
+    /// No two overlapping requests with a write among them are ever in flight together: every
+    /// conflict mode but `allow`, with strong 1 or 2.
+    pub isolated: bool,
+}
+
+/// Follows every request of one target, and judges what reads bring.
+///
+/// All instants are of one clock; those that completions bring must be on it when they are handed
+/// over.
+pub struct Verifier {
+    config: VerifyConfig,
+    table: Box<dyn VersionTable + Send>,
+    intents: Option<Box<dyn Intents + Send>>,
+    inspector: Inspector,
+    sets: Sets,
+    /// Where requests may race.
+    races: Option<Races>,
+    /// Changes that overlap the read in question.
+    overlapping: Vec<Racing>,
+    entries: Vec<u64>,
+    /// The youngest request issued.
+    highest: u64,
+    /// Requests without a record, from the first up to the last, in order.
+    gaps: Vec<(u64, u64)>,
+    findings: Vec<Finding>,
+    figures: VerifyFigures,
+}
+
+/// The read that brought what is judged.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    request: Option<u64>,
+    submitted: Nanos,
+    completed: Nanos,
+}
+
+impl Verifier {
+    /// A verifier of a target that the run has not touched yet.
+    pub fn new(
+        config: VerifyConfig,
+        table: Box<dyn VersionTable + Send>,
+        intents: Option<Box<dyn Intents + Send>>,
+    ) -> Self {
+        Self {
+            config,
+            table,
+            intents,
+            inspector: Inspector::new(config.run),
+            sets: Sets::new(),
+            races: (!config.isolated).then(Races::new),
+            overlapping: Vec::with_capacity(1024),
+            entries: vec![0; PART_SECTORS],
+            highest: 0,
+            gaps: Vec::new(),
+            findings: Vec::with_capacity(FINDINGS_MAX),
+            figures: VerifyFigures::default(),
+        }
+    }
+
+    /// A request is about to be issued, at `now` or a little later: call this just before
+    /// [`crate::Device::submit`].
+    pub fn issued(&mut self, io: &Io, now: Nanos) {
+        self.highest = self.highest.max(io.request);
+        if let Some(intents) = &mut self.intents
+            && io.op.changes_data()
+        {
+            intents.note(io, now);
+        }
+        if let Some(races) = &mut self.races
+            && io.op != Op::Flush
+        {
+            let given_up = races.issue(io, sectors(io), effect(io), now);
+            self.give_up(given_up);
+        }
+    }
+
+    /// A request has completed: call this before the scheduler hears of it. `data` is what a read
+    /// brought, and is empty otherwise. What a read that failed or came short brought is not
+    /// judged.
+    pub fn completed(&mut self, io: &Io, completion: &Completion, data: &[u8]) -> Integrity {
+        let Completion { submitted, completed, outcome, .. } = *completion;
+        let mut integrity = Integrity::Unchecked;
+        if io.op == Op::Read && outcome == Outcome::Ok && !data.is_empty() {
+            self.figures.reads += 1;
+            let reading = Reading { request: Some(io.request), submitted, completed };
+            integrity = self.judge(io.offset.0, data, &reading);
+        }
+        if io.op.changes_data() {
+            if let Some(intents) = &mut self.intents {
+                intents.acknowledge(io, completed, outcome);
+            }
+            if self.races.is_none() {
+                self.settle_isolated(io, outcome);
+            }
+        }
+        if io.op != Op::Flush {
+            let succeeded = outcome == Outcome::Ok;
+            let span = Span { submitted, completed, succeeded };
+            self.end_race(io.tag, Some(span), outcome.was_issued());
+        }
+        integrity
+    }
+
+    /// A request in flight is given up: what it wrote may be there or not, now or later. Its tag
+    /// need not be known any more.
+    pub fn abandoned(&mut self, io: &Io) {
+        if io.op.changes_data() && self.races.is_none() {
+            self.settle_isolated(io, Outcome::Abandoned);
+        }
+        let tag = self.races.as_ref().and_then(|races| races.tag_of(io.request));
+        if let Some(tag) = tag {
+            self.end_race(tag, None, true);
+        }
+    }
+
+    /// Judges data read from a range on which nothing was in flight since before the read.
+    pub fn check_now(&mut self, io: &Io, data: &[u8], now: Nanos) -> Integrity {
+        let reading = Reading { request: None, submitted: now, completed: now };
+        self.judge(io.offset.0, data, &reading)
+    }
+
+    /// What was checked so far.
+    pub fn figures(&self) -> &VerifyFigures {
+        &self.figures
+    }
+
+    /// What was found so far: the first [`FINDINGS_MAX`].
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// Tells that there is no record of the requests from `first` up to `last`: what they may have
+    /// written is accepted where it is younger than everything known. In ascending order.
+    pub fn add_gap(&mut self, first: u64, last: u64) {
+        let full = self.gaps.len() == GAPS_MAX;
+        match self.gaps.last_mut() {
+            Some((_, end)) if full || end.saturating_add(1) >= first => {
+                *end = last.max(*end);
+            }
+            _ => self.gaps.push((first, last)),
+        }
+        // Otherwise what such a request wrote is not recognised in half a sector.
+        self.highest = self.highest.max(last.min(first.saturating_add(1 << 20)));
+    }
+
+    /// The range of sectors, at or behind `sector`, that the run has changed.
+    fn touched_from(&mut self, sector: u64) -> io::Result<Option<(u64, u64)>> {
+        self.table.touched_from(sector)
+    }
+
+    fn place(&self, position: u64) -> Place {
+        Place { run: self.config.run, target: self.config.target, position }
+    }
+
+    /// A change has ended and nothing else was in flight in its range.
+    fn settle_isolated(&mut self, io: &Io, outcome: Outcome) {
+        let Some(effect) = effect(io) else { return };
+        match outcome {
+            Outcome::Ok => {
+                let (first, end) = sectors(io);
+                let set = self.table.set(first, end - first, effect.encode());
+                self.count_table_error(&set);
+            }
+            // It was refused before anything was done.
+            outcome if !outcome.was_issued() => {}
+            _ => self.change(sectors(io), |before| {
+                let mut after = *before;
+                after.add(effect);
+                after
+            }),
+        }
+    }
+
+    /// Takes a request out of flight, and brings into the table what nothing can race with any
+    /// more.
+    fn end_race(&mut self, tag: u32, span: Option<Span>, issued: bool) {
+        let Some(races) = &mut self.races else { return };
+        let given_up = races.end(tag, span, issued);
+        self.give_up(given_up);
+        while let Some(racing) = self.races.as_mut().and_then(Races::settle) {
+            self.settle(&racing);
+        }
+    }
+
+    /// There was no room to follow a change: its range holds anything written there.
+    fn give_up(&mut self, racing: Option<Racing>) {
+        if let Some(Racing { start, end, .. }) = racing {
+            self.figures.given_up += 1;
+            let set = self.table.set(start, end - start, Legal::Ambiguous.encode());
+            self.count_table_error(&set);
+        }
+    }
+
+    /// Puts a change into the table that nothing in flight can race with any more.
+    fn settle(&mut self, racing: &Racing) {
+        let Some(races) = self.races.take() else { return };
+        let Racing { effect, start, end, span, .. } = *racing;
+        self.change((start, end), |before| {
+            let mut after = Alternatives::none();
+            let mut superseded = false;
+            for legal in before.as_slice() {
+                let theirs = races.span_of(*legal);
+                superseded |= theirs.supersedes(&span);
+                if !span.supersedes(&theirs) {
+                    after.add(*legal);
+                }
+            }
+            if !superseded {
+                after.add(effect);
+            }
+            after
+        });
+        self.races = Some(races);
+    }
+
+    /// Changes what a range may hold, stretch by stretch of what was the same before.
+    fn change(&mut self, (first, end): (u64, u64), change: impl Fn(&Alternatives) -> Alternatives) {
+        let mut at = first;
+        while at < end {
+            let count = ((end - at) as usize).min(PART_SECTORS);
+            let mut entries = std::mem::take(&mut self.entries);
+            let mut result = self.table.get(at, &mut entries[..count]);
+            for stretch in entries[..count].chunk_by(|a, b| a == b) {
+                let before = self.sets.open(stretch[0]);
+                let after = change(&before);
+                if after != before {
+                    let entry = self.sets.close(&after);
+                    let set = self.table.set(at, stretch.len() as u64, entry);
+                    result = result.and(set);
+                }
+                at += stretch.len() as u64;
+            }
+            self.entries = entries;
+            self.figures.given_up += std::mem::take(&mut self.sets.overflowed);
+            self.count_table_error(&result);
+        }
+    }
+
+    fn count_table_error(&mut self, result: &io::Result<()>) {
+        self.figures.table_errors += u64::from(result.is_err());
+    }
+
+    /// Judges what a read brought from `offset`; the worst of its sectors counts.
+    fn judge(&mut self, offset: u64, data: &[u8], reading: &Reading) -> Integrity {
+        if self.figures.table_errors > 0 {
+            // The table is not what it should be: whatever it says would be a guess.
+            return Integrity::Unchecked;
+        }
+        let mut worst = Integrity::Unchecked;
+        let mut entries = std::mem::take(&mut self.entries);
+        let mut first = offset / SECTOR_BYTES as u64;
+        for part in data.chunks(PART_SECTORS * SECTOR_BYTES) {
+            let count = part.len() / SECTOR_BYTES;
+            let known = self.table.get(first, &mut entries[..count]);
+            self.count_table_error(&known);
+            if known.is_ok() {
+                worst = worst.max(self.judge_part(first, part, &entries[..count], reading));
+            }
+            first += count as u64;
+        }
+        self.entries = entries;
+        worst
+    }
+
+    fn judge_part(
+        &mut self,
+        first: u64,
+        data: &[u8],
+        entries: &[u64],
+        reading: &Reading,
+    ) -> Integrity {
+        self.find_overlapping(first, first + entries.len() as u64, reading);
+        let mut figures = std::mem::take(&mut self.figures);
+        let mut worst = Integrity::Unchecked;
+        for (index, sector) in data.chunks_exact(SECTOR_BYTES).enumerate() {
+            let judgement =
+                self.judge_sector(first + index as u64, sector, entries[index], reading);
+            figures.sectors += 1;
+            match judgement {
+                Judgement::Intact => {
+                    figures.intact += 1;
+                    worst = worst.max(Integrity::Intact);
+                }
+                Judgement::Unknown => figures.unknown += 1,
+                Judgement::Ambiguous => figures.ambiguous += 1,
+                Judgement::Unrecorded => figures.unrecorded += 1,
+                Judgement::Shared => figures.shared += 1,
+                Judgement::Damaged(kind) => worst = worst.max(kind),
+            }
+        }
+        self.figures = figures;
+        if worst.is_damage() { self.report(first, data, entries, reading) } else { worst }
+    }
+
+    fn judge_sector(&self, number: u64, sector: &[u8], entry: u64, reading: &Reading) -> Judgement {
+        let position = number * SECTOR_BYTES as u64;
+        let place = self.place(position);
+        let quiet = self.overlapping.is_empty();
+        // Nearly every sector holds the one version that it must, or was never written by anybody.
+        let stamp = read_stamp(sector);
+        match (&stamp, entry) {
+            (Some(stamp), _)
+                if quiet
+                    && Legal::Version(stamp.request).encode() == entry
+                    && (stamp.run, stamp.target, stamp.position)
+                        == (place.run, place.target, place.position)
+                    && !stamp.shared =>
+            {
+                return Judgement::Intact;
+            }
+            (None, 0) if quiet => return Judgement::Unknown,
+            _ => {}
+        }
+        let legal = self.legal(number, entry, reading);
+        let found = match stamp {
+            Some(stamp) => Found::Stamped(stamp),
+            None => self.inspector.look(sector, position, self.highest),
+        };
+        judge(&found, &legal, &place, |request| self.is_unrecorded(request))
+    }
+
+    fn is_unrecorded(&self, request: u64) -> bool {
+        let at = self.gaps.partition_point(|(_, last)| *last < request);
+        self.gaps.get(at).is_some_and(|(first, _)| *first <= request)
+    }
+
+    /// Gathers the changes that the read can have seen in part.
+    fn find_overlapping(&mut self, first: u64, end: u64, reading: &Reading) {
+        let Some(races) = &self.races else { return };
+        let overlapping = &mut self.overlapping;
+        overlapping.clear();
+        races.for_each(first, end, |racing| {
+            if racing.span.submitted <= reading.completed {
+                overlapping.push(*racing);
+            }
+        });
+        // What hangs is in the table as ambiguous and may be overwritten there.
+        if !races.hanging.is_empty() {
+            overlapping.extend(races.hanging.iter().filter(|r| r.start < end && first < r.end));
+        }
+    }
+
+    /// What the read may see of a sector.
+    fn legal(&self, number: u64, entry: u64, reading: &Reading) -> Alternatives {
+        let settled = self.sets.open(entry);
+        let Some(races) = self.races.as_ref().filter(|_| !self.overlapping.is_empty()) else {
+            return settled;
+        };
+        if races.hangs(number, number + 1) {
+            return Alternatives::one(Legal::Ambiguous);
+        }
+        let here = || self.overlapping.iter().filter(|r| r.start <= number && number < r.end);
+        // A write hides older ones from this read if it had completed before the read began.
+        let hidden = |span: &Span| {
+            here().any(|other| {
+                other.span.completed < reading.submitted && other.span.supersedes(span)
+            })
+        };
+        let mut legal = Alternatives::none();
+        for known in settled.as_slice() {
+            if !hidden(&races.span_of(*known)) {
+                legal.add(*known);
+            }
+        }
+        for racing in here() {
+            let settled_hides = settled.as_slice().iter().any(|known| {
+                let theirs = races.span_of(*known);
+                theirs.completed < reading.submitted && theirs.supersedes(&racing.span)
+            });
+            if !settled_hides && !hidden(&racing.span) {
+                legal.add(racing.effect);
+            }
+        }
+        legal
+    }
+
+    /// Takes down what is wrong with a read. Only where something is found is memory taken.
+    fn report(&mut self, first: u64, data: &[u8], entries: &[u64], reading: &Reading) -> Integrity {
+        struct Judged {
+            kind: Option<Integrity>,
+            legal: Alternatives,
+            found: Found,
+        }
+        let judged = |(index, sector): (usize, &[u8])| {
+            let number = first + index as u64;
+            let position = number * SECTOR_BYTES as u64;
+            let legal = self.legal(number, entries[index], reading);
+            let found = self.inspector.look(sector, position, self.highest);
+            let unrecorded = |request| self.is_unrecorded(request);
+            let kind = match judge(&found, &legal, &self.place(position), unrecorded) {
+                Judgement::Damaged(kind) => Some(kind),
+                _ => None,
+            };
+            Judged { kind, legal, found }
+        };
+        let mut sectors: Vec<Judged> =
+            data.chunks_exact(SECTOR_BYTES).enumerate().map(judged).collect();
+        // A write of which a part is there and a part is lost was torn.
+        let arrived: std::collections::BTreeSet<u64> = sectors
+            .iter()
+            .filter(|sector| sector.kind.is_none())
+            .filter_map(|sector| match sector.found {
+                Found::Stamped(stamp) => Some(stamp.request),
+                _ => None,
+            })
+            .collect();
+        for sector in &mut sectors {
+            if sector.kind == Some(Integrity::Stale)
+                && newest(sector.legal.as_slice()).is_some_and(|newest| arrived.contains(&newest))
+            {
+                sector.kind = Some(Integrity::Torn);
+            }
+        }
+        let mut worst = Integrity::Unchecked;
+        let mut at = first;
+        for stretch in sectors.chunk_by(|a, b| {
+            a.kind == b.kind
+                && (a.kind.is_none() || (a.legal == b.legal && a.found.continues(&b.found)))
+        }) {
+            let count = stretch.len() as u64;
+            if let Some(kind) = stretch[0].kind {
+                worst = worst.max(kind);
+                self.figures.damaged.add(kind, count);
+                self.figures.findings += 1;
+                if self.findings.len() < FINDINGS_MAX {
+                    self.findings.push(Finding {
+                        target: self.config.target,
+                        offset: ioecho_trace::Bytes(at * SECTOR_BYTES as u64),
+                        length: ioecho_trace::Bytes(count * SECTOR_BYTES as u64),
+                        kind,
+                        expected: stretch[0].legal.as_slice().to_vec(),
+                        found: stretch[0].found,
+                        read: reading.request,
+                        at: reading.completed,
+                    });
+                }
+            }
+            at += count;
+        }
+        worst
+    }
+}
+
+/// The sectors that the request covers: the first and the one behind the last.
+fn sectors(io: &Io) -> (u64, u64) {
+    let sector = SECTOR_BYTES as u64;
+    let first = io.offset.0 / sector;
+    let end = io.offset.0.saturating_add(io.length.0).div_ceil(sector);
+    (first, end.max(first + 1))
+}
+
+/// What a change leaves where it succeeds; `None` of a request that changes nothing.
+fn effect(io: &Io) -> Option<Legal> {
+    match io.op {
+        Op::Write => Some(Legal::Version(io.request)),
+        Op::WriteZeroes => Some(Legal::Zeroes(io.request)),
+        Op::Discard | Op::Zone => Some(Legal::Anything(io.request)),
+        Op::Read | Op::Flush => None,
+    }
+}

@@ -1,0 +1,145 @@
+//! What a target may hold after a run, from the records of the run.
+//!
+//! After a kill, a reboot or a power cut, there is no verifier any more that saw every request. But
+//! the records say when each was submitted and completed, and that is all that the definition of
+//! what may be there asks for. A power cut takes more: what the device had only in its cache is
+//! gone, and so is the end of the records.
+
+use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+
+use super::entry::Legal;
+use super::races::{Racing, Span, unending};
+use super::{Verifier, VerifyConfig, VersionTable, effect, sectors};
+use crate::device::Io;
+
+/// What came between the run and the verification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum After {
+    /// The process ended or was killed; the host and the target went on.
+    #[default]
+    Kill,
+    /// The power failed: what was in volatile caches is lost.
+    PowerCut,
+}
+
+/// A request of the run as its records tell it.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Its number.
+    pub request: u64,
+    /// What it did.
+    pub op: Op,
+    /// How it was marked.
+    pub flags: Flags,
+    /// Where on the target.
+    pub offset: Bytes,
+    /// How much.
+    pub length: Bytes,
+    /// When it was submitted, or about to be.
+    pub submitted: Nanos,
+    /// When it completed; `None` if that was never seen.
+    pub completed: Option<Nanos>,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// Until when everything that had completed was made durable: found by looking at all requests once
+/// before the state is rebuilt.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DurableBefore(Option<Nanos>);
+
+impl DurableBefore {
+    /// Looks at a request. A flush that completed, or a write with PREFLUSH, made durable whatever
+    /// had completed before it was submitted.
+    pub fn look(&mut self, change: &Change) {
+        let flushes = change.op == Op::Flush || change.flags.contains(Flags::PREFLUSH);
+        if flushes && change.outcome == Outcome::Ok && change.completed.is_some() {
+            self.0 = self.0.max(Some(change.submitted));
+        }
+    }
+
+    /// Whether the change was made durable.
+    fn covers(self, change: &Change) -> bool {
+        change.flags.contains(Flags::FUA)
+            || change.completed.is_some_and(|completed| Some(completed) < self.0)
+    }
+}
+
+/// Rebuilds what the target may hold.
+pub struct Rebuild {
+    verifier: Verifier,
+    after: After,
+    durable: DurableBefore,
+    next: u64,
+}
+
+impl Rebuild {
+    /// Begins with a target that was not touched. In `config`, `isolated` asks only that no two
+    /// overlapping changes were in flight together: every conflict mode but `allow`.
+    pub fn new(
+        config: VerifyConfig,
+        table: Box<dyn VersionTable + Send>,
+        after: After,
+        durable: DurableBefore,
+    ) -> Self {
+        Self { verifier: Verifier::new(config, table, None), after, durable, next: 0 }
+    }
+
+    /// Tells that there is a record of the request of this number, on whichever target. Numbers in
+    /// ascending order: those left out have no record, and what they wrote is accepted where it is
+    /// younger than everything known, unless `all_noted` tells that every change was noted.
+    pub fn record(&mut self, request: u64, all_noted: bool) {
+        if request > self.next && !all_noted {
+            self.verifier.add_gap(self.next, request - 1);
+        }
+        self.next = self.next.max(request + 1);
+    }
+
+    /// Takes the next change, in the order of the requests' numbers. Reads, flushes and what was
+    /// never issued change nothing.
+    pub fn apply(&mut self, change: &Change) {
+        let Change { request, op, flags, offset, length, .. } = *change;
+        let io = Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length };
+        self.verifier.highest = self.verifier.highest.max(request);
+        let Some(effect) = effect(&io).filter(|_| change.outcome.was_issued()) else { return };
+        let durable = self.after == After::Kill || self.durable.covers(change);
+        let certain = change.outcome == Outcome::Ok && change.completed.is_some() && durable;
+        self.verifier.put(sectors(&io), effect, certain, change);
+    }
+
+    /// The verifier that knows what the target may hold. `tail_lost` tells that younger requests
+    /// than the last one known may have been issued.
+    pub fn finish(mut self, tail_lost: bool) -> Verifier {
+        if tail_lost {
+            self.verifier.add_gap(self.next, u64::MAX);
+        }
+        self.verifier
+    }
+}
+
+impl Verifier {
+    /// Puts a change into the table after the fact.
+    fn put(&mut self, range: (u64, u64), effect: Legal, certain: bool, change: &Change) {
+        if let Some(races) = &mut self.races {
+            let span = match change.completed {
+                Some(completed) => {
+                    Span { submitted: change.submitted, completed, succeeded: certain }
+                }
+                None => unending(change.submitted),
+            };
+            let (start, end) = range;
+            let racing = Racing { tag: 0, effect, start, end, span, ended: true };
+            races.remember(&racing);
+            self.settle(&racing);
+        } else if certain {
+            let set = self.table.set(range.0, range.1 - range.0, effect.encode());
+            self.count_table_error(&set);
+        } else {
+            self.change(range, |before| {
+                let mut after = *before;
+                after.add_in_order(effect);
+                after
+            });
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What a sector holds, whole or not.
+//!
+//! "The checksum is wrong" does not help to find the cause. A flipped bit is memory or a cable, a
+//! sector of which half is old is a torn write, and data of somebody else are a mapping that went
+//! wrong. All three can be told apart.
+
+use serde::Serialize;
+
+use crate::pattern::{
+    CRC_AT, HEADER_BYTES, SECTOR_BYTES, Stamp, expected_sector, header, read_stamp,
+    request_of_word, syndrome,
+};
+
+/// What was found in a sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "content")]
+pub enum Found {
+    /// What ioecho wrote, whole.
+    Stamped(Stamp),
+    /// Zeroes.
+    Zeroes,
+    /// With this one bit turned round it is what ioecho wrote. Bits count from the sector's first
+    /// byte, in each byte from the lowest.
+    Flipped {
+        /// The bit.
+        bit: u16,
+        /// What ioecho wrote.
+        stamp: Stamp,
+    },
+    /// The beginning of one write and the end of another.
+    Halves {
+        /// The request that wrote the beginning.
+        head: u64,
+        /// The request that wrote the end.
+        tail: u64,
+        /// The first byte of the end.
+        cut: u16,
+    },
+    /// What ioecho wrote, and something else in it.
+    Damaged {
+        /// The request that its remains speak of.
+        request: u64,
+    },
+    /// Nothing that ioecho wrote.
+    Unknown,
+}
+
+impl Found {
+    /// Whether `next`, found in the sector behind, goes on with the same.
+    pub(crate) fn continues(&self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Stamped(a), Self::Stamped(b)) => {
+                (a.run, a.target, a.request) == (b.run, b.target, b.request)
+                    && a.position + SECTOR_BYTES as u64 == b.position
+            }
+            (Self::Zeroes, Self::Zeroes) | (Self::Unknown, Self::Unknown) => true,
+            (Self::Damaged { request: a }, Self::Damaged { request: b }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// Looks into sectors of one target.
+#[derive(Debug)]
+pub(crate) struct Inspector {
+    run: u64,
+    /// What every single flipped bit does to the checksum, in order.
+    syndromes: Vec<(u32, u16)>,
+}
+
+impl Inspector {
+    pub(crate) fn new(run: u64) -> Self {
+        let mut sector = [0; SECTOR_BYTES];
+        let clean = syndrome(&sector);
+        let mut syndromes: Vec<(u32, u16)> = (0..SECTOR_BYTES * 8)
+            .map(|bit| {
+                sector[bit / 8] ^= 1 << (bit % 8);
+                let syndrome = syndrome(&sector) ^ clean;
+                sector[bit / 8] ^= 1 << (bit % 8);
+                (syndrome, bit as u16)
+            })
+            .collect();
+        syndromes.sort_unstable();
+        Self { run, syndromes }
+    }
+
+    /// What the sector at `position` holds. `highest` is the youngest request issued so far.
+    pub(crate) fn look(&self, sector: &[u8], position: u64, highest: u64) -> Found {
+        if let Some(stamp) = read_stamp(sector) {
+            Found::Stamped(stamp)
+        } else if sector.iter().all(|byte| *byte == 0) {
+            Found::Zeroes
+        } else if let Some((bit, stamp)) = self.flipped(sector) {
+            Found::Flipped { bit, stamp }
+        } else {
+            self.remains(sector, position, highest)
+        }
+    }
+
+    /// The one bit that makes the sector whole. The checksum's Hamming distance over a sector is 6
+    /// (Koopman, "32-bit cyclic redundancy codes for Internet applications", 2002), so two bits are
+    /// never taken for one.
+    fn flipped(&self, sector: &[u8]) -> Option<(u16, Stamp)> {
+        let syndrome = syndrome(sector);
+        let at = self.syndromes.binary_search_by_key(&syndrome, |(syndrome, _)| *syndrome).ok()?;
+        let (_, bit) = self.syndromes[at];
+        let mut repaired: [u8; SECTOR_BYTES] = sector.try_into().ok()?;
+        repaired[usize::from(bit / 8)] ^= 1 << (bit % 8);
+        read_stamp(&repaired).map(|stamp| (bit, stamp))
+    }
+
+    /// What is left of one write or of two.
+    fn remains(&self, sector: &[u8], position: u64, highest: u64) -> Found {
+        let head = header(sector).filter(|stamp| {
+            stamp.run == self.run && stamp.position == position && stamp.request <= highest
+        });
+        if let Some(stamp) = head {
+            return self.second_half(sector, &stamp, highest);
+        }
+        // Without a header: three words that agree are no accident.
+        let words = (HEADER_BYTES..SECTOR_BYTES).step_by(8);
+        let plausible = words
+            .filter_map(|at| request_of_word(self.run, position, sector, at))
+            .filter(|request| *request <= highest);
+        let mut last = None;
+        let mut agree = 0;
+        for request in plausible {
+            agree = if last == Some(request) { agree + 1 } else { 1 };
+            last = Some(request);
+            if agree == 3 {
+                return Found::Damaged { request };
+            }
+        }
+        if header(sector).is_some_and(|stamp| stamp.run == self.run) {
+            return Found::Damaged { request: header(sector).map_or(0, |stamp| stamp.request) };
+        }
+        Found::Unknown
+    }
+
+    /// A header of ours at its place: does another write begin somewhere behind it?
+    fn second_half(&self, sector: &[u8], stamp: &Stamp, highest: u64) -> Found {
+        let whole = expected_sector(stamp);
+        let damaged = Found::Damaged { request: stamp.request };
+        let same = |at: usize| sector[at] == whole[at];
+        let Some(cut) = (0..SECTOR_BYTES).find(|at| !same(*at)) else { return damaged };
+        if cut < HEADER_BYTES || sector[CRC_AT..CRC_AT + 4] != whole[CRC_AT..CRC_AT + 4] {
+            return damaged;
+        }
+        // Every whole word behind the cut must be of one other request, or zero as in its padding.
+        let mut tail = None;
+        for at in (cut.next_multiple_of(8)..SECTOR_BYTES).step_by(8) {
+            let Some(request) = request_of_word(self.run, stamp.position, sector, at) else {
+                return damaged;
+            };
+            let padding = sector[at..at + 8] == [0; 8] || sector[at..at + 8] == whole[at..at + 8];
+            match tail {
+                _ if request <= highest && request != stamp.request && tail.is_none() => {
+                    tail = Some(request);
+                }
+                Some(known) if known == request => {}
+                _ if padding || at + 8 > SECTOR_BYTES - 8 => {}
+                _ => return damaged,
+            }
+        }
+        let cut = cut as u16;
+        tail.map_or(damaged, |tail| Found::Halves { head: stamp.request, tail, cut })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_trace::Nanos;
+
+    const POSITION: u64 = 1 << 20;
+
+    fn sector(request: u64, random: u8) -> [u8; SECTOR_BYTES] {
+        expected_sector(&Stamp {
+            run: 7,
+            target: 0,
+            position: POSITION,
+            request,
+            scheduled: Nanos(5),
+            index: 3,
+            random,
+            shared: false,
+        })
+    }
+
+    fn look(sector: &[u8]) -> Found {
+        Inspector::new(7).look(sector, POSITION, 1000)
+    }
+
+    #[test]
+    fn the_one_flipped_bit_is_named_wherever_it_is() {
+        let inspector = Inspector::new(7);
+        for random in [0, 100] {
+            let whole = sector(12, random);
+            let stamp = read_stamp(&whole).unwrap();
+            for bit in 0..4096_u16 {
+                let mut damaged = whole;
+                damaged[usize::from(bit / 8)] ^= 1 << (bit % 8);
+                let found = inspector.look(&damaged, POSITION, 1000);
+                assert_eq!(found, Found::Flipped { bit, stamp });
+            }
+        }
+    }
+
+    #[test]
+    fn two_flipped_bits_are_damage() {
+        let mut damaged = sector(12, 100);
+        damaged[200] ^= 3;
+        assert_eq!(look(&damaged), Found::Damaged { request: 12 });
+        // Even where the header is gone, the filler tells.
+        damaged[..40].fill(0x11);
+        assert_eq!(look(&damaged), Found::Damaged { request: 12 });
+    }
+
+    #[test]
+    fn halves_of_two_writes_are_named() {
+        let (new, old) = (sector(12, 100), sector(9, 100));
+        for cut in [64, 128, 256, 400, 488] {
+            let mut torn = new;
+            torn[cut..].copy_from_slice(&old[cut..]);
+            let expected = Found::Halves { head: 12, tail: 9, cut: cut as u16 };
+            assert_eq!(look(&torn), expected);
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_unknown() {
+        assert_eq!(look(&[0; 512]), Found::Zeroes);
+        assert_eq!(look(&[0x77; 512]), Found::Unknown);
+        let mut noise = [0; 512];
+        let mut random = crate::pattern::SplitMix64(3);
+        for word in noise.chunks_exact_mut(8) {
+            word.copy_from_slice(&random.next_u64().to_le_bytes());
+        }
+        assert_eq!(look(&noise), Found::Unknown);
+    }
+}

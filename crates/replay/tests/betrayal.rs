@@ -1,0 +1,214 @@
+//! A device that lies, and whether verification finds out all of it and nothing else.
+//!
+//! The verifier knows what was asked for; the simulated device knows what it did instead; and what
+//! the sectors hold in the end is there to be looked at. All three must tell the same story.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+
+use ioecho_replay::engine::{Control, Pacing, Replay, Verification};
+use ioecho_replay::pattern::{Pattern, SplitMix64, read_stamp};
+use ioecho_replay::plan::{Planner, TargetLimits, Timing};
+use ioecho_replay::schedule::Config;
+use ioecho_replay::sim::{Mischief, MischiefKind, SimClock, SimDevice, SimSpec};
+use ioecho_replay::verify::{Finding, MemoryTable, Verifier, VerifyConfig, final_pass};
+use ioecho_replay::{Device, Record, Scheduler};
+use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome, Request};
+
+/// 1 MiB: small enough that places are written again and again.
+const SECTORS: u64 = 2048;
+
+/// Reads and writes of up to 8 KiB at random places of a small device, a few in flight together.
+fn load(seed: u64) -> Vec<Request> {
+    let mut random = SplitMix64(seed);
+    let one = |n: i64| {
+        let op = if random.below(2) == 0 { Op::Read } else { Op::Write };
+        let count = 1 + random.below(16);
+        let offset = random.below(SECTORS - count) * 512;
+        Request::new(Nanos::from_micros(n * 20), op, Bytes(offset), Bytes(count * 512))
+    };
+    (0..2_000).map(one).collect()
+}
+
+struct Run {
+    device: SimDevice,
+    records: Vec<Record>,
+    findings: Vec<Finding>,
+    /// Sectors that hold something else than the last write to them, as the device shows them.
+    wrong: BTreeSet<u64>,
+    /// Sectors that nobody was to write and that hold something all the same.
+    stray: BTreeSet<u64>,
+}
+
+/// Replays the load on a device that lies in this way, verifies reads and all that was written.
+fn run(seed: u64, mischief: Mischief) -> Run {
+    let clock = SimClock::new(Nanos(30));
+    let spec: SimSpec = format!("size=1M,model=exp,service=60us,seed={seed}").parse().unwrap();
+    let mut device = SimDevice::new(spec, clock.clone()).misbehaving(mischief);
+    let limits = TargetLimits {
+        capacity: device.capacity(),
+        block_size: device.block_size(),
+        length_max: device.length_max(),
+        supports: Op::ALL.map(|op| device.supports(op)),
+    };
+    let mut planner = Planner::new(limits, Timing::default());
+    let mut planned = Vec::new();
+    for request in load(seed) {
+        planner.plan(&request, &mut planned);
+    }
+    let config = VerifyConfig { run: seed, target: 0, isolated: true };
+    let mut verifier = Verifier::new(config, Box::new(MemoryTable::default()), None);
+    let mut records: Vec<Record> = Vec::new();
+    let (totals, result) = Replay {
+        device: &mut device,
+        clock: &clock,
+        scheduler: Scheduler::new(Config::with_in_flight_max(16)),
+        input: &mut planned.into_iter(),
+        recorder: &mut records,
+        pattern: &mut Pattern::new(seed),
+        pacing: Pacing::default(),
+        control: &Control::default(),
+        verify: Some(Verification { verifier: &mut verifier, reread_writes: false }),
+    }
+    .run();
+    result.unwrap();
+    assert_eq!(totals.counts.issued, 2_000);
+    let (wrong, stray) = wrong_sectors(&mut device, &records);
+    // From here on reads are honest: what they find is what the device holds.
+    let mut device = device.misbehaving(Mischief::default());
+    let never = AtomicBool::new(false);
+    let pass = final_pass(&mut device, &clock, &mut verifier, &never, &mut |_| {}).unwrap();
+    assert!(!pass.stopped && pass.read > Bytes::ZERO);
+    Run { device, records, findings: verifier.findings().to_vec(), wrong, stray }
+}
+
+/// Compares what the device holds with the last write to each sector, and tells the others apart
+/// that hold anything. Overlapping writes were never in flight together, so the last is the one
+/// submitted last.
+fn wrong_sectors(device: &mut SimDevice, records: &[Record]) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let mut writes: Vec<&Record> =
+        records.iter().filter(|record| record.planned.op == Op::Write).collect();
+    writes.sort_by_key(|record| record.measured.submitted);
+    let mut last = BTreeMap::new();
+    for record in writes {
+        assert_eq!(record.measured.outcome, Outcome::Ok);
+        let planned = &record.planned;
+        for sector in planned.offset.sectors()..planned.end().sectors() {
+            last.insert(sector, planned.seq);
+        }
+    }
+    let sectors = device.sectors_mut().unwrap();
+    let holds = |sector: u64, request: u64| {
+        read_stamp(sectors.get(sector))
+            .is_some_and(|stamp| (stamp.request, stamp.position) == (request, sector * 512))
+    };
+    let written = sectors.written().into_iter();
+    let stray = written.filter(|sector| !last.contains_key(sector)).collect();
+    let wrong = last.into_iter().filter(|(sector, request)| !holds(*sector, *request));
+    (wrong.map(|(sector, _)| sector).collect(), stray)
+}
+
+/// The sectors of the findings of the last pass.
+fn found(run: &Run) -> BTreeSet<u64> {
+    run.findings
+        .iter()
+        .filter(|finding| finding.read.is_none())
+        .flat_map(|finding| {
+            let first = finding.offset.sectors();
+            first..first + finding.length.sectors()
+        })
+        .collect()
+}
+
+#[test]
+fn an_honest_device_is_never_accused() {
+    for seed in 0..8 {
+        let run = run(seed, Mischief::default());
+        assert!(run.findings.is_empty(), "seed {seed}: {}", run.findings[0]);
+        assert!(run.wrong.is_empty() && run.device.misdeeds().is_empty());
+        let checked = run.records.iter().filter(|record| {
+            record.planned.op == Op::Read && record.measured.integrity != Integrity::Unchecked
+        });
+        assert!(checked.count() > 500);
+    }
+}
+
+/// What a kind of betrayal may be called, its own name first: a place that was never written before
+/// reads as zeroes when its first write is lost, and a torn or misdirected write may be overwritten
+/// in part.
+fn names(kind: MischiefKind) -> &'static [Integrity] {
+    match kind {
+        MischiefKind::LostWrite => &[Integrity::Stale, Integrity::Zeroed],
+        MischiefKind::TornWrite => &[Integrity::Torn, Integrity::Stale, Integrity::Zeroed],
+        MischiefKind::MisdirectedWrite => {
+            &[Integrity::Misdirected, Integrity::Stale, Integrity::Zeroed]
+        }
+        MischiefKind::FlippedBit => &[Integrity::Flipped],
+        MischiefKind::ZeroedSector => &[Integrity::Zeroed],
+        MischiefKind::StaleRead => &[Integrity::Stale, Integrity::Torn],
+    }
+}
+
+#[test]
+fn whatever_is_betrayed_on_its_way_to_the_device_is_found_and_nothing_else() {
+    for kind in MischiefKind::ALL.into_iter().filter(|kind| *kind != MischiefKind::StaleRead) {
+        let mut kinds = BTreeSet::new();
+        let mut wrong = 0;
+        for seed in 0..8 {
+            let run = run(seed, Mischief { share: 0.01, kinds: vec![kind] });
+            // A pass may see places beside those that were written, but needs not.
+            let found = found(&run);
+            let missed: Vec<_> = run.wrong.difference(&found).collect();
+            assert!(missed.is_empty(), "{kind:?}, seed {seed}: {missed:?} not found");
+            let accused = found.difference(&run.wrong).copied().collect::<BTreeSet<u64>>();
+            assert!(accused.is_subset(&run.stray), "{kind:?}, seed {seed}: {accused:?}");
+            wrong += run.wrong.len();
+            for finding in &run.findings {
+                assert!(names(kind).contains(&finding.kind), "{kind:?}, seed {seed}: {finding}");
+                kinds.insert(finding.kind);
+            }
+            // Nobody else is blamed: every place found was touched by a betrayed write.
+            let touched: BTreeSet<u64> = run
+                .device
+                .misdeeds()
+                .iter()
+                .flat_map(|misdeed| {
+                    let size = misdeed.sectors.end - misdeed.sectors.start;
+                    let landed = misdeed.landed.map_or(0..0, |place| place..place + size);
+                    misdeed.sectors.clone().chain(landed)
+                })
+                .collect();
+            assert!(run.wrong.is_subset(&touched), "{kind:?}, seed {seed}");
+        }
+        assert!(wrong > 10, "{kind:?} damaged only {wrong} sectors");
+        assert!(kinds.contains(&names(kind)[0]), "{kind:?} is called {kinds:?}");
+    }
+}
+
+#[test]
+fn a_read_that_brings_an_older_version_is_found_and_named() {
+    let (mut betrayed, mut kinds) = (0, BTreeSet::new());
+    for seed in 0..8 {
+        let run = run(seed, Mischief { share: 0.02, kinds: vec![MischiefKind::StaleRead] });
+        assert!(run.wrong.is_empty() && found(&run).is_empty(), "seed {seed}");
+        let lied: BTreeSet<u64> =
+            run.device.misdeeds().iter().map(|misdeed| misdeed.request).collect();
+        let caught: BTreeSet<u64> =
+            run.findings.iter().filter_map(|finding| finding.read).collect();
+        assert_eq!(caught, lied, "seed {seed}");
+        for record in &run.records {
+            let damaged = record.measured.integrity.is_damage();
+            assert_eq!(damaged, lied.contains(&record.planned.seq), "{record:?}");
+        }
+        betrayed += lied.len();
+        for finding in &run.findings {
+            let allowed = names(MischiefKind::StaleRead);
+            assert!(allowed.contains(&finding.kind), "seed {seed}: {finding}");
+            kinds.insert(finding.kind);
+        }
+    }
+    assert!(betrayed > 50 && kinds.contains(&Integrity::Stale), "{betrayed} {kinds:?}");
+}

@@ -1,0 +1,55 @@
+//! What each of several targets did, side by side: a load on four disks is as slow as the slowest.
+
+use ioecho_stats::run_summary::{Percentiles, TargetFigures};
+use ioecho_trace::{Bytes, Nanos};
+
+use crate::tables::grouped;
+
+/// The columns behind the target's name.
+pub(crate) const HEADINGS: [&str; 11] = [
+    "requests",
+    "issued",
+    "failed",
+    "damaged",
+    "late",
+    "read",
+    "written",
+    "service 50 %",
+    "service 99 %",
+    "service max",
+    "lateness 99 %",
+];
+
+/// One target.
+pub(crate) struct TargetView<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) cells: [String; HEADINGS.len()],
+}
+
+/// A row per target; none where there is only one, which the whole page is about.
+pub(crate) fn rows(targets: &[(String, TargetFigures)]) -> Vec<TargetView<'_>> {
+    if targets.len() < 2 {
+        return Vec::new();
+    }
+    targets.iter().map(|(name, figures)| row(name, figures)).collect()
+}
+
+fn row<'a>(name: &'a str, figures: &TargetFigures) -> TargetView<'a> {
+    let span = |percentiles: &Option<Percentiles>, of: fn(&Percentiles) -> u64| {
+        percentiles.as_ref().map_or("–".to_owned(), |all| Nanos(of(all) as i64).to_string())
+    };
+    let cells = [
+        grouped(figures.requests),
+        grouped(figures.issued),
+        grouped(figures.failed),
+        grouped(figures.damaged),
+        grouped(figures.late),
+        Bytes(figures.bytes_read).to_string(),
+        Bytes(figures.bytes_written).to_string(),
+        span(&figures.service_time, |all| all.p50_ns),
+        span(&figures.service_time, |all| all.p99_ns),
+        span(&figures.service_time, |all| all.max_ns),
+        span(&figures.lateness, |all| all.p99_ns),
+    ];
+    TargetView { name, cells }
+}

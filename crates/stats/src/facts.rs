@@ -1,0 +1,224 @@
+//! What the engine and its surroundings say of a run: the part of `summary.json` that the records
+//! do not hold.
+//!
+//! A record tells what became of one request. What was left out before it became one, what kept the
+//! engine away and what this host can pace at all is known to the engine alone, and the verdict
+//! needs both sides. Keys are added over time: each of them reads as its default from files made
+//! before there was one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// When requests are issued, as [`EngineFacts::timing`] names it.
+pub mod timing {
+    /// At their scheduled instants (an open loop).
+    pub const TIMED: &str = "timed";
+    /// As fast as possible.
+    pub const AFAP: &str = "afap";
+    /// As fast as possible, but never more in flight than the recording had at that point.
+    pub const LOAD: &str = "load";
+}
+
+/// What the engine and its surroundings say of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineFacts {
+    /// Requests that were to be replayed, as far as the trace was read.
+    pub planned: u64,
+    /// Requests that the trace has and `--read-only` left out.
+    pub left_out: u64,
+    /// Requests wrapped because they lie beyond the target.
+    pub wrapped: u64,
+    /// The furthest end of any request, divided by the target's size; of several targets, the
+    /// factor furthest from 1. Unknown of a killed run.
+    pub wraparound_factor: Option<f64>,
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests that waited for one that they overlap.
+    pub pushed_back: u64,
+    /// Requests left out on conflict.
+    pub dropped: u64,
+    /// Requests that held up those behind them on conflict.
+    pub ordered: u64,
+    /// Most requests in flight together.
+    pub in_flight_peak: u32,
+    /// Most requests waiting together.
+    pub waiting_peak: u32,
+    /// Requests in flight at the end that the device never answered.
+    pub abandoned: u64,
+    /// How often requests were late because the trace was not read in time.
+    pub input_stalls: u64,
+    /// How often the issuing thread was kept away.
+    pub host_stalls: u64,
+    /// The longest time it was kept away.
+    pub host_stall_max_ns: i64,
+    /// How often handing over requests took long.
+    pub slow_submissions: u64,
+    /// The longest hand-over.
+    pub submission_max_ns: i64,
+    /// Results that the recorder could not keep.
+    pub results_lost: u64,
+    /// When the last request was due.
+    pub demanded_duration_ns: i64,
+    /// Why the run ended before its end; empty if it did not.
+    pub incomplete: String,
+    /// Whether the device was a simulated one.
+    pub simulated: bool,
+    /// Whether the page cache was bypassed.
+    pub direct: bool,
+    /// Whether the target is a file in memory.
+    pub memory: bool,
+    /// Whether time was scaled, and how.
+    pub speedup: f64,
+    /// When requests were issued: one of [`timing`].
+    #[serde(default = "timed")]
+    pub timing: String,
+    /// How many targets the load was spread over.
+    #[serde(default = "one")]
+    pub targets: u32,
+    /// Requests widened to the target's block size.
+    #[serde(default)]
+    pub rounded: u64,
+    /// Requests of volumes that no target was named for.
+    #[serde(default)]
+    pub unmapped: u64,
+    /// Requests that stand in no trace: copies made to reach a higher rate.
+    #[serde(default)]
+    pub copies: u64,
+    /// Writes that were replayed as reads.
+    #[serde(default)]
+    pub substituted: u64,
+    /// How often a device failed as a whole: a broken ring, a target that vanished.
+    #[serde(default)]
+    pub device_errors: u64,
+    /// What verification found; `None` where nobody looked.
+    #[serde(default)]
+    pub verify: Option<VerifyFigures>,
+    /// Requests per second that this host can pace; `None` where it was not calibrated.
+    #[serde(default)]
+    pub paced_rate_max: Option<f64>,
+    /// Requests per second in the load's busiest 100 ms; zero where it is not known.
+    #[serde(default)]
+    pub demanded_rate_peak: f64,
+}
+
+fn timed() -> String {
+    timing::TIMED.to_owned()
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Default for EngineFacts {
+    /// Of a run that did nothing, on one target.
+    fn default() -> Self {
+        Self {
+            planned: 0,
+            left_out: 0,
+            wrapped: 0,
+            wraparound_factor: None,
+            issued: 0,
+            pushed_back: 0,
+            dropped: 0,
+            ordered: 0,
+            in_flight_peak: 0,
+            waiting_peak: 0,
+            abandoned: 0,
+            input_stalls: 0,
+            host_stalls: 0,
+            host_stall_max_ns: 0,
+            slow_submissions: 0,
+            submission_max_ns: 0,
+            results_lost: 0,
+            demanded_duration_ns: 0,
+            incomplete: String::new(),
+            simulated: false,
+            direct: false,
+            memory: false,
+            speedup: 0.0,
+            timing: timed(),
+            targets: one(),
+            rounded: 0,
+            unmapped: 0,
+            copies: 0,
+            substituted: 0,
+            device_errors: 0,
+            verify: None,
+            paced_rate_max: None,
+            demanded_rate_peak: 0.0,
+        }
+    }
+}
+
+impl EngineFacts {
+    /// Whether requests had instants at which they were due. Without them nothing can be late.
+    pub fn has_schedule(&self) -> bool {
+        self.timing == timing::TIMED
+    }
+}
+
+/// What verification looked at and what it found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyFigures {
+    /// Which reads were checked: `reads`, `final` or `paranoia`.
+    pub mode: String,
+    /// Requests whose data were checked, reads of a final pass aside.
+    pub requests: u64,
+    /// Sectors of 512 bytes that were checked, in requests and passes.
+    pub sectors: u64,
+    /// Damaged sectors, by the name of what is wrong (`Integrity::name`).
+    #[serde(default)]
+    pub damaged: BTreeMap<String, u64>,
+    /// Sectors that hold what they must not.
+    pub damaged_sectors: u64,
+    /// Sectors that were to be checked and could not be read.
+    #[serde(default)]
+    pub unreadable_sectors: u64,
+    /// Sectors of which nobody can say what they must hold, such as after two writes that raced.
+    pub unverifiable_sectors: u64,
+    /// How many findings were kept one by one.
+    pub findings: u64,
+    /// The first of them, a sentence each.
+    #[serde(default)]
+    pub first_findings: Vec<String>,
+}
+
+impl VerifyFigures {
+    /// Whether anything was wrong.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged_sectors + self.unreadable_sectors > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_old_file_lacks_is_read_as_what_was_true_then() {
+        let old = r#"{"planned":5,"left_out":0,"wrapped":0,"wraparound_factor":null,"issued":5,
+            "pushed_back":0,"dropped":0,"ordered":0,"in_flight_peak":1,"waiting_peak":0,
+            "abandoned":0,"input_stalls":0,"host_stalls":0,"host_stall_max_ns":0,
+            "slow_submissions":0,"submission_max_ns":0,"results_lost":0,"demanded_duration_ns":9,
+            "incomplete":"","simulated":false,"direct":true,"memory":false,"speedup":1.0}"#;
+        let facts: EngineFacts = serde_json::from_str(old).unwrap();
+        let expected = EngineFacts {
+            planned: 5,
+            issued: 5,
+            in_flight_peak: 1,
+            demanded_duration_ns: 9,
+            direct: true,
+            speedup: 1.0,
+            ..EngineFacts::default()
+        };
+        assert_eq!(facts, expected);
+        assert_eq!((facts.timing.as_str(), facts.targets), (timing::TIMED, 1));
+        let text = serde_json::to_string(&facts).unwrap();
+        assert_eq!(serde_json::from_str::<EngineFacts>(&text).unwrap(), facts);
+        let odd = text.replace("\"planned\"", "\"plamned\"");
+        assert!(serde_json::from_str::<EngineFacts>(&odd).is_err());
+    }
+}

@@ -1,0 +1,359 @@
+//! The checks, one function each: what was measured, what it is held against, and what to do.
+//!
+//! A threshold without its reason is a guess, so each stands here once, named, with its source. A
+//! check that does not apply says why; one that passes gives no advice.
+
+use ioecho_trace::{LateCause, Nanos, Op};
+
+use super::{DEVICE, GENERATOR, HOST, late_share, share};
+use crate::picture::Span;
+use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
+use crate::verdict::{Check, Finding, Grade};
+
+/// At most this share of requests may be late by more than [`LATE`] in a faithful run.
+pub(super) const LATE_SHARE_PASS: f64 = 0.01;
+/// Beyond this share the run measured something else.
+const LATE_SHARE_SUSPECT: f64 = 0.05;
+/// The run may take this much longer than demanded …
+const DURATION_PASS: f64 = 0.001;
+/// … or this much in absolute terms, which short runs need …
+const DURATION_PASS_ABSOLUTE: Nanos = Nanos::from_millis(5);
+/// … and beyond this it measured something else.
+const DURATION_SUSPECT: f64 = 0.02;
+/// The share of requests pushed back or dropped above which a load is another load: the share that
+/// blkreplay's manual warns of.
+pub(super) const CONFLICT_SHARE: f64 = 0.05;
+/// Wraparound factors that blkreplay's manual calls sound.
+pub const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;
+/// The share of requests that could not be issued above which a load is another load.
+const REFUSED_SHARE: f64 = 0.01;
+/// The share of failed requests above which a run says nothing about a sound device.
+const FAILED_SHARE: f64 = 0.01;
+
+fn check(name: &str, grade: Grade, measured: String, threshold: &str, advice: &str) -> Check {
+    let advice = if grade <= Grade::Pass { "" } else { advice };
+    Check {
+        name: name.to_owned(),
+        grade,
+        measured,
+        threshold: threshold.to_owned(),
+        advice: advice.to_owned(),
+    }
+}
+
+fn graded(value: f64, pass: f64, suspect: f64) -> Grade {
+    if value <= pass {
+        Grade::Pass
+    } else if value <= suspect {
+        Grade::Suspect
+    } else {
+        Grade::Invalid
+    }
+}
+
+/// Lateness of which the device is the cause is a finding, not a fault.
+fn excused(mut check: Check, blame: Finding, advice: &str) -> Check {
+    if check.grade > Grade::Pass && blame == Finding::DeviceLimited {
+        check.grade = Grade::Limited;
+        advice.clone_into(&mut check.advice);
+    }
+    check
+}
+
+pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let grade = |sound: bool| if sound { Grade::Pass } else { Grade::Invalid };
+    let issued = figures.issued();
+    let (grade, measured) = if !engine.incomplete.is_empty() {
+        (Grade::Invalid, engine.incomplete.clone())
+    } else if issued == 0 {
+        (grade(false), "no request was issued".to_owned())
+    } else {
+        (grade(true), "ran to its end".to_owned())
+    };
+    check(
+        "complete",
+        grade,
+        measured,
+        "the whole load was replayed",
+        "The figures are those of the part that was replayed.",
+    )
+}
+
+pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let missing = engine.planned.abs_diff(figures.recorded());
+    let lost = engine.results_lost + engine.abandoned;
+    let sound = lost == 0 && (missing == 0 || !engine.incomplete.is_empty());
+    check(
+        "accounted",
+        if sound { Grade::Pass } else { Grade::Invalid },
+        format!(
+            "{} of {} requests recorded, {} results lost, {} never answered",
+            figures.recorded(),
+            engine.planned,
+            engine.results_lost,
+            engine.abandoned
+        ),
+        "every request recorded exactly once",
+        "Results are missing: give the results a faster disk, or look for a device that hangs.",
+    )
+}
+
+pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> Check {
+    if !engine.has_schedule() {
+        return no_schedule("lateness", engine);
+    }
+    let all = figures.picture().spans_of_all(Span::Lateness);
+    let late: u64 = LateCause::ALL.iter().map(|cause| figures.late(*cause).requests).sum();
+    let share = share(late, all.count());
+    let Some(p99) = all.quantile(0.99) else {
+        return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
+    };
+    let p50 = all.quantile(0.5).unwrap_or_default();
+    let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
+    let parties = if late == 0 {
+        String::new()
+    } else {
+        format!(
+            " (device {:.2} %, generator {:.2} %, host {:.2} %)",
+            percent(&DEVICE),
+            percent(&GENERATOR),
+            percent(&HOST)
+        )
+    };
+    let measured = format!(
+        "p50 {p50}, p99 {p99}, max {}; {:.2} % later than {LATE}{parties}",
+        all.max().unwrap_or_default(),
+        share * 100.0
+    );
+    let advice = match blame {
+        Finding::GeneratorLimited => {
+            "This program could not read or prepare the requests as fast as they were to be \
+             issued: convert the trace to the native format, use a faster host."
+        }
+        _ => {
+            "The issuing thread was not run in time: use a quiet host, more cores, or pin the run; \
+             do not trust percentiles of this run."
+        }
+    };
+    let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
+    let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
+    excused(
+        check("lateness", grade, measured, threshold, advice),
+        blame,
+        "The device could not take this load in time: that is the finding. Read response times, \
+         which count from when a request was due.",
+    )
+}
+
+/// Without a schedule nothing can be late.
+fn no_schedule(name: &str, engine: &EngineFacts) -> Check {
+    let measured = format!("no schedule (timing {})", engine.timing);
+    check(name, Grade::NotApplicable, measured, "", "")
+}
+
+pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Finding) -> Check {
+    if !engine.has_schedule() {
+        return no_schedule("duration", engine);
+    }
+    if !engine.incomplete.is_empty() {
+        return check("duration", Grade::NotApplicable, "run incomplete".into(), "", "");
+    }
+    let demanded = Nanos(engine.demanded_duration_ns);
+    let achieved = figures.last_submitted();
+    let excess = (achieved - demanded).max(Nanos::ZERO);
+    let error = excess.0 as f64 / demanded.0.max(1) as f64;
+    let grade = if excess <= DURATION_PASS_ABSOLUTE {
+        Grade::Pass
+    } else {
+        graded(error, DURATION_PASS, DURATION_SUSPECT)
+    };
+    let measured = format!(
+        "{:.3} s of {:.3} s demanded ({:+.3} %)",
+        achieved.as_secs_f64(),
+        demanded.as_secs_f64(),
+        error * 100.0
+    );
+    excused(
+        check(
+            "duration",
+            grade,
+            measured,
+            "at most 0.1 % or 5 ms longer than demanded (invalid above 2 %)",
+            "The replay fell behind its schedule and did not catch up.",
+        ),
+        blame,
+        "The device could not take this load: the replay fell behind and did not catch up.",
+    )
+}
+
+/// Requests that never reached the target make the replayed load another one.
+pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let refused = figures.recorded() - figures.issued() - figures.dropped();
+    let share = share(refused, figures.recorded());
+    let mut measured =
+        vec![format!("{refused} requests could not be issued ({:.3} %)", share * 100.0)];
+    let kinds: Vec<String> = Op::ALL
+        .into_iter()
+        .filter(|op| figures.unsupported(*op) > 0)
+        .map(|op| format!("{} {}", figures.unsupported(op), op.name()))
+        .collect();
+    if !kinds.is_empty() {
+        measured.push(format!("the target cannot do {}", kinds.join(", ")));
+    }
+    if engine.unmapped > 0 {
+        measured.push(format!("{} of volumes without a target were left out", engine.unmapped));
+    }
+    if engine.rounded > 0 {
+        measured.push(format!("{} were widened to the block size", engine.rounded));
+    }
+    check(
+        "issued",
+        graded(share, 0.0, REFUSED_SHARE),
+        measured.join("; "),
+        "none (invalid above 1 %)",
+        "The target cannot take these requests: they cross its end, are misaligned for its block \
+         size (--align round widens them), too large, or of a kind that it cannot do. The outcomes \
+         say which.",
+    )
+}
+
+pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let failed = figures.failed();
+    let share = share(failed, figures.recorded());
+    let grade = graded(share, 0.0, FAILED_SHARE);
+    let mut measured = vec![format!("{failed} requests failed ({:.3} %)", share * 100.0)];
+    if engine.device_errors > 0 {
+        measured.push(format!("the device failed as a whole {} times", engine.device_errors));
+    }
+    check(
+        "failures",
+        if engine.device_errors > 0 { grade.max(Grade::Suspect) } else { grade },
+        measured.join("; "),
+        "none (invalid above 1 %)",
+        "The device answered with errors or short transfers: see the outcomes and the kernel log.",
+    )
+}
+
+/// Damaged data say nothing against the measurement. They are its most important result.
+pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let requests = figures.damaged();
+    let verified = engine.verify.as_ref();
+    let measured = match verified {
+        Some(verify) if verify.is_damaged() || requests > 0 => format!(
+            "{} of {} sectors checked, in {requests} requests",
+            super::kinds_of_damage(figures, engine),
+            verify.sectors
+        ),
+        Some(verify) if verify.sectors > 0 => {
+            format!("{} requests, {} sectors: all intact", verify.requests, verify.sectors)
+        }
+        // A run that was killed: the records are all there is.
+        None if requests > 0 => super::kinds_of_damage(figures, engine),
+        Some(_) => return check("integrity", Grade::NotApplicable, "nothing read".into(), "", ""),
+        None => return check("integrity", Grade::NotApplicable, "not verified".into(), "", ""),
+    };
+    let damage = requests > 0 || verified.is_some_and(VerifyFigures::is_damaged);
+    let untold = verified.map_or(0, |verify| verify.unverifiable_sectors);
+    let untold = match untold {
+        0 => String::new(),
+        untold => format!("; {untold} sectors could not be told"),
+    };
+    check(
+        "integrity",
+        if damage { Grade::Limited } else { Grade::Pass },
+        measured + &untold,
+        "every sector holds what was written",
+        DAMAGED,
+    )
+}
+
+const DAMAGED: &str = "The device gave back other data than those written: trust it with none. The \
+                       findings name the places and the writes.";
+
+/// Whether the load asks for more than this host can pace, however fast the device is.
+pub(super) fn demand(engine: &EngineFacts) -> Check {
+    let not_applicable = |why: &str| check("demand", Grade::NotApplicable, why.to_owned(), "", "");
+    if engine.simulated {
+        return not_applicable("simulated: no host paced it");
+    }
+    if !engine.has_schedule() {
+        return no_schedule("demand", engine);
+    }
+    let Some(most) = engine.paced_rate_max else {
+        return not_applicable("this host's pacing was not calibrated");
+    };
+    let peak = engine.demanded_rate_peak;
+    if peak <= 0.0 {
+        return not_applicable("the load's peak is not known");
+    }
+    check(
+        "demand",
+        if peak <= most { Grade::Pass } else { Grade::Suspect },
+        format!("at most {peak:.0} requests/s in 100 ms; this host paces {most:.0}"),
+        "no more than this host can pace",
+        "The load asks for more than this program can issue on this host: lateness there is the \
+         generator's. Use a faster host, several targets, or replay slower (--speedup).",
+    )
+}
+
+pub(super) fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let damaged = engine.pushed_back + engine.dropped + engine.ordered;
+    let share = share(damaged, figures.recorded());
+    check(
+        "conflicts",
+        graded(share, CONFLICT_SHARE, f64::INFINITY),
+        format!(
+            "{} pushed back, {} dropped, {} held up others ({:.2} %)",
+            engine.pushed_back,
+            engine.dropped,
+            engine.ordered,
+            share * 100.0
+        ),
+        "at most 5 % of the requests",
+        "Many requests overlapped one in flight: the target is slower or smaller than the recorded \
+         device, so this is no longer the recorded load.",
+    )
+}
+
+pub(super) fn wraparound(engine: &EngineFacts) -> Check {
+    let Some(factor) = engine.wraparound_factor else {
+        return check("wraparound", Grade::NotApplicable, "not known".into(), "", "");
+    };
+    let grade = if WRAPAROUND.contains(&factor) { Grade::Pass } else { Grade::Suspect };
+    let measured = match engine.targets {
+        0 | 1 => format!("factor {factor:.3}"),
+        targets => format!("factor {factor:.3} on the worst of {targets} targets"),
+    };
+    let advice = if factor > 1.0 {
+        "Requests that lay apart fall onto each other: seeks are shorter and caches hit more often \
+         than on a device of the recorded size. Use a larger target."
+    } else {
+        "The load uses only a corner of the target: seeks are shorter than the device's. Use a \
+         smaller target, or spread the load."
+    };
+    check("wraparound", grade, measured, "0.5 to 2", advice)
+}
+
+pub(super) fn page_cache(engine: &EngineFacts) -> Check {
+    if engine.simulated {
+        return check("page-cache", Grade::NotApplicable, "simulated".into(), "", "");
+    }
+    check(
+        "page-cache",
+        if engine.direct { Grade::Pass } else { Grade::Invalid },
+        if engine.direct { "bypassed (O_DIRECT)" } else { "not bypassed" }.to_owned(),
+        "bypassed",
+        "FAKE: memory was measured, not storage.",
+    )
+}
+
+pub(super) fn storage(engine: &EngineFacts) -> Check {
+    let (grade, measured) = if engine.simulated {
+        (Grade::NotApplicable, "simulated: no storage was measured")
+    } else if engine.memory {
+        (Grade::Suspect, "a file in memory (tmpfs)")
+    } else {
+        (Grade::Pass, "a real target")
+    };
+    check("storage", grade, measured.to_owned(), "", "Memory was measured, not storage.")
+}

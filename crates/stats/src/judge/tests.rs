@@ -1,0 +1,292 @@
+//! Verdicts on runs that went wrong in one way each.
+
+use super::*;
+use ioecho_trace::{Batch, Bytes, Columns, Measured, Nanos, Op, Outcome, Request};
+
+use crate::run_summary::VerifyFigures;
+
+/// A run of 1000 requests, one each millisecond, of which `late` are late by 50 ms.
+fn run(late: usize, cause: LateCause, outcome: Outcome) -> RunFigures {
+    let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+    for n in 0..1000 {
+        let scheduled = Nanos::from_millis(n);
+        let is_late = (n as usize) < late;
+        let submitted = scheduled + Nanos::from_millis(if is_late { 50 } else { 0 });
+        let mut request = Request::new(scheduled, Op::Read, Bytes(0), Bytes(512));
+        request.measured = Some(Measured {
+            scheduled,
+            submitted: Some(submitted),
+            completed: Some(submitted + Nanos(1000)),
+            target_offset: None,
+            in_flight: 1,
+            outcome: if n == 0 { outcome } else { Outcome::Ok },
+            pushed_back: false,
+            late_cause: if is_late { cause } else { LateCause::None },
+            target: 0,
+            integrity: Integrity::Unchecked,
+        });
+        batch.push(&request);
+    }
+    let mut figures = RunFigures::default();
+    figures.observe(&batch);
+    figures
+}
+
+fn engine() -> EngineFacts {
+    EngineFacts {
+        planned: 1000,
+        issued: 1000,
+        wraparound_factor: Some(1.0),
+        demanded_duration_ns: 999_000_000,
+        direct: true,
+        speedup: 1.0,
+        ..EngineFacts::default()
+    }
+}
+
+#[test]
+fn a_run_that_held_its_schedule_is_faithful() {
+    let verdict = judge(&run(5, LateCause::Host, Outcome::Ok), &engine());
+    assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
+}
+
+#[test]
+fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
+    let verdict = |cause| {
+        let verdict = judge(&run(200, cause, Outcome::Ok), &engine());
+        (verdict.finding, verdict.validity)
+    };
+    assert_eq!(verdict(LateCause::InFlightCap), (Finding::DeviceLimited, Validity::Valid));
+    assert_eq!(verdict(LateCause::Conflict), (Finding::DeviceLimited, Validity::Valid));
+    assert_eq!(verdict(LateCause::Input), (Finding::GeneratorLimited, Validity::Invalid));
+    assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Validity::Invalid));
+}
+
+#[test]
+fn what_is_lost_failed_cut_or_cached_is_told() {
+    let clean = run(0, LateCause::None, Outcome::Ok);
+    let graded = |engine: EngineFacts| judge(&clean, &engine).validity;
+    assert_eq!(graded(engine()), Validity::Valid);
+    assert_eq!(graded(EngineFacts { results_lost: 1, ..engine() }), Validity::Invalid);
+    assert_eq!(graded(EngineFacts { planned: 1001, ..engine() }), Validity::Invalid);
+    assert_eq!(graded(EngineFacts { direct: false, ..engine() }), Validity::Invalid);
+    assert_eq!(
+        graded(EngineFacts { wraparound_factor: Some(3.79), ..engine() }),
+        Validity::Suspect
+    );
+    assert_eq!(graded(EngineFacts { pushed_back: 60, ..engine() }), Validity::Suspect);
+    let failed = judge(&run(0, LateCause::None, Outcome::Error(5)), &engine());
+    assert_eq!(failed.validity, Validity::Suspect);
+    let cut = EngineFacts { incomplete: "interrupted".into(), ..engine() };
+    assert_eq!(judge(&clean, &cut).finding, Finding::Incomplete);
+}
+
+#[test]
+fn a_host_that_alone_breaks_the_schedule_is_to_blame_however_slow_the_device_was() {
+    let mut figures = run(100, LateCause::InFlightCap, Outcome::Ok);
+    let host = run(30, LateCause::Host, Outcome::Ok);
+    figures.merge(&host);
+    let engine = EngineFacts { planned: 2000, issued: 2000, ..engine() };
+    let verdict = judge(&figures, &engine);
+    assert_eq!(verdict.finding, Finding::HostStalled);
+    assert!(verdict.checks[2].measured.contains("device 5.00 %"), "{:?}", verdict.checks[2]);
+}
+
+#[test]
+fn a_broken_threshold_never_passes() {
+    let verdict = judge(&run(200, LateCause::InFlightCap, Outcome::Ok), &engine());
+    assert_eq!(verdict.checks[2].grade, Grade::Limited);
+}
+
+#[test]
+fn a_run_without_requests_is_not_faithful() {
+    let nothing = EngineFacts { planned: 0, issued: 0, ..engine() };
+    assert_eq!(judge(&RunFigures::default(), &nothing).validity, Validity::Invalid);
+}
+
+/// The check of a name.
+fn named(verdict: &Verdict, name: &str) -> Check {
+    verdict.checks.iter().find(|check| check.name == name).unwrap().clone()
+}
+
+/// A run of ten requests, each changed by `change`, which gets its number.
+fn changed(change: impl Fn(u64, &mut Request)) -> RunFigures {
+    let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+    for n in 0..10 {
+        let scheduled = Nanos::from_millis(n as i64);
+        let mut request = Request::new(scheduled, Op::Write, Bytes(0), Bytes(4096));
+        request.measured = Some(Measured {
+            scheduled,
+            submitted: Some(scheduled),
+            completed: Some(scheduled + Nanos(1000)),
+            target_offset: None,
+            in_flight: 1,
+            outcome: Outcome::Ok,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+        });
+        change(n, &mut request);
+        batch.push(&request);
+    }
+    let mut figures = RunFigures::default();
+    figures.observe(&batch);
+    figures
+}
+
+/// What the engine says of a run of ten requests.
+fn ten() -> EngineFacts {
+    EngineFacts { planned: 10, issued: 10, demanded_duration_ns: 9_000_000, ..engine() }
+}
+
+fn verified(damaged: &[(&str, u64)]) -> VerifyFigures {
+    VerifyFigures {
+        mode: "reads".to_owned(),
+        requests: 10,
+        sectors: 80,
+        damaged: damaged.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        damaged_sectors: damaged.iter().map(|(_, count)| count).sum(),
+        ..VerifyFigures::default()
+    }
+}
+
+#[test]
+fn damaged_data_are_the_first_finding_and_say_nothing_against_the_measurement() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let facts = EngineFacts { verify: Some(verified(&[("stale", 3), ("torn", 1)])), ..engine() };
+    let verdict = judge(&figures, &facts);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::DataDamaged, Validity::Valid));
+    assert!(
+        verdict.summary.starts_with("Data damaged (3 stale, 1 torn sectors)"),
+        "{}",
+        verdict.summary
+    );
+    // Whatever else is wrong is still told.
+    let cut = EngineFacts { incomplete: "interrupted".to_owned(), ..facts };
+    let verdict = judge(&run(200, LateCause::Host, Outcome::Ok), &cut);
+    assert_eq!((verdict.finding, verdict.validity), (Finding::DataDamaged, Validity::Invalid));
+    assert!(verdict.summary.contains("Incomplete: interrupted"), "{}", verdict.summary);
+}
+
+#[test]
+fn damage_in_the_records_counts_though_nobody_summed_it_up() {
+    let figures = changed(|n, request| {
+        let measured = request.measured.as_mut().unwrap();
+        measured.integrity = if n == 4 { Integrity::Torn } else { Integrity::Intact };
+    });
+    let verdict = judge(&figures, &ten());
+    assert_eq!(verdict.finding, Finding::DataDamaged);
+    assert!(verdict.summary.contains("(1 torn requests)"), "{}", verdict.summary);
+    let summary = figures.summary(ten());
+    assert_eq!((summary.integrity["torn"], summary.integrity["intact"]), (1, 9));
+}
+
+#[test]
+fn data_that_nobody_looked_at_are_neither_sound_nor_damaged() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let grade = |facts: EngineFacts| named(&judge(&figures, &facts), "integrity").grade;
+    assert_eq!(grade(engine()), Grade::NotApplicable);
+    let nothing = VerifyFigures { mode: "final".to_owned(), ..VerifyFigures::default() };
+    assert_eq!(grade(EngineFacts { verify: Some(nothing), ..engine() }), Grade::NotApplicable);
+    assert_eq!(grade(EngineFacts { verify: Some(verified(&[])), ..engine() }), Grade::Pass);
+    assert!(figures.summary(engine()).integrity.is_empty());
+}
+
+#[test]
+fn a_load_beyond_what_the_host_can_pace_is_suspect() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let demand = |most: Option<f64>, peak: f64, timing: &str| {
+        let facts = EngineFacts {
+            paced_rate_max: most,
+            demanded_rate_peak: peak,
+            timing: timing.to_owned(),
+            ..engine()
+        };
+        named(&judge(&figures, &facts), "demand").grade
+    };
+    assert_eq!(demand(Some(50_000.0), 50_000.0, timing::TIMED), Grade::Pass);
+    assert_eq!(demand(Some(50_000.0), 51_000.0, timing::TIMED), Grade::Suspect);
+    assert_eq!(demand(None, 51_000.0, timing::TIMED), Grade::NotApplicable);
+    assert_eq!(demand(Some(50_000.0), 0.0, timing::TIMED), Grade::NotApplicable);
+    assert_eq!(demand(Some(50_000.0), 51_000.0, timing::AFAP), Grade::NotApplicable);
+}
+
+#[test]
+fn what_has_no_schedule_cannot_be_late() {
+    for timing in [timing::AFAP, timing::LOAD] {
+        let facts = EngineFacts { timing: timing.to_owned(), ..engine() };
+        let verdict = judge(&run(900, LateCause::Host, Outcome::Ok), &facts);
+        assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
+        for name in ["lateness", "duration"] {
+            assert_eq!(named(&verdict, name).grade, Grade::NotApplicable);
+        }
+        assert!(verdict.summary.starts_with("As fast as possible"), "{}", verdict.summary);
+        assert!(verdict.summary.contains("1000 requests"), "{}", verdict.summary);
+    }
+}
+
+#[test]
+fn many_dropped_requests_have_a_sentence_of_their_own() {
+    let figures = run(0, LateCause::None, Outcome::Ok);
+    let summary = |dropped| judge(&figures, &EngineFacts { dropped, ..engine() }).summary;
+    assert!(!summary(50).contains("DROPPED"));
+    assert!(summary(51).contains("51 requests (5.1 %) were DROPPED on conflict"));
+}
+
+#[test]
+fn requests_that_the_target_cannot_do_are_told_by_kind() {
+    let figures = changed(|n, request| {
+        let op = [Op::Discard, Op::Discard, Op::WriteZeroes].get(n as usize);
+        if let (Some(op), Some(measured)) = (op, request.measured.as_mut()) {
+            request.op = *op;
+            measured.outcome = Outcome::Unsupported;
+            (measured.submitted, measured.completed) = (None, None);
+        }
+    });
+    let facts = EngineFacts { issued: 7, rounded: 4, unmapped: 6, ..ten() };
+    let check = named(&judge(&figures, &facts), "issued");
+    assert_eq!(
+        check.measured,
+        "3 requests could not be issued (30.000 %); the target cannot do 2 discard, 1 \
+         write-zeroes; 6 of volumes without a target were left out; 4 were widened to the block \
+         size"
+    );
+    assert!(check.advice.contains("--align round"));
+    assert_eq!(figures.summary(facts).unsupported["discard"], 2);
+}
+
+#[test]
+fn each_of_several_targets_has_its_own_figures_and_a_single_one_has_none() {
+    let spread = |target: fn(u64) -> u16| {
+        changed(move |n, request| {
+            let measured = request.measured.as_mut().unwrap();
+            measured.target = target(n);
+            if n == 9 {
+                measured.outcome = Outcome::Error(5);
+            }
+        })
+    };
+    let figures = spread(|n| u16::from(n >= 6));
+    let mut parts = RunFigures::default();
+    parts.merge(&figures);
+    let facts = EngineFacts { targets: 3, ..ten() };
+    let summary = parts.summary(facts);
+    let rows: Vec<_> = summary
+        .per_target
+        .iter()
+        .map(|row| (row.target, row.requests, row.failed, row.bytes_written))
+        .collect();
+    assert_eq!(rows, [(0, 6, 0, 6 * 4096), (1, 4, 1, 3 * 4096), (2, 0, 0, 0)]);
+    assert_eq!(summary.per_target[1].service_time.as_ref().unwrap().count, 3);
+    assert!(summary.per_target[2].lateness.is_none());
+    assert!(spread(|_| 0).summary(ten()).per_target.is_empty());
+    assert_eq!(figures.engine_facts().targets, 2);
+}
+
+#[test]
+fn a_device_that_broke_makes_a_run_suspect_though_no_request_failed() {
+    let facts = EngineFacts { device_errors: 1, ..engine() };
+    let verdict = judge(&run(0, LateCause::None, Outcome::Ok), &facts);
+    assert_eq!(named(&verdict, "failures").grade, Grade::Suspect);
+}
