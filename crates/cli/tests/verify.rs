@@ -185,6 +185,9 @@ fn settled_writes(stand: &Stand, run: &str) -> Vec<Written> {
 /// Places to damage, with what a finding there must say.
 type Places = Vec<(usize, usize)>;
 
+/// Damages one of a number of places in a copy of the target.
+type Damage<'a> = &'a dyn Fn(&mut [u8], usize) -> Places;
+
 /// Every place has a finding of this kind, and nothing else has any.
 fn named(target: &serde_json::Value, places: &Places, kind: &str) {
     let findings: Vec<(usize, usize, &str)> = target["findings"]
@@ -234,7 +237,6 @@ fn five_kinds_of_damage_at_twenty_places_each_are_found_and_named_right() {
         assert_eq!(write.bytes(run, write.first), sound[write.first * 512..][..512]);
     }
 
-    type Damage<'a> = &'a dyn Fn(&mut [u8], usize) -> Places;
     let zero: Damage<'_> = &|data, n| {
         let sector = large[n].first + 1;
         data[sector * 512..][..512].fill(0);

@@ -1,8 +1,8 @@
 //! What each of a run's targets did.
 //!
-//! Of four disks behind one load three may be idle while the fourth makes every figure of the whole.
-//! So each target has its own row; the histograms behind them are made only for targets that a
-//! request went to.
+//! Of four disks behind one load three may be idle while the fourth makes every figure of the
+//! whole. So each target has its own row; the histograms behind them are made only for targets that
+//! a request went to.
 
 use ioecho_trace::{Measured, Nanos, Op, Outcome, Request};
 use serde::{Deserialize, Serialize};

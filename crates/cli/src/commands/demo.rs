@@ -72,7 +72,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let Command::Replay(replay) = Args::try_parse_from(words)?.command else {
         anyhow::bail!("the demo's own command line is no replay");
     };
-    let (plan, source) = ReplayPlan::new(&replay)?;
+    let (mut plan, source) = ReplayPlan::new(&replay)?;
+    plan.is_scratch = true;
     let finished = execute(&plan, source);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;

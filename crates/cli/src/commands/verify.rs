@@ -2,23 +2,20 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, ValueEnum};
 use ioecho_replay::verify::{After, PassProgress};
-use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::commands::tell;
 use crate::exit;
-use crate::run::directory::{RunDirectory, write_whole};
+use crate::run::directory::RunDirectory;
 use crate::run::verify::later::{Found, Past};
-
-/// The version of `verify.json`.
-const VERIFY_VERSION: u32 = 1;
+use crate::run::verify::result;
 
 /// Findings that are printed; all that are kept stand in `verify.json`.
 const PRINTED: usize = 20;
@@ -59,16 +56,6 @@ enum AfterArg {
     PowerCut,
 }
 
-/// `verify.json`.
-#[derive(Serialize)]
-struct Verified<'a> {
-    version: u32,
-    run: String,
-    after: &'static str,
-    intact: bool,
-    targets: &'a [Found],
-}
-
 pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
     let mut past = Past::open(&args.run)?;
     past.retarget(&args.target)?;
@@ -95,20 +82,14 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
         };
         found.push(past.verify(target, after, &stop, &mut progress)?);
     }
-    let damaged = found.iter().any(|found| found.figures.is_damaged());
-    let complete = found.iter().all(|found| found.complete && found.figures.table_errors == 0);
-    let verified = Verified {
-        version: VERIFY_VERSION,
-        run: format!("{:016x}", past.number),
-        after: if after == After::Kill { "kill" } else { "power-cut" },
-        intact: complete && !damaged,
-        targets: &found,
-    };
-    let json = serde_json::to_vec_pretty(&verified)?;
-    keep(&args.run, &json);
+    let (complete, damaged) = result::verdict(&found);
+    let after = if after == After::Kill { "kill" } else { "power-cut" };
+    if let Some(run) = RunDirectory::at(&args.run) {
+        result::keep(&run, past.number, after, &found);
+    }
     let mut out = std::io::stdout().lock();
     if args.json {
-        out.write_all(&json)?;
+        out.write_all(&result::json(past.number, after, &found))?;
         writeln!(out)?;
     } else {
         for found in &found {
@@ -126,14 +107,6 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
         (false, true) => exit::OK,
         (false, false) => exit::INCOMPLETE,
     })
-}
-
-/// Leaves the result with the run. A run that cannot be written to is verified all the same.
-fn keep(run: &Path, json: &[u8]) {
-    let Some(run) = RunDirectory::at(run) else { return };
-    if let Err(error) = write_whole(&run.verify(), json) {
-        tell(&format!("warning: {error}"));
-    }
 }
 
 /// What was found on a target, in lines.

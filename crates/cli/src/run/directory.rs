@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ioecho_linux::target::TargetContent;
 use ioecho_linux::{HostFacts, TargetFacts};
 use ioecho_replay::conflict::ConflictMode;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
@@ -105,6 +106,8 @@ pub(crate) enum TargetEntry {
         backend: String,
         #[serde(flatten)]
         facts: Box<TargetFacts>,
+        /// What it held before the run.
+        content: Box<TargetContent>,
     },
     Simulated {
         simulated: String,

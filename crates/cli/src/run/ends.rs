@@ -17,8 +17,6 @@ pub(crate) struct Ends {
     pub(crate) lanes: Vec<LaneEnd>,
     pub(crate) feeder: FeederEnd,
     pub(crate) writer: WriterEnd,
-    /// Whether somebody wished the run to end.
-    pub(crate) interrupted: bool,
 }
 
 impl Ends {
@@ -43,7 +41,7 @@ impl Ends {
             format!("ended by --on-error after {errors} failed requests")
         } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
             "stopped by a signal".to_owned()
-        } else if plan.verify >= crate::args::VerifyArg::Final && self.interrupted {
+        } else if self.lanes.iter().any(|lane| lane.verify_stopped) {
             "the last look at everything written was stopped by a signal".to_owned()
         } else if let Some(error) = self.lanes.iter().find_map(|lane| lane.verify_error.as_ref()) {
             format!("the last look at everything written broke off: {error}")

@@ -83,6 +83,7 @@ fn replay(
     }
     facts.plan.host_setup =
         ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
+    verification::keep(plan, run, run_number, &ends.lanes);
     let engine = engine_facts(plan, &facts, &ends, start.agreed());
     facts.trace = ends.feeder.header;
     let summary = settle::settle(run, &facts.trace, engine)?;
@@ -109,7 +110,13 @@ fn work(
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
     for number in 0..lanes.len() {
-        verifiers.push(verification::verifier(plan, run, run_number, number)?);
+        verifiers.push(verification::verifier(
+            plan,
+            run,
+            run_number,
+            number,
+            &lanes[number].limits(),
+        )?);
     }
     let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
     let journal = journal.map_err(|error| {
@@ -147,7 +154,7 @@ fn work(
     });
     let ends = run_lanes(plan, &start, work.collect());
     // The feeder may be waiting for room in a ring.
-    let interrupted = stop.swap(true, Relaxed);
+    stop.store(true, Relaxed);
     let panicked = |_| anyhow::anyhow!("a thread of the run panicked");
     let feeder = feeder.thread.join().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
@@ -159,7 +166,7 @@ fn work(
         let _ = std::fs::remove_file(run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
-    Ok((Ends { lanes, feeder, writer, interrupted }, start))
+    Ok((Ends { lanes, feeder, writer }, start))
 }
 
 /// Runs every lane in a thread of its own.

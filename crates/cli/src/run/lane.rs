@@ -16,7 +16,7 @@ use ioecho_replay::plan::{TargetLimits, TimingMode};
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
-use ioecho_trace::{Nanos, Op};
+use ioecho_trace::{Bytes, Nanos, Op};
 
 use crate::args::{PacingArg, VerifyArg};
 use crate::commands::tell;
@@ -56,11 +56,15 @@ impl Lane {
             Target::Real { path, options, .. } => {
                 let opened = target::open(path, *options)?;
                 opened.lock()?;
-                let facts = opened.facts().clone();
+                let facts = Box::new(opened.facts().clone());
+                let content = target::sample(&opened);
+                if let Some(doubt) = content.doubt(path).filter(|_| !plan.is_scratch) {
+                    tell(&format!("warning: {doubt}"));
+                }
                 let device = open_device(opened, &plan.device, clock)?;
                 let backend = device.describe();
-                let facts = Box::new(facts);
-                Ok((Self::Real { device, clock }, TargetEntry::Real { backend, facts }))
+                let entry = TargetEntry::Real { backend, facts, content: Box::new(content) };
+                Ok((Self::Real { device, clock }, entry))
             }
         }
     }
@@ -166,6 +170,9 @@ pub(crate) struct LaneEnd {
     pub(crate) verifier: Option<Verifier>,
     /// Why the last look at everything written broke off.
     pub(crate) verify_error: Option<io::Error>,
+    /// Whether that look was stopped by a signal, and how much it read.
+    pub(crate) verify_stopped: bool,
+    pub(crate) verify_read: Bytes,
 }
 
 /// Runs a lane to its end.
@@ -179,6 +186,8 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         host_facts: Vec::new(),
         verifier,
         verify_error: None,
+        verify_stopped: false,
+        verify_read: Bytes::ZERO,
     };
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     input.wait_until_filled(read, &control.stop);
@@ -196,7 +205,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
                 Err(_) => start.give_up(),
             }
             if number == 0 && host.is_ok() {
-                let agreed = start.agreed.get_or_init(|| agree(plan, &clock));
+                let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
                 warn_of_demand(plan, agreed, work.demand);
             }
             let all_can = start.wait();
@@ -274,8 +283,13 @@ fn replay<C: Clock>(
         && end.error.is_none()
         && !totals.stopped
     {
-        device.keep_data(true);
-        end.verify_error = final_pass(device, clock, verifier, &control.stop, &mut |_| {}).err();
+        match final_pass(device, clock, verifier, &control.stop, &mut |_| {}) {
+            Ok(pass) => {
+                end.verify_read = pass.read;
+                end.verify_stopped = pass.stopped;
+            }
+            Err(error) => end.verify_error = Some(error),
+        }
     }
 }
 
@@ -289,12 +303,15 @@ fn pacing(plan: &ReplayPlan) -> Pacing {
 }
 
 /// Measures how this host wakes threads and what a request costs it, and fixes the time zero.
-fn agree(plan: &ReplayPlan, clock: &MonotonicClock) -> Agreed {
+fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> Agreed {
     let (spin, near) = match plan.pacing.mode {
         PacingArg::Spin => (Nanos::MAX, None),
         PacingArg::Sleep => (Nanos::ZERO, None),
         PacingArg::Hybrid => {
-            let near = calibrate::near_distance(|until| clock.sleep_until(until), clock);
+            // As the engine will sleep: a device that cannot wait is found out by the run itself.
+            let mut none = Vec::new();
+            let sleep = |until| drop(device.wait(until, &mut none));
+            let near = calibrate::near_distance(sleep, clock);
             (near.near, Some(near))
         }
     };

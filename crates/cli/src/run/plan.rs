@@ -49,6 +49,9 @@ pub(crate) struct ReplayPlan {
     pub(crate) verify: VerifyArg,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
+    /// Whether the target was made for this load alone, so that what the load does not touch need
+    /// not hold anything.
+    pub(crate) is_scratch: bool,
 }
 
 impl ReplayPlan {
@@ -118,15 +121,38 @@ impl ReplayPlan {
             verify: args.data.verify,
             output: args.output.clone().unwrap_or_else(default_output),
             quiet: args.quiet,
+            is_scratch: false,
         };
-        let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
-        plan.planner(&limits, source.header())?;
+        plan.every_target_is_used(source.header())?;
         Ok((plan, source))
     }
 
     /// Refuses targets that may hold somebody's data, unless they were named for it.
     pub(crate) fn guard(&self) -> anyhow::Result<()> {
         guard_all(&self.targets, &self.destroy)
+    }
+
+    /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
+    fn every_target_is_used(&self, trace: &Header) -> anyhow::Result<()> {
+        let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
+        let map = self.map(&limits, trace)?;
+        let used = |number: usize| {
+            // Without a map, the last route only catches volumes that turn up late.
+            let others = usize::from(self.routes.is_empty() && !trace.volumes.is_empty());
+            let routes = &map.routes()[..map.routes().len() - others];
+            routes.iter().any(|route| usize::from(route.target) == number)
+        };
+        let Some(idle) = (0..self.targets.len()).find(|number| !used(*number)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "nothing of the trace goes to {}: the trace has {} volume(s) and there are {} \
+             targets\n  = help: name fewer targets, or divide a volume among them with --map",
+            self.targets[idle].name(),
+            trace.volumes.len().max(1),
+            self.targets.len()
+        );
+        Err(Coded::error(exit::USAGE, text))
     }
 
     /// What plans the requests of a trace for targets with these limits.

@@ -280,6 +280,14 @@ fn shown(key: &str, value: &toml::Value) -> String {
             ioecho_trace::Bytes(*bytes as u64).to_string()
         }
         Value::String(text) => text.clone(),
+        Value::Table(content) if key == "content" => {
+            let shares = ["ioecho", "zeroes", "other", "unreadable", "never_written"];
+            let shares = shares.iter().filter_map(|key| {
+                let share = content.get(*key)?.as_float()?;
+                Some(format!("{} {:.1} %", label(key), share * 100.0))
+            });
+            shares.collect::<Vec<_>>().join(", ")
+        }
         Value::Array(items) if items.iter().all(Value::is_str) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
         }

@@ -1,5 +1,10 @@
 //! Verification as a part of a run: what follows each target, and what it found.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::verify::{Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
 
@@ -8,9 +13,11 @@ use crate::run::directory::RunDirectory;
 use crate::run::lane::LaneEnd;
 use crate::run::plan::ReplayPlan;
 use crate::run::verify;
+use crate::run::verify::later::Found;
+use crate::run::verify::result;
 
-/// How many findings stand in the summary as sentences.
-const FIRST_FINDINGS: usize = 20;
+/// Findings that `summary.json` and the report show; all that are kept stand in `verify.json`.
+const SHOWN: usize = 20;
 
 /// What follows the requests of a target; `None` where nothing is verified.
 pub(crate) fn verifier(
@@ -18,13 +25,13 @@ pub(crate) fn verifier(
     run: &RunDirectory,
     run_number: u64,
     target: usize,
+    limits: &TargetLimits,
 ) -> anyhow::Result<Option<Verifier>> {
     if plan.verify == VerifyArg::Off {
         return Ok(None);
     }
     let config =
         VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
-    let limits = plan.targets[target].limits();
     let tags = plan.scheduler.device_slots();
     let simulated = plan.targets[target].is_simulated();
     verify::verifier(run, config, limits.capacity, tags, simulated).map(Some)
@@ -35,7 +42,17 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
     if plan.verify == VerifyArg::Off {
         return None;
     }
-    let mut all = VerifyFigures { mode: plan.verify.name().to_owned(), ..VerifyFigures::default() };
+    let mut all = VerifyFigures {
+        mode: plan.verify.name().to_owned(),
+        requests: 0,
+        sectors: 0,
+        damaged: BTreeMap::new(),
+        damaged_sectors: 0,
+        unreadable_sectors: 0,
+        unverifiable_sectors: 0,
+        findings: 0,
+        first_findings: Vec::new(),
+    };
     for verifier in lanes.iter().filter_map(|lane| lane.verifier.as_ref()) {
         let figures = verifier.figures();
         all.requests += figures.reads;
@@ -45,10 +62,35 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         }
         all.damaged_sectors += figures.damaged.total();
         all.unreadable_sectors += figures.unreadable;
-        all.unverifiable_sectors += figures.ambiguous;
-        all.findings += figures.findings;
-        let room = FIRST_FINDINGS.saturating_sub(all.first_findings.len());
-        all.first_findings.extend(verifier.findings().iter().take(room).map(ToString::to_string));
+        all.unverifiable_sectors += figures.ambiguous + figures.shared;
+        all.findings += verifier.findings().len() as u64;
+        let room = SHOWN.saturating_sub(all.first_findings.len());
+        let shown = verifier.findings().iter().take(room).map(ToString::to_string);
+        all.first_findings.extend(shown);
     }
     Some(all)
+}
+
+/// Leaves every finding with the run. The tables of versions have served their time; of a run that
+/// was verified to its end nothing is left to be looked up in the rings.
+pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes: &[LaneEnd]) {
+    if plan.verify == VerifyArg::Off {
+        return;
+    }
+    let mut found = Vec::new();
+    for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
+        let _ = fs::remove_file(run.versions(number));
+        let Some(verifier) = &lane.verifier else { continue };
+        found.push(Found {
+            target: number as u16,
+            path: PathBuf::from(target.name()),
+            read: lane.verify_read,
+            complete: lane.verify_error.is_none(),
+            figures: verifier.figures().clone(),
+            in_flight: 0,
+            notes: vec![format!("while the run went on, --verify {}", plan.verify.name())],
+            findings: verifier.findings().to_vec(),
+        });
+    }
+    result::keep(run, run_number, "run", &found);
 }

@@ -69,7 +69,7 @@ pub(super) fn available(in_flight_max: u32) -> Result<(), String> {
 }
 
 /// Who refused it.
-fn reason(error: &io::Error) -> String {
+pub(super) fn reason(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::NOSYS) => "the kernel is built without it, or a filter hides it (ENOSYS)",
         Some(Errno::PERM | Errno::ACCESS) => "a security filter forbids it (EPERM)",

@@ -15,6 +15,7 @@ use super::aio::{self, AioQueue};
 use super::options::{Backend, DeviceError, DeviceOptions};
 use super::polled::polls;
 use super::queue::KernelDevice;
+use super::ring;
 use super::threads::ThreadsQueue;
 use super::uring::UringQueue;
 use crate::clock::MonotonicClock;
@@ -22,16 +23,9 @@ use crate::facts::io_uring_disabled;
 use crate::target::OpenedTarget;
 
 /// Whether `io_uring` can be used here, and if not, why.
-///
-/// Linux 5.11 is the least: it brought the waiting with a time-out (`IORING_FEAT_EXT_ARG`).
 pub fn uring_available() -> Result<(), String> {
-    match IoUring::new(2) {
-        Ok(ring) if ring.params().is_feature_ext_arg() && ring.params().is_feature_nodrop() => {
-            Ok(())
-        }
-        Ok(_) => Err("the kernel is older than 5.11".to_owned()),
-        Err(error) => Err(reason(&error, io_uring_disabled())),
-    }
+    let ring = IoUring::new(2).and_then(|ring| ring::check(&ring));
+    ring.map_err(|error| reason(&error, io_uring_disabled()))
 }
 
 /// Who refused a ring: `sysctl` is the value of `kernel.io_uring_disabled`.
@@ -51,6 +45,9 @@ fn reason(error: &io::Error, sysctl: Option<u32>) -> String {
         }
         (Some(Errno::PERM | Errno::ACCESS), _) => {
             "a security filter forbids it, as containers do by default (EPERM)".to_owned()
+        }
+        (Some(Errno::NOMEM), _) => {
+            "there is no memory for its rings, or RLIMIT_MEMLOCK is used up (ENOMEM)".to_owned()
         }
         _ => error.to_string(),
     }
@@ -75,51 +72,56 @@ pub fn open_device(
     let host = sysinfo();
     let host_memory = host.totalram as u64 * u64::from(host.mem_unit);
     options.check(host_memory)?;
-    let aio = || aio_available(options.in_flight_max);
-    let (backend, note) = choose(options, target.facts().direct, uring_available, aio)?;
+    let target = Arc::new(target);
+    let (memory, in_flight_max) = (options.buffer_memory(host_memory), options.in_flight_max);
+    // Only what is made is proven to be possible: limits depend on the size.
+    let (mut ring, mut context) = (None, None);
+    let uring = || {
+        let made = UringQueue::new(&target, options, memory.0, clock);
+        ring = Some(made.map_err(|error| reason(&error, io_uring_disabled()))?);
+        Ok(())
+    };
+    let aio = || {
+        aio_available(1)?;
+        let made = AioQueue::new(&target, in_flight_max, clock);
+        context = Some(made.map_err(|error| aio::reason(&error))?);
+        Ok(())
+    };
+    let note = choose(options, target.facts().direct, uring, aio)?;
     if options.iopoll {
         let path = || target.facts().path.clone();
         polls(&target).map_err(|reason| DeviceError::PollUnavailable { path: path(), reason })?;
     }
-    let target = Arc::new(target);
-    let (memory, in_flight_max) = (options.buffer_memory(host_memory), options.in_flight_max);
-    let refused = |backend| move |source| DeviceError::System { backend, source };
-    Ok(match backend {
-        Backend::Auto | Backend::Uring => {
-            let queue = UringQueue::new(&target, options, memory.0, clock);
-            let queue = queue.map_err(refused("io_uring"))?;
-            Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note))
-        }
-        Backend::Aio => {
-            let queue = AioQueue::new(&target, in_flight_max, clock).map_err(refused("aio"))?;
-            Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note))
-        }
-        Backend::Threads => {
-            let queue = ThreadsQueue::new(&target, in_flight_max, options.threads, clock);
-            let queue = queue.map_err(refused("threads"))?;
-            Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note))
-        }
-    })
+    if let Some(queue) = ring {
+        return Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)));
+    }
+    if let Some(queue) = context {
+        return Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)));
+    }
+    let queue = ThreadsQueue::new(&target, in_flight_max, options.threads, clock)
+        .map_err(|source| DeviceError::System { backend: "threads", source })?;
+    Ok(Box::new(KernelDevice::new(target, queue, memory, in_flight_max, note)))
 }
 
-/// The back end to take, and why it is no better one. A better one is only asked for when it comes
-/// to that; `direct` tells whether the target is used with direct I/O.
+/// Makes what the options ask for: the first back end that can be made, or else, where threads may
+/// take its place, none. Answers why it is no better one. `direct` tells whether the target is used
+/// with direct I/O.
 fn choose(
     options: &DeviceOptions,
     direct: bool,
     uring: impl FnOnce() -> Result<(), String>,
     aio: impl FnOnce() -> Result<(), String>,
-) -> Result<(Backend, Option<String>), DeviceError> {
+) -> Result<Option<String>, DeviceError> {
     match options.backend {
-        Backend::Threads => return Ok((Backend::Threads, None)),
+        Backend::Threads => return Ok(None),
         Backend::Aio => {
-            let answer = aio().map_err(|reason| DeviceError::AioUnavailable { reason });
-            return answer.map(|()| (Backend::Aio, None));
+            aio().map_err(|reason| DeviceError::AioUnavailable { reason })?;
+            return Ok(None);
         }
         Backend::Auto | Backend::Uring => {}
     }
     let no_uring = match uring() {
-        Ok(()) => return Ok((Backend::Uring, None)),
+        Ok(()) => return Ok(None),
         Err(reason) if options.backend == Backend::Uring || options.needs_ring() => {
             return Err(DeviceError::UringUnavailable { reason });
         }
@@ -127,28 +129,20 @@ fn choose(
     };
     // Without direct I/O, handing over a request with AIO waits until it is done.
     let aio = if direct { aio() } else { Err("the page cache is not bypassed".to_owned()) };
-    Ok(match aio {
-        Ok(()) => (Backend::Aio, Some(no_uring)),
-        Err(reason) => (Backend::Threads, Some(format!("{no_uring}; no aio: {reason}"))),
-    })
+    Ok(Some(match aio {
+        Ok(()) => no_uring,
+        Err(reason) => format!("{no_uring}; no aio: {reason}"),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use ioecho_replay::Device as _;
 
     use super::*;
     use crate::target::{self, Access, OpenOptions};
-
-    const HERE: Result<(), String> = Ok(());
-
-    fn forbidden() -> Result<(), String> {
-        Err("forbidden here".to_owned())
-    }
-
-    fn options(backend: Backend) -> DeviceOptions {
-        DeviceOptions { backend, ..DeviceOptions::default() }
-    }
 
     #[test]
     fn a_refused_ring_is_explained_by_who_refused_it() {
@@ -157,35 +151,62 @@ mod tests {
         assert!(told(Errno::PERM, Some(0)).contains("security filter"));
         assert!(told(Errno::PERM, None).contains("security filter"));
         assert!(told(Errno::NOSYS, None).contains("ENOSYS"));
+        assert!(told(Errno::NOMEM, None).contains("RLIMIT_MEMLOCK"));
+    }
+
+    /// What was made, in order of the attempts, and the note.
+    fn chosen(
+        options: &DeviceOptions,
+        direct: bool,
+        uring: Result<(), &str>,
+        aio: Result<(), &str>,
+    ) -> (Vec<Backend>, Result<Option<String>, DeviceError>) {
+        let made = RefCell::new(vec![]);
+        let make = |backend, answer: Result<(), &str>| {
+            answer.map(|()| made.borrow_mut().push(backend)).map_err(str::to_owned)
+        };
+        let uring = || make(Backend::Uring, uring);
+        let aio = || make(Backend::Aio, aio);
+        let note = choose(options, direct, uring, aio);
+        (made.into_inner(), note)
+    }
+
+    const HERE: Result<(), &str> = Ok(());
+    const FORBIDDEN: Result<(), &str> = Err("forbidden here");
+
+    fn options(backend: Backend) -> DeviceOptions {
+        DeviceOptions { backend, ..DeviceOptions::default() }
     }
 
     #[test]
     fn auto_takes_the_best_that_is_allowed_and_tells_why() {
         let auto = options(Backend::Auto);
-        let chosen = choose(&auto, true, || HERE, forbidden).unwrap();
-        assert_eq!(chosen, (Backend::Uring, None));
-        let (backend, note) = choose(&auto, true, forbidden, || HERE).unwrap();
-        assert_eq!(backend, Backend::Aio);
-        assert_eq!(note.unwrap(), "no io_uring: forbidden here");
-        let (backend, note) = choose(&auto, true, forbidden, forbidden).unwrap();
-        assert_eq!(backend, Backend::Threads);
-        assert_eq!(note.unwrap(), "no io_uring: forbidden here; no aio: forbidden here");
-        let (backend, note) = choose(&auto, false, forbidden, || HERE).unwrap();
-        assert_eq!(backend, Backend::Threads);
-        assert!(note.unwrap().ends_with("no aio: the page cache is not bypassed"));
+        let (made, note) = chosen(&auto, true, HERE, FORBIDDEN);
+        assert_eq!((made, note.unwrap()), (vec![Backend::Uring], None));
+        let (made, note) = chosen(&auto, true, FORBIDDEN, HERE);
+        assert_eq!(made, [Backend::Aio]);
+        assert_eq!(note.unwrap().unwrap(), "no io_uring: forbidden here");
+        let (made, note) = chosen(&auto, true, FORBIDDEN, FORBIDDEN);
+        assert_eq!(made, []);
+        assert_eq!(note.unwrap().unwrap(), "no io_uring: forbidden here; no aio: forbidden here");
+        let (made, note) = chosen(&auto, false, FORBIDDEN, HERE);
+        assert_eq!(made, []);
+        assert!(note.unwrap().unwrap().ends_with("no aio: the page cache is not bypassed"));
     }
 
     #[test]
     fn what_is_asked_for_by_name_is_had_or_refused() {
-        let threads = choose(&options(Backend::Threads), true, || HERE, || HERE).unwrap();
-        assert_eq!(threads, (Backend::Threads, None));
-        let uring = choose(&options(Backend::Uring), true, forbidden, || HERE).unwrap_err();
-        assert!(matches!(uring, DeviceError::UringUnavailable { .. }), "{uring}");
-        let aio = choose(&options(Backend::Aio), true, || HERE, forbidden).unwrap_err();
-        assert!(matches!(aio, DeviceError::AioUnavailable { .. }), "{aio}");
+        let (made, note) = chosen(&options(Backend::Threads), true, HERE, HERE);
+        assert_eq!((made, note.unwrap()), (vec![], None));
+        let (made, note) = chosen(&options(Backend::Aio), false, HERE, HERE);
+        assert_eq!((made, note.unwrap()), (vec![Backend::Aio], None));
+        let error = chosen(&options(Backend::Uring), true, FORBIDDEN, HERE).1.unwrap_err();
+        assert!(matches!(error, DeviceError::UringUnavailable { .. }), "{error}");
+        let error = chosen(&options(Backend::Aio), true, HERE, FORBIDDEN).1.unwrap_err();
+        assert!(matches!(error, DeviceError::AioUnavailable { .. }), "{error}");
         let polled = DeviceOptions { sqpoll: true, ..options(Backend::Auto) };
-        let polled = choose(&polled, true, forbidden, || HERE).unwrap_err();
-        assert!(matches!(polled, DeviceError::UringUnavailable { .. }), "{polled}");
+        let error = chosen(&polled, true, FORBIDDEN, HERE).1.unwrap_err();
+        assert!(matches!(error, DeviceError::UringUnavailable { .. }), "{error}");
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub struct DeviceOptions {
     pub backend: Backend,
     /// How many requests may be in flight, 1 to [`IN_FLIGHT_MAX`].
     pub in_flight_max: u32,
-    /// How many threads the back end on threads has, 1 to [`THREADS_MAX`]; unless told, one for
-    /// each request in flight, but no more than 256.
+    /// How many threads there are, 1 to [`THREADS_MAX`]; unless told, one for each request in
+    /// flight, but no more than 256. Only with threads.
     pub threads: Option<u32>,
     /// Lets a thread of the kernel take requests off the ring (`IORING_SETUP_SQPOLL`): no system
     /// call is needed, but that thread takes a processor. Only with `io_uring`.
@@ -97,7 +97,7 @@ impl DeviceOptions {
             return Err(DeviceError::BufferMemory { asked, memory });
         }
         let uses_ring = matches!(self.backend, Backend::Auto | Backend::Uring);
-        let uses_threads = matches!(self.backend, Backend::Auto | Backend::Threads);
+        let uses_threads = self.backend == Backend::Threads;
         let contradiction = [
             (self.sqpoll && !uses_ring, "SQPOLL", "uring"),
             (self.iopoll && !uses_ring, "IOPOLL", "uring"),
@@ -249,7 +249,7 @@ mod tests {
             let told = refusal(DeviceOptions { backend, iopoll: true, ..base });
             assert!(told.contains("use the back end `uring`"), "{told}");
         }
-        for backend in [Backend::Aio, Backend::Uring] {
+        for backend in [Backend::Auto, Backend::Aio, Backend::Uring] {
             let told = refusal(DeviceOptions { backend, threads: Some(4), ..base });
             assert!(told.contains("use the back end `threads`"), "{told}");
         }

@@ -85,6 +85,16 @@ pub(super) fn make(
     Err(refused)
 }
 
+/// Refuses a ring of a kernel older than 5.11, which brought the waiting with a time-out
+/// (`IORING_FEAT_EXT_ARG`).
+pub(super) fn check(ring: &IoUring) -> io::Result<()> {
+    if ring.params().is_feature_ext_arg() && ring.params().is_feature_nodrop() {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel is older than 5.11"))
+    }
+}
+
 /// Sleeps in the kernel until a completion is there or `timeout` has passed; either is success, and
 /// so is a signal. Submits nothing.
 pub(super) fn sleep(ring: &IoUring, timeout: Timespec) -> io::Result<()> {

@@ -82,6 +82,7 @@ impl UringQueue {
     ) -> io::Result<Self> {
         let DeviceOptions { in_flight_max, sqpoll, iopoll, .. } = *options;
         let (ring, name) = ring::make(in_flight_max, sqpoll, iopoll)?;
+        ring::check(&ring)?;
         ring.submitter().register_files(&[target.file.as_raw_fd()])?;
         let registered = Registered::new(&ring, options.register_buffers, memory_max);
         let discard_command = !iopoll

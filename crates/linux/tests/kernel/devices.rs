@@ -16,7 +16,7 @@ use crate::stand::{
 const MIB: u64 = 1 << 20;
 
 /// Every way in which requests can reach the kernel here. What cannot be used is told.
-fn ways() -> Vec<DeviceOptions> {
+pub(crate) fn ways() -> Vec<DeviceOptions> {
     let way = |backend| DeviceOptions { backend, in_flight_max: 64, ..DeviceOptions::default() };
     let mut ways = vec![way(Backend::Threads)];
     match aio_available(64) {

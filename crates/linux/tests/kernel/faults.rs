@@ -4,8 +4,10 @@ use ioecho_linux::{MonotonicClock, open_device};
 use ioecho_replay::Clock;
 use ioecho_trace::{Bytes, Nanos, Op, Outcome};
 
-use crate::devices::{device_on, outcomes, with_all};
-use crate::stand::{Backing, LoopDevice, MountPoint, Pattern, do_all, io, open_ro, or_skip, run};
+use crate::devices::{device_on, outcomes, ways, with_all};
+use crate::stand::{
+    Backing, Frozen, LoopDevice, MountPoint, Pattern, do_all, io, open_ro, or_skip, run,
+};
 
 const MIB: u64 = 1 << 20;
 
@@ -98,7 +100,9 @@ fn a_full_file_system_below_is_answered_write_by_write() {
             (0..32).map(|tag| io(tag, Op::Write, u64::from(tag) * MIB / 2, MIB / 2)).collect();
         let done = outcomes(&do_all(&mut *device, clock, &writes));
         let written = done.iter().filter(|one| **one == Outcome::Ok).count();
-        assert!((1..=8).contains(&written), "{done:?}");
+        // 8 have room. A write that fits in part is told to have fitted (`lo_complete_rq` in
+        // drivers/block/loop.c looks at what is missing only after reads).
+        assert!((1..=9).contains(&written), "{done:?}");
         // Older loop devices answer whatever happens below them with EIO.
         let refused = |one: &&Outcome| matches!(one, Outcome::Error(EIO | ENOSPC));
         assert_eq!(done.iter().filter(refused).count(), 32 - written, "{done:?}");
@@ -158,4 +162,38 @@ fn a_device_is_detached_when_its_last_user_has_gone() {
         let requests = [io(0, Op::Write, 0, 4096), io(1, Op::Read, 4096, 4096)];
         assert_eq!(outcomes(&do_all(&mut *device, clock, &requests)), [Outcome::Ok; 2]);
     });
+}
+
+#[test]
+fn closing_a_device_that_does_not_answer_ends_all_the_same() {
+    let disk = or_skip!(LoopDevice::new(64 * MIB));
+    or_skip!(run("mke2fs", &["-q", "-t", "ext4", disk.path.to_str().unwrap()]));
+    let mount = or_skip!(MountPoint::of(&disk.path));
+    let targets: Result<Vec<_>, _> = ways()
+        .into_iter()
+        .map(|way| {
+            let backing = Backing::in_directory(mount.path(), MIB);
+            LoopDevice::over(backing, &[]).map(|target| (way, target))
+        })
+        .collect();
+    let targets = or_skip!(targets);
+    let frozen = or_skip!(Frozen::new(&mount));
+    std::thread::scope(|scope| {
+        for (way, target) in &targets {
+            scope.spawn(move || {
+                let (mut device, clock) = device_on(&target.path, *way);
+                device.prepare(&io(0, Op::Write, 0, 4096), &mut Pattern);
+                assert_eq!(device.submit().unwrap().1, 1);
+                let mut done = Vec::new();
+                device.wait(clock.now() + Nanos::from_millis(50), &mut done).unwrap();
+                assert_eq!(done, [], "{way:?}: nothing can have been written");
+                let before = clock.now();
+                drop(device);
+                let took = clock.now() - before;
+                assert!(took >= Nanos::from_secs(10), "{way:?} gave up after {took:?}");
+                assert!(took < Nanos::from_secs(40), "{way:?} took {took:?}");
+            });
+        }
+    });
+    drop(frozen);
 }

@@ -158,6 +158,24 @@ impl Drop for MountPoint {
     }
 }
 
+/// A file system that answers no write, until the value is dropped.
+pub(crate) struct Frozen<'a>(&'a MountPoint);
+
+impl<'a> Frozen<'a> {
+    pub(crate) fn new(mount: &'a MountPoint) -> Result<Self, String> {
+        run("fsfreeze", &["--freeze", mount.path().to_str().unwrap()])?;
+        Ok(Self(mount))
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = run("fsfreeze", &["--unfreeze", self.0.path().to_str().unwrap()]) {
+            eprintln!("a file system stays frozen: {error}");
+        }
+    }
+}
+
 /// Another process that has something open.
 pub(crate) struct Opener(Child);
 

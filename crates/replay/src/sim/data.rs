@@ -3,8 +3,8 @@
 //! A real device gives no promise on a request that is in flight: it may have done nothing of it,
 //! all, or a part, and of two overlapping writes in flight together either may win. So every
 //! request takes effect in up to two pieces, each at an instant of its own between submission and
-//! completion. A failed or unanswered one may have done either piece or none, a short one the first.
-//! Discarded ranges keep what they held or read as zeroes, as real ones do.
+//! completion. A failed or unanswered one may have done either piece or none, a short one the
+//! first. Discarded ranges keep what they held or read as zeroes, as real ones do.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

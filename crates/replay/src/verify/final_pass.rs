@@ -99,8 +99,9 @@ fn stretch(
 ) -> io::Result<Option<(u64, u64)>> {
     if pending.is_none() {
         let Some((first, mut end)) = verifier.touched_from(*next)? else { return Ok(None) };
-        // Stretches come in parts, and small gaps cost less to read than to skip.
-        while end - first < READ_SECTORS {
+        // Stretches come in parts, and small gaps cost less to read than to skip. More than one
+        // read is gathered, so that it is seen whether it ends inside a write.
+        while end - first <= READ_SECTORS {
             match verifier.touched_from(end)? {
                 Some((from, to)) if from < end + 8 => end = to,
                 _ => break,

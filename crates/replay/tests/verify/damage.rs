@@ -222,6 +222,21 @@ fn a_write_of_which_a_part_was_lost_is_torn() {
 }
 
 #[test]
+fn a_write_that_is_torn_where_two_reads_of_the_pass_would_meet_is_still_torn() {
+    let findings = found_after(FILLS[0], 1, |written, _| {
+        // What was touched begins at 512 KiB, and reads are of 1 MiB.
+        let boundary = (1 << 19) + (1 << 20);
+        let io = written.last[boundary / 4096].unwrap();
+        assert!((io.offset.0 as usize) < boundary, "no write crosses the boundary");
+        let end = (io.offset.0 + io.length.0) as usize;
+        let old = written.before[boundary..end].to_vec();
+        written.device.bytes[boundary..end].copy_from_slice(&old);
+        vec![boundary as u64]
+    });
+    all_are(&findings, Integrity::Torn);
+}
+
+#[test]
 fn a_sector_of_which_half_is_old_is_torn_and_names_both_writes() {
     for seed in 0..20 {
         let findings = found_after(FILLS[0], seed, |written, random| {

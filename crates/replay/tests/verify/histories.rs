@@ -260,8 +260,21 @@ fn a_request_that_hangs_while_many_pass_raises_no_alarm_and_is_counted() {
         assert!(!integrity.is_damage(), "{integrity:?}");
         now += 2;
     }
+    // One more is in flight when the hanging one ends at last: either of them may have won.
+    let racing = io(2, 79_999, Op::Write);
+    verifier.issued(&racing, Nanos(now - 1));
     verifier.completed(&io(0, 0, Op::Write), &completion(0, 0, now), &[]);
+    verifier.completed(&racing, &completion(2, now - 1, now + 1), &[]);
     assert!(verifier.figures().given_up > 0);
+    now += 2;
+    for request in [0, 79_999] {
+        let read = io(1, 79_990, Op::Read);
+        verifier.issued(&read, Nanos(now));
+        let data = bytes(Content::Version(request), 0);
+        let integrity = verifier.completed(&read, &completion(1, now, now + 1), &data);
+        assert!(!integrity.is_damage(), "{request}: {integrity:?}");
+        now += 2;
+    }
     // A write after all that is known again.
     let write = io(1, 80_000, Op::Write);
     verifier.issued(&write, Nanos(now + 1));

@@ -239,11 +239,14 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let requests = figures.damaged();
     let verified = engine.verify.as_ref();
     let measured = match verified {
-        Some(verify) if verify.is_damaged() || requests > 0 => format!(
-            "{} of {} sectors checked, in {requests} requests",
-            super::kinds_of_damage(figures, engine),
-            verify.sectors
-        ),
+        Some(verify) if verify.is_damaged() || requests > 0 => {
+            let kinds = super::kinds_of_damage(figures, engine);
+            let read = match requests {
+                0 => String::new(),
+                requests => format!("; {requests} requests of the load read such"),
+            };
+            format!("{kinds}, {} sectors checked{read}", verify.sectors)
+        }
         Some(verify) if verify.sectors > 0 => {
             format!("{} requests, {} sectors: all intact", verify.requests, verify.sectors)
         }

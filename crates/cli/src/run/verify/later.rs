@@ -24,10 +24,17 @@ use serde::Serialize;
 use super::{ring, table};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
+use crate::run::settle;
 use crate::run::target::same_file;
 
 /// Reads in flight.
 const DEPTH: u32 = 4;
+
+/// Memory for their data: an eighth of it is the largest read.
+const BUFFERS: Bytes = Bytes(16 << 20);
+
+/// How settled results tell that their rows are not in the order of the requests.
+const DISORDERED: &str = "results out of the order of issue";
 
 /// A run, as far as its verification needs it.
 pub(crate) struct Past {
@@ -103,7 +110,7 @@ impl Past {
             number,
             targets: targets(path, &facts)?,
             ordered: plan("conflicts").and_then(toml::Value::as_str) != Some("allow"),
-            complete: text("state") == Some("complete"),
+            complete: text("state") == Some("complete") && is_whole(&run),
             run,
         })
     }
@@ -161,7 +168,11 @@ impl Past {
         let tail_lost = !self.complete && (after == After::PowerCut || intents.is_none());
         let mut verifier = rebuild.finish(tail_lost);
         let clock = MonotonicClock::new();
-        let options = DeviceOptions { in_flight_max: DEPTH, ..DeviceOptions::default() };
+        let options = DeviceOptions {
+            in_flight_max: DEPTH,
+            buffer_memory: Some(BUFFERS),
+            ..DeviceOptions::default()
+        };
         let mut device = open_device(opened, &options, clock)?;
         let pass = final_pass(device.as_mut(), &clock, &mut verifier, stop, progress).map_err(
             |error| {
@@ -298,6 +309,13 @@ fn change(number: u64, request: &Request, target: u16) -> Option<Change> {
     })
 }
 
+/// Whether the settled results have a row for every request, so that a row is its number.
+fn is_whole(run: &RunDirectory) -> bool {
+    settle::read_summary(run).is_ok_and(|summary| {
+        summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned
+    })
+}
+
 /// Refuses a run that still goes on.
 fn refuse_running(run: &RunDirectory) -> anyhow::Result<()> {
     if File::open(run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
@@ -348,7 +366,7 @@ fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> 
 /// The requests of a run with their numbers, in order.
 enum Records {
     Journal { reader: JournalReader<BufReader<File>>, path: PathBuf },
-    Settled { source: Box<dyn Source>, batch: Batch, row: usize, number: u64 },
+    Settled { source: Box<dyn Source>, batch: Box<Batch>, row: usize, number: u64 },
 }
 
 impl Records {
@@ -361,17 +379,17 @@ impl Records {
                 .map_err(|error| TraceError::read(&journal, error))?;
             return Ok(Self::Journal { reader, path: journal });
         }
-        if !past.complete {
+        let source = formats::open(&settled, &ReadOptions::default())?;
+        if !past.complete || source.header().guesses.iter().any(|note| note.what == DISORDERED) {
             let text = format!(
-                "{} was cut off and has been settled since: which request is which is not known \
-                 any more\n  = help: verify a run that was killed before `ioecho report` settles \
-                 it",
+                "{} was cut off, or lost results, and has been settled since: which request is \
+                 which is not known any more\n  = help: verify a run that was killed before \
+                 `ioecho report` settles it",
                 past.run.path().display()
             );
             return Err(Coded::error(exit::TRACE, text));
         }
-        let source = formats::open(&settled, &ReadOptions::default())?;
-        let batch = Batch::new(source.header().columns);
+        let batch = Box::new(Batch::new(source.header().columns));
         Ok(Self::Settled { source, batch, row: 0, number: 0 })
     }
 

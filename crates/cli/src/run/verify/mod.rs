@@ -5,6 +5,7 @@
 //! files of a run what its targets may hold, and reads them.
 
 pub(crate) mod later;
+pub(crate) mod result;
 pub(crate) mod ring;
 pub(crate) mod table;
 

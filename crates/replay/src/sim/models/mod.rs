@@ -1,8 +1,8 @@
 //! How long a request takes: one model per file.
 //!
-//! A replay behaves differently on a disk, on a flash drive and behind a cache, and a generator that
-//! is right on one may be wrong on another. Each model is the simplest one that has the property it
-//! stands for, and each is tested against its theory.
+//! A replay behaves differently on a disk, on a flash drive and behind a cache, and a generator
+//! that is right on one may be wrong on another. Each model is the simplest one that has the
+//! property it stands for, and each is tested against its theory.
 //!
 //! A model is told of every request when it is handed down, in that order, and answers at once when
 //! it will complete. So every model serves in order of arrival, and none needs events of its own.
