@@ -338,7 +338,7 @@ fn resolve_volume(name: &str, volumes: &[Volume]) -> Result<Option<VolumeId>, Ma
     let by_number =
         || volumes.iter().find(|volume| name.parse().is_ok_and(|id: u32| id == volume.id.0));
     by_name.or_else(by_number).map(|volume| Some(volume.id)).ok_or_else(|| {
-        let shown: Vec<String> = volumes.iter().take(20).map(|v| shown(v)).collect();
+        let shown: Vec<String> = volumes.iter().take(20).map(shown).collect();
         let more = volumes.len().saturating_sub(20);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let known = format!("{}{more}", shown.join(", "));

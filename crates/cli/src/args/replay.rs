@@ -270,12 +270,11 @@ pub(crate) struct EngineArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) threads: Option<u32>,
 
-    /// For io_uring: a thread of the kernel looks for requests (IORING_SETUP_SQPOLL); it takes a
-    /// whole processor
+    /// For io_uring: a thread of the kernel looks for requests; it takes a whole processor
     #[arg(long)]
     pub(crate) sqpoll: bool,
 
-    /// For io_uring: completions are polled for (IORING_SETUP_IOPOLL), where the device can
+    /// For io_uring: completions are polled for, where the device can
     #[arg(long, conflicts_with = "sqpoll")]
     pub(crate) iopoll: bool,
 }
@@ -292,7 +291,7 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
 
-    /// Run the issuing threads with this real-time priority (SCHED_FIFO)
+    /// Run the issuing threads with this real-time priority (first in, first out)
     #[arg(
         long,
         value_name = "1..99",
@@ -304,7 +303,7 @@ pub(crate) struct HostArgs {
     #[arg(long)]
     pub(crate) lock_memory: bool,
 
-    /// Keep the processors out of deep sleep (/dev/cpu_dma_latency)
+    /// Keep the processors out of deep sleep
     #[arg(long)]
     pub(crate) dma_latency: bool,
 }
@@ -373,7 +372,7 @@ pub(crate) enum BackendArg {
     Auto,
     /// io_uring
     Uring,
-    /// Linux AIO (io_submit)
+    /// Linux AIO
     Aio,
     /// A thread for each request in flight, with pread and pwrite
     Threads,

@@ -109,14 +109,8 @@ fn work(
     run_number: u64,
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
-    for number in 0..lanes.len() {
-        verifiers.push(verification::verifier(
-            plan,
-            run,
-            run_number,
-            number,
-            &lanes[number].limits(),
-        )?);
+    for (number, lane) in lanes.iter().enumerate() {
+        verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
     }
     let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
     let journal = journal.map_err(|error| {

@@ -79,9 +79,7 @@ impl Lane {
         };
         match self {
             Self::Real { device, .. } => of(device.as_ref()),
-            Self::Simulated { spec } => {
-                of(&SimDevice::new((**spec).clone(), SimClock::new(SIM_LOOK)))
-            }
+            Self::Simulated { spec } => of(&SimDevice::new(**spec, SimClock::new(SIM_LOOK))),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The ring's table of registered buffers.
 //!
-//! For every direct request the kernel looks up the pages of its buffer and pins them, which costs
-//! as much as much of the rest of its way. What is registered is pinned once. But pinned memory is
-//! limited for ordinary users (`RLIMIT_MEMLOCK`), and the table that can grow is younger than
-//! `io_uring`: so plain buffers do where registered ones cannot be had, and the run's facts tell.
+//! For every direct request the kernel looks up the pages of its buffer and pins them, a good part
+//! of what the request costs. What is registered is pinned once. But pinned memory is limited for
+//! ordinary users (`RLIMIT_MEMLOCK`), and the table that can grow is younger than `io_uring`: so
+//! plain buffers do where registered ones cannot be had, and the run's facts tell.
 
 use io_uring::IoUring;
 use rustix::io::Errno;

@@ -158,7 +158,7 @@ fn a_device_is_detached_when_its_last_user_has_gone() {
     with_all(|way| {
         let target = or_skip!(LoopDevice::new(MIB));
         let (mut device, clock) = device_on(&target.path, way);
-        or_skip!(run("losetup", &["--detach", target.path.to_str().unwrap()]));
+        or_skip!(target.detach());
         let requests = [io(0, Op::Write, 0, 4096), io(1, Op::Read, 4096, 4096)];
         assert_eq!(outcomes(&do_all(&mut *device, clock, &requests)), [Outcome::Ok; 2]);
     });

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ioecho_linux::{Access, MonotonicClock, OpenOptions, OpenedTarget, target};
@@ -95,6 +96,7 @@ impl Backing {
 pub(crate) struct LoopDevice {
     pub(crate) path: PathBuf,
     pub(crate) backing: Backing,
+    is_attached: AtomicBool,
 }
 
 impl LoopDevice {
@@ -104,11 +106,18 @@ impl LoopDevice {
         arguments.extend(options);
         arguments.push(backing.path.to_str().unwrap());
         let path = PathBuf::from(run("losetup", &arguments)?);
-        Ok(Self { path, backing })
+        Ok(Self { path, backing, is_attached: AtomicBool::new(true) })
     }
 
     pub(crate) fn new(size: u64) -> Result<Self, String> {
         Self::over(Backing::on_tmpfs(size)?, &[])
+    }
+
+    /// Detaches it early. While somebody has it open it stays; afterwards the path may be that of
+    /// another test's device.
+    pub(crate) fn detach(&self) -> Result<(), String> {
+        self.is_attached.store(false, Relaxed);
+        run("losetup", &["--detach", self.path.to_str().unwrap()]).map(drop)
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -118,7 +127,9 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        if let Err(error) = run("losetup", &["--detach", self.path.to_str().unwrap()]) {
+        if self.is_attached.load(Relaxed)
+            && let Err(error) = self.detach()
+        {
             eprintln!("a loop device stays behind: {error}");
         }
     }
@@ -152,7 +163,9 @@ impl MountPoint {
 
 impl Drop for MountPoint {
     fn drop(&mut self) {
-        if let Err(error) = run("umount", &[self.path().to_str().unwrap()]) {
+        let path = self.path().to_str().unwrap();
+        // What is still in use for a moment goes when its last user has gone.
+        if let Err(error) = run("umount", &[path]).or_else(|_| run("umount", &["--lazy", path])) {
             eprintln!("a mount stays behind: {error}");
         }
     }

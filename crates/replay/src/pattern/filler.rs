@@ -12,8 +12,8 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Spreads request numbers (the increment of PCG's 64-bit generator, O'Neill 2014); odd.
 const SPREAD: u64 = 0xD134_2543_DE82_EF95;
 
-/// An odd multiplier of which every bit of a product depends well on the bits below it (`MurmurHash3`
-/// by Appleby, its 64-bit finaliser).
+/// An odd multiplier of which every bit of a product depends well on the bits below it (from the
+/// 64-bit finaliser of `MurmurHash3`, Appleby).
 const MIX: u64 = 0xFF51_AFD7_ED55_8CCD;
 
 /// The inverse of an odd number modulo 2⁶⁴, by Newton's iteration: each step doubles the bits that

@@ -97,19 +97,22 @@ fn stretch(
     pending: &mut Option<(u64, u64)>,
     block: u64,
 ) -> io::Result<Option<(u64, u64)>> {
-    if pending.is_none() {
-        let Some((first, mut end)) = verifier.touched_from(*next)? else { return Ok(None) };
-        // Stretches come in parts, and small gaps cost less to read than to skip. More than one
-        // read is gathered, so that it is seen whether it ends inside a write.
-        while end - first <= READ_SECTORS {
-            match verifier.touched_from(end)? {
-                Some((from, to)) if from < end + 8 => end = to,
-                _ => break,
-            }
+    let (first, mut end) = match *pending {
+        Some(rest) => rest,
+        None => match verifier.touched_from(*next)? {
+            Some((first, end)) => ((first / block * block).max(*next), end),
+            None => return Ok(None),
+        },
+    };
+    // Stretches come in parts, and small gaps cost less to read than to skip. More than one read is
+    // gathered, so that it is seen whether it ends inside a write.
+    while end - first <= READ_SECTORS {
+        match verifier.touched_from(end)? {
+            Some((from, to)) if from < end + 8 => end = to,
+            _ => break,
         }
-        let first = (first / block * block).max(*next);
-        *pending = Some((first, end.next_multiple_of(block)));
     }
+    *pending = Some((first, end.next_multiple_of(block)));
     Ok(*pending)
 }
 

@@ -58,6 +58,14 @@ impl World {
         (count > 0).then(|| self.in_flight.swap_remove(self.random.below(count) as usize))
     }
 
+    /// The request was submitted a while after it was handed over, as by a thread that had to wait
+    /// for a processor: perhaps behind one that was handed over later.
+    fn submit_late(&mut self, at: usize) {
+        let done = &mut self.history[at];
+        let ticks = (self.now - done.submitted) as u64 / 10;
+        done.submitted += 5 + 10 * self.random.below(ticks) as i64;
+    }
+
     fn complete(&mut self, at: usize, data: &[u8]) -> Integrity {
         let done = &mut self.history[at];
         let completion = Completion {
@@ -96,12 +104,13 @@ fn judged_as_defined(seed: u64, isolated: bool, steps: u32) {
     let mut world = World::new(seed, isolated);
     for step in 0..steps {
         // No two events are of one instant: which came first would be a matter of opinion.
-        world.now += 1 + world.random.below(3) as i64;
+        world.now += 10 * (1 + world.random.below(3) as i64);
         if world.in_flight.len() < 6 && world.random.below(2) == 0 {
             world.issue();
             continue;
         }
         let Some(at) = world.next_to_complete() else { continue };
+        world.submit_late(at);
         let done = world.history[at];
         if done.io.op != Op::Read {
             world.complete(at, &[]);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::sim::{Faults, ServiceModel};
 use ioecho_trace::Flags;
+use proptest::prelude::*;
 
 struct Nothing;
 
@@ -157,4 +158,63 @@ fn a_description_names_the_model_its_keys_and_the_faults() {
     let plain = SimDevice::new(SimSpec::of(ServiceModel::Constant), SimClock::default());
     assert!(!plain.describe().contains("hang"));
     assert_eq!(SimSpec::default().faults, Faults::default());
+}
+
+/// Values at the edges of what a key may say, and beyond.
+const EDGES: [&str; 16] = [
+    "0",
+    "1",
+    "2",
+    "7",
+    "0.5",
+    "512",
+    "4K",
+    "1M",
+    "64G",
+    "15E",
+    "0s",
+    "1ns",
+    "3h",
+    "2000000h",
+    "1:1ns",
+    "0.5:2000000h",
+];
+
+proptest! {
+    #[test]
+    fn whatever_is_accepted_makes_a_device_that_answers(
+        model in 0_usize..6,
+        pairs in prop::collection::btree_map(0_usize..20, 0_usize..EDGES.len(), 0..5),
+    ) {
+        let models = ServiceModel::all();
+        let own = models[model].keys();
+        let common =
+            ["size", "block", "bandwidth", "errors", "short", "stall", "vanish", "seed", "lies"];
+        let keys: Vec<&str> = own.iter().copied().chain(common).collect();
+        let mut text = format!("model={}", models[model].name());
+        for (key, value) in pairs {
+            text += &[",", keys[key % keys.len()], "=", EDGES[value]].concat();
+        }
+        let Ok(spec) = text.parse::<SimSpec>() else { return Ok(()) };
+        let mut device = SimDevice::new(spec, SimClock::new(Nanos(0)));
+        let ops = [Op::Read, Op::Write, Op::Write, Op::Flush, Op::Discard];
+        for round in 0..4 {
+            for tag in 0..5 {
+                let mut io = io(tag, ops[(round + tag as usize) % ops.len()]);
+                io.offset = Bytes(io.offset.0 % spec.capacity.0.max(1) / 4096 * 4096);
+                device.prepare(&io, &mut Nothing);
+            }
+            prop_assert_eq!(device.submit().unwrap().1, 5);
+            let completions = drain(&mut device);
+            prop_assert!(completions.is_sorted_by_key(|completion| completion.completed));
+            prop_assert!(completions.iter().all(|one| one.completed > one.submitted));
+            // Only what takes longer than time lasts is not answered.
+            prop_assert!(completions.len() == 5 || text.contains("2000000h"), "{}", text);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_of_descriptions_fail(text in "[a-z0-9=,.:-]{0,40}") {
+        let _ = text.parse::<SimSpec>();
+    }
 }

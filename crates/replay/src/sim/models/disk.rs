@@ -145,7 +145,7 @@ impl Disk {
             return self.move_data(io.offset.0, io.length.0, now);
         }
         self.head += io.length.0;
-        self.free_ns += passes;
+        self.free_ns = self.free_ns.saturating_add(passes);
         self.free_ns.max(now)
     }
 
@@ -192,10 +192,11 @@ impl Disk {
 
     /// Moves the arm and transfers; answers when it is done.
     fn move_data(&mut self, offset: u64, length: u64, not_before: i64) -> i64 {
-        let there = self.free_ns.max(not_before) + self.seek_ns(offset);
+        let there = self.free_ns.max(not_before).saturating_add(self.seek_ns(offset));
         let angle = self.passes_ns(offset) % i128::from(self.turn_ns);
         let turned = (angle as i64 - there).rem_euclid(self.turn_ns);
-        self.free_ns = there + turned + self.transfer_ns(offset, length);
+        let transfer = self.transfer_ns(offset, length);
+        self.free_ns = there.saturating_add(turned).saturating_add(transfer);
         self.head = offset + length;
         self.free_ns
     }

@@ -174,7 +174,7 @@ impl Model {
             Self::Ssd(model) => model.completes_ns(arrival, random),
             Self::Collapsing(model) => model.completes_ns(arrival, random),
         };
-        completes.max(arrival.now_ns + 1)
+        completes.max(arrival.now_ns.saturating_add(1))
     }
 }
 

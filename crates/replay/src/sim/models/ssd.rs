@@ -129,7 +129,8 @@ impl Ssd {
             }
             let transfer = bytes as f64 * 1e9 / self.bandwidth as f64;
             let unit = self.unit_of(first + turn);
-            done = done.max(self.work(unit, now, takes * stripes as i64 + transfer as i64));
+            let takes = takes.saturating_mul(stripes as i64).saturating_add(transfer as i64);
+            done = done.max(self.work(unit, now, takes));
         }
         done
     }

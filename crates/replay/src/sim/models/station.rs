@@ -26,7 +26,7 @@ impl Station {
                 *first = Reverse(done);
                 done
             }
-            None => now_ns + service_ns,
+            None => now_ns.saturating_add(service_ns),
         }
     }
 }

@@ -7,231 +7,28 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::HashMap;
-use std::io;
+mod random;
+mod watched;
 
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::{Control, Feed, Input, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::{Pattern, SplitMix64};
 use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing, TimingMode};
 use ioecho_replay::schedule::{Config, LATENESS_TOLERATED};
-use ioecho_replay::sim::{Faults, SimClock, SimDevice, SimSpec};
+
+use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{MemoryTable, Verifier, VerifyConfig};
-use ioecho_replay::{Clock, Completion, Device, Io, Payload, Record, Scheduler};
+use ioecho_replay::{Device, Record, Scheduler};
 use ioecho_trace::{Bytes, LateCause, Nanos, Op, Outcome, Request};
 
-/// A device that checks what it is asked for, stalls, takes only some, and forgets none.
-struct Watched {
-    inner: SimDevice,
-    clock: SimClock,
-    random: SplitMix64,
-    config: Config,
-    in_flight: HashMap<u32, Io>,
-    /// Prepared and not yet handed down.
-    queued: Vec<(Io, Vec<u8>)>,
-    /// The order in which requests were asked for.
-    issued: Vec<Io>,
-    stall_share: f64,
-    conflicting_pairs: u64,
-    hang_share: f64,
-    /// Payloads made ahead, by request.
-    drafts: HashMap<u64, (Io, Vec<u8>)>,
-    drafts_used: u64,
-    drafts_max: usize,
-}
-
-/// Data that were made before.
-struct Made<'a>(&'a [u8]);
-
-impl Payload for Made<'_> {
-    fn fill(&mut self, _: &Io, buffer: &mut [u8]) {
-        buffer.copy_from_slice(self.0);
-    }
-}
-
-fn overlap(a: &Io, b: &Io) -> bool {
-    a.offset.0 < b.offset.0 + b.length.0 && b.offset.0 < a.offset.0 + a.length.0
-}
-
-impl Device for Watched {
-    fn capacity(&self) -> Bytes {
-        self.inner.capacity()
-    }
-    fn block_size(&self) -> Bytes {
-        self.inner.block_size()
-    }
-    fn length_max(&self) -> Bytes {
-        self.inner.length_max()
-    }
-    fn supports(&self, op: Op) -> bool {
-        self.inner.supports(op)
-    }
-
-    fn draft(&mut self, io: &Io, payload: &mut dyn Payload) -> bool {
-        assert_eq!(io.op, Op::Write);
-        if self.drafts.len() >= self.drafts_max {
-            return false;
-        }
-        let mut data = vec![0; io.length.0 as usize];
-        payload.fill(io, &mut data);
-        assert!(self.drafts.insert(io.request, (*io, data)).is_none(), "drafted twice");
-        true
-    }
-
-    fn forget(&mut self, request: u64) {
-        self.drafts.remove(&request);
-    }
-
-    fn keep_data(&mut self, keep: bool) {
-        self.inner.keep_data(keep);
-    }
-
-    fn data(&mut self, tag: u32) -> &[u8] {
-        self.inner.data(tag)
-    }
-
-    fn release(&mut self, tag: u32) {
-        self.inner.release(tag);
-    }
-
-    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        assert!(io.tag < self.config.device_slots());
-        let mut data = Vec::new();
-        if let Some((draft, drafted)) = self.drafts.remove(&io.request) {
-            // What was made ahead is what would be made now.
-            assert_eq!(Io { tag: draft.tag, ..*io }, draft);
-            self.drafts_used += 1;
-            data = drafted;
-        } else if io.op == Op::Write {
-            data = vec![0; io.length.0 as usize];
-            payload.fill(io, &mut data);
-        }
-        for other in self.in_flight.values() {
-            assert_ne!(other.tag, io.tag, "a tag is in flight twice");
-            if overlap(other, io) && self.config.strong.conflict(other.op, io.op) {
-                self.conflicting_pairs += 1;
-            }
-        }
-        self.in_flight.insert(io.tag, *io);
-        self.queued.push((*io, data));
-        if !self.issued.iter().any(|earlier| earlier.request == io.request) {
-            self.issued.push(*io);
-        }
-    }
-
-    fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        if self.random.unit() < self.stall_share {
-            // The hand-over blocks, as a kernel whose queue is full does.
-            let until = self.clock.now() + Nanos(self.random.below(5_000_000) as i64);
-            self.clock.advance_to(until);
-        }
-        let taken = if self.random.below(4) == 0 {
-            self.random.below(self.queued.len() as u64 + 1) as usize
-        } else {
-            self.queued.len()
-        };
-        for (io, data) in self.queued.drain(..taken) {
-            self.inner.prepare(&io, &mut Made(&data));
-        }
-        let (at, _) = self.inner.submit()?;
-        Ok((at, taken))
-    }
-
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let from = completions.len();
-        self.inner.reap(completions)?;
-        self.forget(&completions[from..]);
-        Ok(())
-    }
-
-    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let from = completions.len();
-        self.inner.wait(until, completions)?;
-        self.forget(&completions[from..]);
-        if self.random.unit() < self.stall_share {
-            // The host does not wake the thread in time.
-            self.clock.advance_to(until + Nanos(self.random.below(3_000_000) as i64));
-        }
-        Ok(())
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
-
-impl Watched {
-    fn hangs(&self) -> bool {
-        self.hang_share > 0.0
-    }
-
-    /// How many may be in flight with this request.
-    fn ceiling(&self, planned: &Planned) -> u32 {
-        match (self.config.timing, planned.recorded_in_flight) {
-            (_, 0) => u32::MAX,
-            (TimingMode::Load, recorded) => recorded,
-            (_, recorded) if self.config.follow_in_flight => recorded.next_power_of_two(),
-            _ => u32::MAX,
-        }
-    }
-
-    fn forget(&mut self, completions: &[Completion]) {
-        for completion in completions {
-            assert!(self.in_flight.remove(&completion.tag).is_some());
-        }
-    }
-}
+use random::Hesitant;
+use watched::Watched;
 
 /// What a planner makes of one request.
 fn plan_one(planner: &mut Planner, request: &Request) -> Planned {
     let mut planned = Vec::new();
     planner.plan(request, &mut planned);
     planned.pop().unwrap()
-}
-
-/// A load with bursts, hot spots, every operation, and requests that do not fit.
-fn random_load(random: &mut SplitMix64, capacity: u64) -> Vec<Request> {
-    let count = 50 + random.below(400);
-    let hot = 1 + random.below(capacity / 512);
-    let mut issue = 0;
-    (0..count)
-        .map(|_| {
-            issue +=
-                if random.below(3) == 0 { random.below(3_000_000) } else { random.below(2_000) };
-            let op = [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Discard, Op::Flush]
-                [random.below(7) as usize];
-            let range = if random.below(2) == 0 { hot.min(32) } else { capacity / 512 * 2 };
-            let offset = random.below(range) * 512 + u64::from(random.below(50) == 0);
-            let length = (random.below(16) + u64::from(random.below(40) > 0)) * 512;
-            let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, length) };
-            let latency = Some(Nanos(random.below(3_000_000) as i64));
-            let issue = Nanos(issue as i64);
-            Request { latency, ..Request::new(issue, op, Bytes(offset), Bytes(length)) }
-        })
-        .collect()
-}
-
-/// An input that is now and then not ready, and may stop the run in its middle.
-struct Hesitant<'a> {
-    planned: std::vec::IntoIter<Planned>,
-    random: SplitMix64,
-    share: f64,
-    control: &'a Control,
-    stop_after: Option<u64>,
-    polls: u64,
-}
-
-impl Input for Hesitant<'_> {
-    fn poll(&mut self) -> Feed {
-        self.polls += 1;
-        if self.stop_after.is_some_and(|polls| self.polls > polls) {
-            self.control.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
-        if self.random.unit() < self.share {
-            return Feed::NotYet;
-        }
-        self.planned.next().map_or(Feed::Ended, Feed::Request)
-    }
 }
 
 struct Outcomes {
@@ -246,73 +43,25 @@ struct Outcomes {
 
 fn simulate(seed: u64) -> Outcomes {
     let mut random = SplitMix64(seed);
-    let pick = |random: &mut SplitMix64, n: u64| random.below(n) as usize;
-    let mode = [
-        ConflictMode::Partial,
-        ConflictMode::Partial,
-        ConflictMode::Drop,
-        ConflictMode::Ordering,
-        ConflictMode::Allow,
-    ][pick(&mut random, 5)];
-    let strong = [Strong::WriteWrite, Strong::AllButReads, Strong::All][pick(&mut random, 3)];
     let clock = SimClock::new(Nanos(30));
-    let spec = SimSpec {
-        capacity: Bytes(512 << random.below(12)),
-        units: 1 + random.below(8) as u32,
-        service: Nanos(1_000 + random.below(2_000_000) as i64),
-        faults: Faults {
-            error_share: if random.below(4) == 0 { 0.1 } else { 0.0 },
-            short_share: if random.below(6) == 0 { 0.1 } else { 0.0 },
-            stall_share: if random.below(6) == 0 { 0.05 } else { 0.0 },
-            stall: Nanos::from_millis(3),
-            hang_share: if random.below(20) == 0 { 0.02 } else { 0.0 },
-            vanish: (random.below(20) == 0).then(|| Nanos::from_millis(50)),
-        },
-        seed,
-        ..SimSpec::default()
-    };
-    let config = Config {
-        conflicts: mode,
-        strong,
-        look_ahead: 1 + pick(&mut random, 64),
-        waiting_max: 1 + random.below(40) as u32,
-        timing: [TimingMode::Timed, TimingMode::Timed, TimingMode::Afap, TimingMode::Load]
-            [pick(&mut random, 4)],
-        follow_in_flight: random.below(4) == 0,
-        bundle: [Nanos::ZERO, Nanos::ZERO, Nanos::from_micros(20)][pick(&mut random, 3)],
-        ..Config::with_in_flight_max(1 + random.below(16) as u32)
-    };
-    let inner = SimDevice::new(spec, clock.clone());
+    let spec = random::spec(&mut random, seed);
+    let config = random::config(&mut random);
     let verifies = random.below(2) == 0;
-    let inner = if verifies { inner.with_data() } else { inner };
+    let mut device = Watched::new(seed, spec, config, &clock, verifies);
     let limits = TargetLimits {
-        capacity: inner.capacity(),
-        block_size: inner.block_size(),
-        length_max: inner.length_max(),
-        supports: Op::ALL.map(|op| inner.supports(op)),
+        capacity: device.capacity(),
+        block_size: device.block_size(),
+        length_max: device.length_max(),
+        supports: Op::ALL.map(|op| device.supports(op)),
     };
-    let speedup = [1.0, 1.0, 10.0, 0.5][pick(&mut random, 4)];
+    let speedup = [1.0, 1.0, 10.0, 0.5][random.below(4) as usize];
     let mut planner =
         Planner::new(limits, Timing { speedup, mode: config.timing, ..Timing::default() });
-    let load = random_load(&mut random, limits.capacity.0);
     let mut planned = Vec::new();
-    load.iter().for_each(|request| planner.plan(request, &mut planned));
-    let mut device = Watched {
-        inner,
-        clock: clock.clone(),
-        random: SplitMix64(seed ^ 1),
-        config,
-        in_flight: HashMap::new(),
-        queued: Vec::new(),
-        issued: Vec::new(),
-        stall_share: if random.below(2) == 0 { 0.0 } else { 0.05 },
-        conflicting_pairs: 0,
-        hang_share: spec.faults.hang_share,
-        drafts: HashMap::new(),
-        drafts_used: 0,
-        drafts_max: pick(&mut random, 3) * 8,
-    };
-    let isolated = mode != ConflictMode::Allow && strong != Strong::WriteWrite;
+    for request in random::load(&mut random, limits.capacity.0) {
+        planner.plan(&request, &mut planned);
+    }
+    let isolated = config.conflicts != ConflictMode::Allow && config.strong != Strong::WriteWrite;
     let verify = VerifyConfig { run: seed, target: 0, isolated };
     let mut verifier =
         verifies.then(|| Verifier::new(verify, Box::new(MemoryTable::default()), None));
@@ -345,7 +94,7 @@ fn simulate(seed: u64) -> Outcomes {
         let found = verifier.findings().iter().map(ToString::to_string).collect();
         (verifier.figures().reads, found)
     });
-    Outcomes { records, planned, device, totals, mode, verified }
+    Outcomes { records, planned, device, totals, mode: config.conflicts, verified }
 }
 
 /// Checks every invariant; answers how many reads were verified.
