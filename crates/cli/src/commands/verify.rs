@@ -123,7 +123,11 @@ fn text(found: &Found) -> String {
         line("checked", format!("{} sectors, {} intact", figures.sectors, figures.intact));
     }
     for (label, count, what) in [
-        ("unknown", figures.unknown, "sectors beside them that the run did not write, or discarded"),
+        (
+            "unknown",
+            figures.unknown,
+            "sectors beside them that the run did not write, or discarded",
+        ),
         ("shared", figures.shared, "sectors of blocks that are equal on purpose"),
         ("in flight", *in_flight, "requests when the process ended: old or new is right"),
     ] {

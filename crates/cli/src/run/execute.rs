@@ -147,6 +147,7 @@ fn work(
         run_number,
     });
     let ends = run_lanes(plan, &start, work.collect());
+    run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring.
     stop.store(true, Relaxed);
     let panicked = |_| anyhow::anyhow!("a thread of the run panicked");

@@ -26,6 +26,7 @@ mod sector;
 mod sets;
 mod table;
 
+use std::cell::Cell;
 use std::io;
 
 use ioecho_trace::{Integrity, Nanos, Op, Outcome};
@@ -255,8 +256,12 @@ impl Verifier {
 
     /// Puts a change into the table that nothing in flight can race with any more.
     fn settle(&mut self, racing: &Racing) {
-        let Some(races) = self.races.take() else { return };
+        let Some(mut races) = self.races.take() else { return };
         let Racing { effect, start, end, span, .. } = *racing;
+        // What becomes ambiguous forgets its instants, so the latest of them is kept for all.
+        let latest = Cell::new(span.completed);
+        let ambiguous = Cell::new(false);
+        let overflowed = self.figures.given_up;
         self.change((start, end), |before| {
             let mut after = Alternatives::none();
             let mut superseded = false;
@@ -264,14 +269,19 @@ impl Verifier {
                 let theirs = races.span_of(*legal);
                 superseded |= theirs.supersedes(&span);
                 if !span.supersedes(&theirs) {
+                    latest.set(latest.get().max(theirs.completed));
                     after.add(*legal);
                 }
             }
             if !superseded {
                 after.add(effect);
             }
+            ambiguous.set(ambiguous.get() || after.as_slice() == [Legal::Ambiguous]);
             after
         });
+        if ambiguous.get() || self.figures.given_up > overflowed {
+            races.keep_ambiguous_until(latest.get());
+        }
         self.races = Some(races);
     }
 
@@ -286,6 +296,8 @@ impl Verifier {
                 let before = self.sets.open(stretch[0]);
                 let after = change(&before);
                 if after != before {
+                    let ambiguous = after.as_slice() == [Legal::Ambiguous];
+                    self.figures.given_up += u64::from(ambiguous);
                     let entry = self.sets.close(&after);
                     let set = self.table.set(at, stretch.len() as u64, entry);
                     result = result.and(set);

@@ -203,6 +203,11 @@ impl Races {
         }
     }
 
+    /// Tells that something became ambiguous that ended no later than this.
+    pub(crate) fn keep_ambiguous_until(&mut self, completed: Nanos) {
+        self.ambiguous_until = self.ambiguous_until.max(completed);
+    }
+
     /// When the write behind an entry of the table began and ended, as far as it is known.
     pub(crate) fn span_of(&self, legal: Legal) -> Span {
         let long_ago = Span { submitted: EVER, completed: EVER, succeeded: true };
