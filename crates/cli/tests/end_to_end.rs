@@ -211,8 +211,8 @@ fn a_part_is_replayed_in_the_traces_own_time() {
 }
 
 #[test]
-fn a_real_file_is_replayed_by_both_back_ends_and_written_recognisably() {
-    for backend in ["uring", "threads"] {
+fn a_real_file_is_replayed_by_every_back_end_and_written_recognisably() {
+    for backend in ["uring", "aio", "threads"] {
         let stand = Stand::new(300, 100);
         let arguments = ["replay", "load", "--target", "target", "--backend", backend];
         let output = stand.run(&[&arguments[..], &["--allow-cached", "-o", "run", "-q"]].concat());
@@ -546,4 +546,153 @@ fn what_nobody_can_hear_is_no_panic() {
         let status = command.status().unwrap();
         assert_ne!(status.code(), Some(101), "case {number} panics");
     }
+}
+
+/// The columns of a load that tells how long its requests took.
+fn with_latencies(stand: &Stand, name: &str) {
+    let load = fs::read_to_string(stand.path("load")).unwrap();
+    let load = load.replace("replay_duration=0", "replay_duration (guessed)");
+    fs::write(stand.path(name), load.replace("0.0 ; 0.0\n", "0.0 ; 0.001000000\n")).unwrap();
+}
+
+#[test]
+fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
+    let stand = Stand::new(300, 500);
+    with_latencies(&stand, "told");
+    for (timing, options) in [
+        ("timed", &["--follow-in-flight", "--bundle", "50us", "--speedup", "3"][..]),
+        ("afap", &["--in-flight-max", "4"]),
+        ("load", &[]),
+    ] {
+        let replay = ["replay", "told", "--target", SIM, "--timing", timing, "-o", timing, "-q"];
+        let output = stand.run(&[&replay[..], options].concat());
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        let summary = fs::read(stand.path(timing).join("summary.json")).unwrap();
+        let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+        assert_eq!((&summary["recorded"], &summary["outcomes"]["ok"]), (&300.into(), &300.into()));
+        assert_eq!(summary["engine"]["timing"], timing);
+        // Without a schedule it takes no longer than the device: 150 ms at the recorded pace.
+        let took = summary["achieved_duration_ns"].as_i64().unwrap();
+        assert_eq!(took < 40_000_000, timing != "timed", "{timing} took {took} ns");
+    }
+}
+
+#[test]
+fn what_follows_the_recording_asks_for_a_recording_that_tells() {
+    let stand = Stand::new(10, 100);
+    for option in [&["--timing", "load"][..], &["--follow-in-flight"]] {
+        let output =
+            stand.run(&[&["replay", "load", "--target", SIM, "-o", "run"], option].concat());
+        assert_eq!(code(&output), 2, "{}", said(&output));
+        assert!(said(&output).contains("does not tell how long"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
+    let stand = Stand::new(10, 100);
+    for options in [
+        &["--timing", "afap", "--speedup", "2"][..],
+        &["--timing", "afap", "--follow-in-flight"],
+        &["--timing", "afap", "--bundle", "10us"],
+        &["--dedup", "2", "--verify", "reads"],
+        &["--read-only", "--verify", "final"],
+        &["--read-only", "--sync-writes"],
+        &["--read-only", "--writes-as-reads"],
+        &["--backend", "threads", "--sqpoll"],
+        &["--threads", "8"],
+        &["--target", SIM],
+        &["--target", "target"],
+        &["--map", "nosuch=sim:size=16M"],
+        &["--map", "0=1,room=32M"],
+        &["--map", "0=1", "--map", "*=1"],
+        &["--on-error", "0"],
+        &["--fill-random", "101"],
+    ] {
+        let replay = ["replay", "load", "--target", SIM, "-o", "run", "-q"];
+        let output = stand.run(&[&replay[..], options].concat());
+        assert_eq!(code(&output), 2, "{options:?}: {}", said(&output));
+        assert!(!stand.path("run").exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
+    let stand = Stand::new(300, 100);
+    fs::File::create(stand.path("other")).unwrap().set_len(8 << 20).unwrap();
+    // Sectors 0 to 16,000 are used: 8 MB.
+    let output = stand.run(&[
+        "replay",
+        "load",
+        "--map",
+        "0=target,length=4M",
+        "--map",
+        "0=other,from=4M,to=1M",
+        "--allow-cached",
+        "-o",
+        "run",
+        "-q",
+    ]);
+    assert!(stand.path("run/summary.json").exists(), "{}", said(&output));
+    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!((&summary["engine"]["targets"], &summary["recorded"]), (&2.into(), &300.into()));
+    let stamped = |name: &str| -> Vec<usize> {
+        let data = fs::read(stand.path(name)).unwrap();
+        let sectors = data.chunks(512).enumerate();
+        sectors.filter(|(_, data)| data.starts_with(b"IOECHO\0\x02")).map(|(n, _)| n).collect()
+    };
+    let (target, other) = (stamped("target"), stamped("other"));
+    assert_eq!(target.len() + other.len(), 100 * 8, "a hundred writes of eight sectors");
+    assert!(target.iter().all(|sector| *sector < 8192));
+    assert!(other.first().is_some_and(|sector| *sector >= 2048), "{:?}", other.first());
+    assert_eq!(stand.facts("run")["targets"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn misaligned_requests_are_left_out_or_widened_and_counted_either_way() {
+    let stand = Stand::new(0, 1);
+    let header = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
+    let load = format!(
+        "{header}0.000000000 ; 3 ; 2 ; W ; 0.0 ; 0.0\n0.000100000 ; 8 ; 8 ; W ; 0.0 ; 0.0\n"
+    );
+    fs::write(stand.path("load"), load).unwrap();
+    let engine = |run: &str, options: &[&str]| -> serde_json::Value {
+        let replay = ["replay", "load", "--target", "sim:size=16M,block=4k", "-o", run, "-q"];
+        stand.run(&[&replay[..], options].concat());
+        let summary = fs::read(stand.path(run).join("summary.json")).unwrap();
+        let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+        summary["engine"].clone()
+    };
+    let refused = engine("refused", &[]);
+    assert_eq!((&refused["issued"], &refused["rounded"]), (&1.into(), &0.into()));
+    let rounded = engine("rounded", &["--align", "round"]);
+    assert_eq!((&rounded["issued"], &rounded["rounded"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn a_run_ends_after_as_many_errors_as_it_bears() {
+    let stand = Stand::new(300, 100);
+    let failing = "sim:size=16M,errors=0.5";
+    let issued = |run: &str, on_error: &str| {
+        let output = stand.run(&[
+            "replay",
+            "load",
+            "--target",
+            failing,
+            "--on-error",
+            on_error,
+            "-o",
+            run,
+            "-q",
+        ]);
+        let summary = fs::read(stand.path(run).join("summary.json")).unwrap();
+        let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+        (code(&output), summary["failed"].as_u64().unwrap())
+    };
+    assert_eq!(issued("continue", "continue").0, 14);
+    let (code, failed) = issued("stop", "stop");
+    assert!(code == 13 && (1..=3).contains(&failed), "{code}: {failed}");
+    let (code, failed) = issued("ten", "10");
+    assert!(code == 13 && (11..=14).contains(&failed), "{code}: {failed}");
 }

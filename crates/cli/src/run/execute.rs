@@ -40,6 +40,10 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
         // Nothing happened yet: leave no half-made directory that looks like a run.
         let _ = std::fs::remove_file(run.facts_file());
         let _ = std::fs::remove_file(run.path().join("log.txt"));
+        for target in 0..plan.targets.len() {
+            let _ = std::fs::remove_file(run.versions(target));
+            let _ = std::fs::remove_file(run.intents(target));
+        }
         let _ = std::fs::remove_dir(run.path());
     }
     result
@@ -83,8 +87,9 @@ fn replay(
     }
     facts.plan.host_setup =
         ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
-    verification::keep(plan, run, run_number, &ends.lanes);
     let engine = engine_facts(plan, &facts, &ends, start.agreed());
+    let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
+    verification::keep(plan, run, run_number, &ends.lanes, is_complete);
     facts.trace = ends.feeder.header;
     let summary = settle::settle(run, &facts.trace, engine)?;
 

@@ -280,6 +280,8 @@ fn replay<C: Clock>(
         && whole
         && end.error.is_none()
         && !totals.stopped
+        // What is in flight still may use the tags, and may still change the data.
+        && totals.abandoned == 0
     {
         match final_pass(device, clock, verifier, &control.stop, &mut |_| {}) {
             Ok(pass) => {

@@ -59,12 +59,18 @@ pub(crate) fn settle(
             engine.incomplete =
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
-    } else {
+    } else if no_result_is_missing(&engine) {
         fs::remove_file(run.journal()).context("removing the journal")?;
     }
     let summary = figures.summary(engine);
     write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
+}
+
+/// Whether a request's row tells its number. Where results are missing the journal alone knows the
+/// numbers, and `ioecho verify` needs them: sectors bear the number of the request that wrote them.
+fn no_result_is_missing(engine: &EngineFacts) -> bool {
+    engine.incomplete.is_empty() && engine.results_lost == 0
 }
 
 fn merged(

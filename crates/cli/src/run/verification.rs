@@ -71,21 +71,30 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
     Some(all)
 }
 
-/// Leaves every finding with the run. The tables of versions have served their time; of a run that
-/// was verified to its end nothing is left to be looked up in the rings.
-pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes: &[LaneEnd]) {
+/// Leaves every finding with the run. The tables of versions have served their time, and of a run
+/// that came to its end the results alone tell everything that the rings do.
+pub(crate) fn keep(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    run_number: u64,
+    lanes: &[LaneEnd],
+    is_complete: bool,
+) {
     if plan.verify == VerifyArg::Off {
         return;
     }
     let mut found = Vec::new();
     for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
         let _ = fs::remove_file(run.versions(number));
+        if is_complete {
+            let _ = fs::remove_file(run.intents(number));
+        }
         let Some(verifier) = &lane.verifier else { continue };
         found.push(Found {
             target: number as u16,
             path: PathBuf::from(target.name()),
             read: lane.verify_read,
-            complete: lane.verify_error.is_none(),
+            complete: lane.verify_error.is_none() && !lane.verify_stopped,
             figures: verifier.figures().clone(),
             in_flight: 0,
             notes: vec![format!("while the run went on, --verify {}", plan.verify.name())],
