@@ -564,10 +564,11 @@ fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
         ("afap", &["--in-flight-max", "4"]),
         ("load", &[]),
     ] {
-        let replay = ["replay", "told", "--target", SIM, "--timing", timing, "-o", timing, "-q"];
+        let run = format!("run-{timing}");
+        let replay = ["replay", "told", "--target", SIM, "--timing", timing, "-o", &run, "-q"];
         let output = stand.run(&[&replay[..], options].concat());
         assert_eq!(code(&output), 0, "{}", said(&output));
-        let summary = fs::read(stand.path(timing).join("summary.json")).unwrap();
+        let summary = fs::read(stand.path(&run).join("summary.json")).unwrap();
         let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
         assert_eq!((&summary["recorded"], &summary["outcomes"]["ok"]), (&300.into(), &300.into()));
         assert_eq!(summary["engine"]["timing"], timing);
