@@ -465,4 +465,33 @@ mod tests {
         assert_eq!(places[1], (Some(VolumeId(2)), 0, megabytes(5), megabytes(5)));
         assert_eq!(places[2], (Some(VolumeId(1)), 1, Bytes(0), megabytes(4)));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[a-z*=,.0-9KMGT: -]{0,40}|\\PC{0,20}") {
+            let _ = text.parse::<RouteSpec>();
+        }
+
+        #[test]
+        fn what_is_accepted_keeps_places_apart_and_on_the_target(
+            places in proptest::collection::vec((0_u64..3000, 0_u64..3000), 1..5),
+        ) {
+            let lines: Vec<String> = places
+                .iter()
+                .enumerate()
+                .map(|(n, (to, room))| {
+                    let (to, room) = (to / 2, room / 2 + 1);
+                    format!("sda=2,from={n}M,length=1M,to={to}K,room={room}K")
+                })
+                .collect();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            if let Ok(map) = resolve(&lines) {
+                let mut places: Vec<_> =
+                    map.routes().iter().map(|route| (route.base.0, route.room.0)).collect();
+                places.sort_unstable();
+                proptest::prop_assert!(places.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
+                proptest::prop_assert!(places.iter().all(|(base, room)| base + room <= 1 << 20));
+            }
+        }
+    }
 }

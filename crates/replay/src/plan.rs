@@ -456,6 +456,99 @@ mod tests {
         assert_eq!(planner.totals().left_out, 2);
     }
 
+    fn plan_all(planner: &mut Planner, requests: &[Request]) -> Vec<Planned> {
+        let mut planned = Vec::new();
+        requests.iter().for_each(|request| planner.plan(request, &mut planned));
+        planned
+    }
+
+    #[test]
+    fn writes_become_reads_of_the_same_place_and_nothing_else_takes_part() {
+        let timing = Timing { writes: Writes::AsReads, ..Timing::default() };
+        let mut planner = planner(1 << 20, timing);
+        let request = |op| Request::new(Nanos(0), op, Bytes(4096), Bytes(512));
+        let requests = [Op::Write, Op::Read, Op::Discard].map(request);
+        let planned = plan_all(&mut planner, &requests);
+        assert_eq!(
+            planned.iter().map(|p| (p.op, p.offset)).collect::<Vec<_>>(),
+            [(Op::Read, Bytes(4096)), (Op::Read, Bytes(4096)),]
+        );
+        assert_eq!((planner.totals().substituted, planner.totals().left_out), (1, 1));
+    }
+
+    #[test]
+    fn a_higher_rate_repeats_requests_at_other_places_and_a_lower_one_thins_them_evenly() {
+        let reads: Vec<Request> = (0..8).map(|n| read(n * 100, 0, 512)).collect();
+        let mut more = planner(1 << 20, Timing { iops_scale: 2.5, ..Timing::default() });
+        let planned = plan_all(&mut more, &reads);
+        assert_eq!((planned.len(), more.totals().copies), (20, 12));
+        assert!(planned.is_sorted_by_key(|p| (p.scheduled, p.seq)));
+        let first: Vec<u64> =
+            planned.iter().filter(|p| p.scheduled == Nanos(100)).map(|p| p.offset.0).collect();
+        let third = (1 << 20) / 3 / 512 * 512;
+        assert_eq!(first, [0, third, 2 * third]);
+
+        let mut fewer = planner(1 << 20, Timing { iops_scale: 0.25, ..Timing::default() });
+        let kept: Vec<i64> = plan_all(&mut fewer, &reads).iter().map(|p| p.scheduled.0).collect();
+        assert_eq!((kept, fewer.totals().left_out), (vec![0, 400], 6));
+    }
+
+    #[test]
+    fn what_was_in_flight_in_the_recording_is_counted_from_its_latencies() {
+        let request = |issue, latency: Option<i64>| Request {
+            latency: latency.map(Nanos),
+            ..read(issue, 0, 512)
+        };
+        let requests = [
+            request(0, Some(100)),
+            request(50, Some(100)),
+            request(100, Some(10)),
+            request(200, Some(10)),
+            request(205, None),
+        ];
+        let planned = plan_all(&mut planner(1 << 20, Timing::default()), &requests);
+        let in_flight: Vec<u32> = planned.iter().map(|p| p.recorded_in_flight).collect();
+        assert_eq!(in_flight, [1, 2, 2, 1, 0]);
+    }
+
+    #[test]
+    fn rounding_widens_a_request_to_the_blocks_that_it_touches() {
+        let mut planner =
+            planner(1 << 20, Timing { alignment: Alignment::Round, ..Timing::default() });
+        let planned = plan_one(&mut planner, &read(0, 700, 400)).unwrap();
+        assert_eq!((planned.offset, planned.length), (Bytes(512), Bytes(1024)));
+        assert_eq!((planned.refusal, planned.trace_offset), (None, Bytes(700)));
+        assert_eq!(planner.totals().rounded, 1);
+    }
+
+    #[test]
+    fn a_flush_goes_to_every_target_of_its_volume_and_an_unmapped_request_nowhere() {
+        let specs = ["0=1,length=1M", "0=2,from=1M"].map(|line| line.parse().unwrap());
+        let volumes = [1, 0].map(|id| ioecho_trace::header::Volume {
+            id: VolumeId(id),
+            name: String::new(),
+            size: None,
+        });
+        let limits = TargetLimits {
+            capacity: Bytes(1 << 20),
+            block_size: Bytes(512),
+            length_max: Bytes(1 << 20),
+            supports: [true; 6],
+        };
+        let named = ["a", "b"].map(|name| (name.to_owned(), limits));
+        let map = Map::resolve(&specs, &volumes, &named).unwrap();
+        let mut planner = Planner::mapped(vec![limits; 2], map, Timing::default());
+        let flush = Request::new(Nanos(0), Op::Flush, Bytes(0), Bytes(0));
+        let elsewhere = Request { volume: VolumeId(1), ..read(0, 0, 512) };
+        let planned = plan_all(&mut planner, &[flush, read(0, (1 << 20) + 512, 512), elsewhere]);
+        let placed: Vec<_> = planned.iter().map(|p| (p.op, p.target, p.offset)).collect();
+        assert_eq!(
+            placed,
+            [(Op::Flush, 0, Bytes(0)), (Op::Flush, 1, Bytes(0)), (Op::Read, 1, Bytes(512)),]
+        );
+        assert_eq!(planner.totals().unmapped, 1);
+    }
+
     proptest! {
         #[test]
         fn what_is_not_refused_lies_inside_the_target_and_is_aligned(
