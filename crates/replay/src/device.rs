@@ -55,7 +55,8 @@ pub trait Payload {
 /// All instants are of the clock that the engine runs on. Requests are prepared one by one and
 /// handed down together by [`Device::submit`]; between the two they count as not in flight.
 ///
-/// Implementations: io_uring, AIO and threads (crate `linux`), the simulated device ([`crate::sim`]).
+/// Implementations: io_uring, AIO and threads (crate `linux`), the simulated device
+/// ([`crate::sim`]).
 pub trait Device {
     /// How many bytes the target holds. Never changes.
     fn capacity(&self) -> Bytes;

@@ -82,8 +82,8 @@ pub(crate) struct WriterOptions {
     pub(crate) durable: bool,
 }
 
-/// Starts the thread. It ends when the recorders are dropped and everything is written. When the disk
-/// is full it stops the run, frees the reserve and goes on.
+/// Starts the thread. It ends when the recorders are dropped and everything is written. When the
+/// disk is full it stops the run, frees the reserve and goes on.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,
