@@ -9,7 +9,7 @@
 //! [`Verifier`] follows every request of a target and keeps in a [`VersionTable`] what each sector
 //! may hold. Where requests that overlap are never in flight together (*isolated*), that is one
 //! version, set when a write completes and compared when a read does. Otherwise writes stay among
-//! the [`races`] until everything in flight together with them has completed. What does not fit
+//! the `races` until everything in flight together with them has completed. What does not fit
 //! into the memory set aside becomes *ambiguous*: it is counted, and no alarm is raised.
 //!
 //! Everything here is pure: no I/O but through the traits, no clock, and no memory taken on a
