@@ -1,0 +1,82 @@
+//! What the scheduler costs for each request, with few and with very many in flight.
+//!
+//! A replay is to stay true when a device is overloaded, and that is when the most is in flight. So
+//! the cost of a request must not grow with the number of those before it.
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use ioecho_replay::pattern::SplitMix64;
+use ioecho_replay::plan::Planned;
+use ioecho_replay::schedule::Config;
+use ioecho_replay::{Completion, Io, Scheduler};
+use ioecho_trace::{Bytes, Flags, Integrity, LateCause, Nanos, Op, Outcome, VolumeId};
+
+/// Requests of a turn: each completes one in flight and issues one.
+const TURN: u64 = 1024;
+
+fn planned(seq: u64, random: &mut SplitMix64) -> Planned {
+    let offset = Bytes(random.below(1 << 28) * 4096);
+    Planned {
+        seq,
+        scheduled: Nanos::ZERO,
+        issue: Nanos::ZERO,
+        op: if random.below(2) == 0 { Op::Read } else { Op::Write },
+        flags: Flags::empty(),
+        trace_offset: offset,
+        offset,
+        length: Bytes(4096 << random.below(5)),
+        volume: VolumeId(0),
+        latency: None,
+        recorded_in_flight: 0,
+        origin: None,
+        target: 0,
+        refusal: None,
+    }
+}
+
+fn completion(io: &Io) -> Completion {
+    Completion {
+        tag: io.tag,
+        submitted: Nanos(1),
+        completed: Nanos(2),
+        outcome: Outcome::Ok,
+        integrity: Integrity::Unchecked,
+    }
+}
+
+fn in_flight(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("schedule");
+    group.throughput(Throughput::Elements(TURN));
+    for in_flight in [16_u32, 1024, 16_384, 65_536] {
+        let config = Config { look_ahead: 1 << 17, ..Config::with_in_flight_max(in_flight) };
+        let mut scheduler = Scheduler::new(config);
+        let mut random = SplitMix64(1);
+        let (mut submissions, mut records) = (Vec::new(), Vec::new());
+        let mut seq = 0;
+        let mut offer = |scheduler: &mut Scheduler, count: u64| {
+            for _ in 0..count {
+                scheduler.offer(planned(seq, &mut random), Nanos::ZERO, false);
+                seq += 1;
+            }
+        };
+        offer(&mut scheduler, u64::from(in_flight) + TURN);
+        let host = LateCause::Host;
+        scheduler.step(Nanos(1), host, &[], &mut submissions, &mut records);
+        let mut flying: std::collections::VecDeque<Io> = submissions.drain(..).collect();
+        group.bench_function(BenchmarkId::from_parameter(in_flight), |bencher| {
+            bencher.iter(|| {
+                for _ in 0..TURN {
+                    let done = flying.pop_front().map(|io| completion(&io));
+                    offer(&mut scheduler, 1);
+                    let done = done.as_slice();
+                    scheduler.step(Nanos(1), host, done, &mut submissions, &mut records);
+                    flying.extend(submissions.drain(..));
+                    records.clear();
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, in_flight);
+criterion_main!(benches);
