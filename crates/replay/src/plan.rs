@@ -458,7 +458,9 @@ mod tests {
 
     fn plan_all(planner: &mut Planner, requests: &[Request]) -> Vec<Planned> {
         let mut planned = Vec::new();
-        requests.iter().for_each(|request| planner.plan(request, &mut planned));
+        for request in requests {
+            planner.plan(request, &mut planned);
+        }
         planned
     }
 
