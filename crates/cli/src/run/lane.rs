@@ -198,7 +198,12 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
                 Ok(given) => {
                     end.host_facts = given.facts();
                     let spins = plan.pacing.mode != PacingArg::Sleep;
-                    end.host_facts.extend(given.warnings(spins));
+                    for warning in given.warnings(spins) {
+                        if number == 0 {
+                            tell(&format!("warning: {warning}"));
+                        }
+                        end.host_facts.push(warning);
+                    }
                 }
                 Err(_) => start.give_up(),
             }
