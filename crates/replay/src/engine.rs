@@ -131,7 +131,7 @@ pub struct Pacing {
     /// How long the device may be silent while nothing can go on without an answer of it. Then it
     /// is given up and the run is ended.
     pub silence_max: Nanos,
-    /// How many requests may fail before the run is ended; `None` is any number.
+    /// How many failed requests end the run; `None` is no number of them.
     pub errors_max: Option<u64>,
 }
 
@@ -336,7 +336,8 @@ impl<C: Clock> Engine<'_, C> {
                 && now - self.heard_at > self.pacing.silence_max
             {
                 self.totals.silent = true;
-                self.totals.stopped |= !input_ended || self.scheduler.has_planned();
+                self.totals.stopped |=
+                    !input_ended || self.scheduler.has_planned() || self.scheduler.waiting() > 0;
                 return Ok(());
             }
             if self.submissions.is_empty() && self.unsubmitted == 0 {
@@ -385,7 +386,7 @@ impl<C: Clock> Engine<'_, C> {
             self.totals.duration = self.totals.duration.max(completion.completed);
             if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
                 self.totals.errors += 1;
-                if self.pacing.errors_max.is_some_and(|max| self.totals.errors > max) {
+                if self.pacing.errors_max.is_some_and(|max| self.totals.errors >= max) {
                     self.totals.too_many_errors = true;
                     self.control.stop.store(true, Relaxed);
                 }

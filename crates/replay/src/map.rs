@@ -66,6 +66,13 @@ impl RouteSpec {
             pairs.push((key, value));
             target = before;
         }
+        let is_simulated = target == "sim" || target.starts_with("sim:");
+        if let Some((_, pair)) = target.rsplit_once(',')
+            && let Some((key, _)) = pair.split_once('=')
+            && !is_simulated
+        {
+            return Err(format!("unknown key '{key}'"));
+        }
         if volume.is_empty() || target.is_empty() {
             return Err("it lacks a volume or a target".to_owned());
         }
@@ -194,6 +201,9 @@ pub enum MapError {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Map {
     routes: Vec<Route>,
+    /// Targets that nothing goes to yet, the last one first: volumes that turn up later than the
+    /// header was written take them in turn.
+    spare: Vec<(u16, Bytes)>,
 }
 
 impl Map {
@@ -204,7 +214,10 @@ impl Map {
         let mut routes = Vec::new();
         for (index, target) in targets.iter().enumerate() {
             let mine: Vec<&Volume> = volumes.iter().skip(index).step_by(count).collect();
-            let sharing = mine.len().max(1) as u64;
+            let sharing = mine.len() as u64;
+            if mine.is_empty() {
+                break;
+            }
             let grain = target.block_size.0.max(1 << 20).min(target.capacity.0.max(1));
             let area = (target.capacity.0 / sharing / grain).max(1) * grain;
             let area = if sharing == 1 { target.capacity.0 } else { area };
@@ -220,19 +233,29 @@ impl Map {
                 });
             }
         }
-        // A volume that turns up later than the header was written goes to the first target.
-        if let Some(first) = targets.first() {
-            routes.push(Route {
-                volume: None,
-                from: Bytes::ZERO,
-                until: Bytes(u64::MAX),
-                target: 0,
-                base: Bytes::ZERO,
-                room: first.capacity,
-                scale: 1.0,
-            });
+        let spare = targets.iter().enumerate().skip(volumes.len()).rev();
+        let spare = spare.map(|(index, limits)| (index as u16, limits.capacity)).collect();
+        Self { routes, spare }
+    }
+
+    /// Gives a volume that the header does not name a target of its own, if one is left; answers
+    /// the number of its route. Where none is left it has no place: what lay apart in the
+    /// recording must not fall onto each other.
+    pub fn adopt(&mut self, volume: VolumeId) -> Option<usize> {
+        if self.routes.iter().any(|route| route.volume == Some(volume)) {
+            return None;
         }
-        Self { routes }
+        let (target, room) = self.spare.pop()?;
+        self.routes.push(Route {
+            volume: Some(volume),
+            from: Bytes::ZERO,
+            until: Bytes(u64::MAX),
+            target,
+            base: Bytes::ZERO,
+            room,
+            scale: 1.0,
+        });
+        Some(self.routes.len() - 1)
     }
 
     /// Resolves what a user wrote. `targets` are the names and limits of the targets.
@@ -265,7 +288,7 @@ impl Map {
                 scale: spec.scale,
             });
         }
-        let map = Self { routes };
+        let map = Self { routes, spare: Vec::new() };
         map.check(specs, targets)?;
         Ok(map)
     }
@@ -413,9 +436,16 @@ mod tests {
         assert_eq!((spec.volume.as_str(), spec.target.as_str()), ("sda", "sim:size=1G,units=2"));
         assert_eq!((spec.from, spec.length, spec.room), (Bytes(1 << 20), None, None));
         assert!((spec.scale - 0.5).abs() < 1e-12);
-        for wrong in
-            ["sda", "=x", "sda=", "a=b,from=x", "a=b,to=1,to=2", "a=b,scale=0", "a=b,room=0"]
-        {
+        for wrong in [
+            "sda",
+            "=x",
+            "sda=",
+            "a=b,from=x",
+            "a=b,to=1,to=2",
+            "a=b,lenth=1",
+            "a=b,scale=0",
+            "a=b,room=0",
+        ] {
             assert!(wrong.parse::<RouteSpec>().is_err(), "{wrong}");
         }
     }
@@ -452,6 +482,19 @@ mod tests {
         assert!(refused(&["sda=1,length=2M", "sda=2,from=1M"]).contains("same part"));
         assert!(refused(&["sda=2,room=2M"]).contains("does not fit"));
         assert!(refused(&["sda=2,to=100"]).contains("does not fit"));
+    }
+
+    #[test]
+    fn a_volume_that_turns_up_late_takes_a_free_target_or_has_no_place() {
+        let mut map = Map::spread(&[], &[limits(10 << 20), limits(4 << 20)]);
+        assert_eq!(map.route(VolumeId(9), Bytes(0)), None);
+        assert_eq!(map.adopt(VolumeId(9)), Some(0));
+        assert_eq!(map.adopt(VolumeId(9)), None);
+        assert_eq!(map.adopt(VolumeId(4)), Some(1));
+        assert_eq!(map.adopt(VolumeId(5)), None);
+        let targets: Vec<_> =
+            map.routes().iter().map(|route| (route.volume, route.target)).collect();
+        assert_eq!(targets, [(Some(VolumeId(9)), 0), (Some(VolumeId(4)), 1)]);
     }
 
     #[test]

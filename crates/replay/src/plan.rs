@@ -248,6 +248,11 @@ impl Planner {
         if self.timing.sync_writes && request.op == Op::Write {
             request.flags.insert(Flags::FUA);
         }
+        if self.map.routes_of(request.volume).next().is_none()
+            && self.map.adopt(request.volume).is_some()
+        {
+            self.extents.push(0);
+        }
         self.surplus += self.timing.iops_scale;
         let times = self.surplus.floor();
         self.surplus -= times;
@@ -353,6 +358,7 @@ impl Planner {
             let times = self.timing.iops_scale.ceil() as u64;
             let stride = room.0 / times / block * block;
             offset = (offset % room.0 + copy * stride) % room.0;
+            self.extents[route] = self.extents[route].max(offset.saturating_add(length));
         } else if end > room.0 {
             self.totals.wrapped += 1;
             offset %= room.0;

@@ -172,6 +172,8 @@ pub struct Scheduler {
     /// The number behind the last request of the bundle that is waited for, and when that is due.
     bundle_end: u64,
     bundle_release: Nanos,
+    /// The last request that was counted for holding up those behind it.
+    ordered_last: Option<u64>,
     concurrency: u32,
     counts: Counts,
 }
@@ -198,6 +200,7 @@ impl Scheduler {
             stepped_at: Nanos(i64::MIN),
             bundle_end: 0,
             bundle_release: Nanos::ZERO,
+            ordered_last: None,
             concurrency: u32::MAX,
             counts: Counts::default(),
         }
@@ -296,7 +299,8 @@ impl Scheduler {
         self.concurrency = concurrency;
     }
 
-    /// Gives up everything in flight and waiting, at the end of a run whose device does not answer.
+    /// Gives up everything in flight, at the end of a run whose device does not answer, and forgets
+    /// what waits.
     pub fn abandon(&mut self, records: &mut Vec<Record>) {
         for flying in self.flying.iter_mut().filter_map(Option::take) {
             let measured = Measured {
@@ -313,9 +317,8 @@ impl Scheduler {
             };
             records.push(Record { planned: flying.planned, measured });
         }
-        for waiting in self.waiting.iter_mut().filter_map(Option::take) {
-            records.push(refused(waiting.planned, Outcome::Abandoned, true));
-        }
+        // What still waits was never issued, like the look-ahead behind it.
+        self.waiting.fill(None);
         self.in_flight = 0;
     }
 
@@ -409,7 +412,7 @@ impl Scheduler {
             }
             if let Some(outcome) = planned.refusal {
                 self.ahead.pop_front();
-                records.push(refused(planned, outcome, false));
+                records.push(refused(planned, outcome));
                 continue;
             }
             if self.conflicts(&planned) {
@@ -417,7 +420,7 @@ impl Scheduler {
                     ConflictMode::Drop => {
                         self.ahead.pop_front();
                         self.counts.dropped += 1;
-                        records.push(refused(planned, Outcome::Dropped, false));
+                        records.push(refused(planned, Outcome::Dropped));
                         continue;
                     }
                     ConflictMode::Partial => {
@@ -429,7 +432,8 @@ impl Scheduler {
                         continue;
                     }
                     ConflictMode::Ordering => {
-                        self.counts.ordered += u64::from(held_up != Some(LateCause::Conflict));
+                        self.counts.ordered += u64::from(self.ordered_last != Some(planned.seq));
+                        self.ordered_last = Some(planned.seq);
                         self.held_up = Some(LateCause::Conflict);
                         return;
                     }
@@ -551,7 +555,7 @@ fn late(now: Nanos, planned: &Planned, cause: LateCause) -> LateCause {
 }
 
 /// The record of a request that is never issued.
-fn refused(planned: Planned, outcome: Outcome, pushed_back: bool) -> Record {
+fn refused(planned: Planned, outcome: Outcome) -> Record {
     let measured = Measured {
         scheduled: planned.scheduled,
         submitted: None,
@@ -559,7 +563,7 @@ fn refused(planned: Planned, outcome: Outcome, pushed_back: bool) -> Record {
         target_offset: None,
         in_flight: 0,
         outcome,
-        pushed_back,
+        pushed_back: false,
         late_cause: LateCause::None,
         target: planned.target,
         integrity: Integrity::Unchecked,

@@ -95,6 +95,13 @@ pub struct EngineFacts {
     /// What verification found; `None` where nobody looked.
     #[serde(default)]
     pub verify: Option<VerifyFigures>,
+    /// The share of a target that was never written or holds zeroes, of several the largest; `None`
+    /// where nobody looked, or where it does not matter.
+    #[serde(default)]
+    pub empty_share: Option<f64>,
+    /// The cap on requests in flight; zero where it is not known.
+    #[serde(default)]
+    pub in_flight_max: u32,
     /// Requests per second that this host can pace; `None` where it was not calibrated.
     #[serde(default)]
     pub paced_rate_max: Option<f64>,
@@ -146,6 +153,8 @@ impl Default for EngineFacts {
             substituted: 0,
             device_errors: 0,
             verify: None,
+            empty_share: None,
+            in_flight_max: 0,
             paced_rate_max: None,
             demanded_rate_peak: 0.0,
         }
@@ -169,6 +178,12 @@ pub struct VerifyFigures {
     pub requests: u64,
     /// Sectors of 512 bytes that were checked, in requests and passes.
     pub sectors: u64,
+    /// Of those, the sectors that hold what they must.
+    #[serde(default)]
+    pub intact_sectors: u64,
+    /// Of those, the sectors of which nothing is known: the run never wrote or has discarded them.
+    #[serde(default)]
+    pub unknown_sectors: u64,
     /// Damaged sectors, by the name of what is wrong (`Integrity::name`).
     #[serde(default)]
     pub damaged: BTreeMap<String, u64>,

@@ -86,8 +86,8 @@ pub(crate) struct TimingArgs {
     #[arg(long)]
     pub(crate) follow_in_flight: bool,
 
-    /// Issue requests that are due within this of each other in one system call, when the last is
-    /// due; auto: those that are due by then
+    /// Issue requests that are due within this of each other (at most 100us) in one system call,
+    /// when the last is due; auto: those that are due by then
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = bundle)]
     pub(crate) bundle: Nanos,
 }
@@ -156,7 +156,7 @@ impl SafetyArgs {
     }
 }
 
-/// How many failed requests a run bears.
+/// How many failed requests end a run; none of any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnError(pub(crate) Option<u64>);
 
@@ -432,7 +432,7 @@ fn bundle(text: &str) -> Result<Nanos, String> {
 fn on_error(text: &str) -> Result<OnError, String> {
     match text {
         "continue" => Ok(OnError(None)),
-        "stop" => Ok(OnError(Some(0))),
+        "stop" => Ok(OnError(Some(1))),
         number => match number.parse() {
             Ok(0) | Err(_) => Err("write continue, stop, or a number above 0".to_owned()),
             Ok(number) => Ok(OnError(Some(number))),
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn a_run_bears_no_failure_some_or_any_number() {
         assert_eq!(on_error("continue"), Ok(OnError(None)));
-        assert_eq!(on_error("stop"), Ok(OnError(Some(0))));
+        assert_eq!(on_error("stop"), Ok(OnError(Some(1))));
         assert_eq!(on_error("7"), Ok(OnError(Some(7))));
         for wrong in ["", "0", "-1", "never"] {
             assert!(on_error(wrong).is_err(), "{wrong}");

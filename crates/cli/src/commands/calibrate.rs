@@ -187,26 +187,30 @@ fn measure(args: &CalibrateArgs, setup: Vec<String>, warnings: Vec<String>) -> C
 
 /// The outcome in a sentence.
 fn conclusion(rates: &[PacedRate], limit: Nanos) -> String {
-    let Some(last) = rates.last() else { return "no rate was tried".to_owned() };
-    match highest_kept(rates) {
-        Some(best) if best.asked_per_s == last.asked_per_s => format!(
-            "this host paces at least {} requests/s with 99 of 100 issued within {limit}, without \
-             a device",
-            grouped(best.asked_per_s)
-        ),
-        Some(best) => format!(
-            "this host paces {} requests/s with 99 of 100 issued within {limit}, without a device; \
-             {} it does not keep",
-            grouped(best.asked_per_s),
-            grouped(last.asked_per_s)
-        ),
-        None => format!(
+    let Some(first) = rates.first() else { return "no rate was tried".to_owned() };
+    let Some(best) = highest_kept(rates) else {
+        return format!(
             "this host keeps none of the rates tried: even at {} requests/s one request in a \
              hundred is later than {}",
-            grouped(rates[0].asked_per_s),
-            rates[0].lateness.p99
-        ),
-    }
+            grouped(first.asked_per_s),
+            first.lateness.p99
+        );
+    };
+    let above = rates.iter().map(|rate| rate.asked_per_s).filter(|rate| *rate > best.asked_per_s);
+    let (at_least, beyond) = match above.min() {
+        None => ("at least ", String::new()),
+        Some(rate) => ("", format!("; {} it does not keep", grouped(rate))),
+    };
+    let kept_not = |rate: &&PacedRate| !rate.kept && rate.asked_per_s < best.asked_per_s;
+    let stalled = match rates.iter().filter(kept_not).count() {
+        0 => String::new(),
+        count => format!("; at {count} lower rates it was stopped too often"),
+    };
+    format!(
+        "this host paces {at_least}{} requests/s with 99 of 100 issued within {limit}, without a \
+         device{beyond}{stalled}",
+        grouped(best.asked_per_s)
+    )
 }
 
 /// What the conclusion owes to a host that was busy with something else.

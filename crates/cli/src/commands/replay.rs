@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
+use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
 
 use crate::args::ReplayArgs;
@@ -47,7 +48,10 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
     writeln!(out, "verdict       {word}. {}", verdict.summary)?;
     for check in &verdict.checks {
         if !check.advice.is_empty() {
-            writeln!(out, "  {:<12}{} (asked: {})", check.name, check.measured, check.threshold)?;
+            let Check { name, measured, threshold, .. } = check;
+            let asked =
+                if threshold.is_empty() { String::new() } else { format!(" (asked: {threshold})") };
+            writeln!(out, "  {name:<12}{measured}{asked}")?;
             writeln!(out, "  {:<12}{}", "", check.advice)?;
         }
     }
@@ -58,12 +62,24 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
         (engine.ordered, "held up others on conflict"),
         (summary.failed, "failed"),
         (engine.left_out, "left out"),
+        (engine.unmapped, "of volumes that the map does not name or that have no target"),
+        (engine.rounded, "widened to whole blocks"),
     ] {
         if count > 0 {
             write!(out, ", {count} {what}")?;
         }
     }
     writeln!(out)?;
+    if let Some(verify) = &engine.verify {
+        writeln!(
+            out,
+            "verified      {} sectors intact, {} damaged, {} that cannot be told, {} never written",
+            verify.intact_sectors,
+            verify.damaged_sectors + verify.unreadable_sectors,
+            verify.unverifiable_sectors,
+            verify.unknown_sectors
+        )?;
+    }
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
         writeln!(out, "  {count} {outcome}")?;
     }

@@ -240,10 +240,11 @@ impl RunDirectory {
     }
 
     /// Marks the run incomplete after the fact.
-    pub(crate) fn mark_incomplete(&self, reason: &str) -> anyhow::Result<()> {
+    pub(crate) fn mark_incomplete(&self, reason: &str, verdict: &Verdict) -> anyhow::Result<()> {
         let mut facts = self.read_facts()?;
         facts.insert("state".to_owned(), "incomplete".into());
         facts.insert("reason".to_owned(), reason.into());
+        facts.insert("verdict".to_owned(), toml::Value::try_from(verdict)?);
         write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
     }
 

@@ -106,7 +106,23 @@ pub(crate) fn engine_facts(
         substituted: planned.substituted,
         device_errors: sum(|lane| u64::from(lane.error.is_some())),
         verify: verification::figures(plan, &ends.lanes),
+        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        in_flight_max: plan.scheduler.in_flight_max,
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
     }
+}
+
+/// The largest share of a target that is empty. A target that was prepared, if only where a load
+/// touches it, is not: the sample looks everywhere.
+fn empty_share(facts: &RunFacts) -> Option<f64> {
+    let shares = facts.targets.iter().filter_map(|target| match target {
+        TargetEntry::Real { content, .. } if content.samples > 0 => {
+            let is_prepared = content.runs.iter().any(|run| run.prepared);
+            let empty = content.zeroes.max(content.never_written.unwrap_or(0.0));
+            Some(if is_prepared { 0.0 } else { empty })
+        }
+        _ => None,
+    });
+    shares.max_by(f64::total_cmp)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ioecho_replay::plan::{PlanTotals, Planned};
+use ioecho_replay::plan::{PlanTotals, Planned, TimingMode};
 use ioecho_stats::judge;
 use ioecho_trace::{Batch, Bytes, Source};
 
@@ -15,19 +15,33 @@ pub(crate) struct Forecast {
     totals: PlanTotals,
     wraparound: f64,
     refused: u64,
-    changes: u64,
-    changed_bytes: u64,
-    changed: Option<(u64, u64)>,
+    /// Whether requests have times.
+    timed: bool,
+    changes: Vec<Changes>,
+}
+
+/// What is overwritten on a target.
+#[derive(Clone, Debug, Default)]
+struct Changes {
+    target: String,
+    requests: u64,
+    bytes: u64,
+    range: Option<(u64, u64)>,
 }
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { totals, wraparound, refused, changes, .. } = self;
+        let Self { totals, wraparound, refused, timed, changes } = self;
+        let span = if *timed {
+            totals.last_scheduled.to_string()
+        } else {
+            "as little time as they take".to_owned()
+        };
         writeln!(
             f,
             "would replay  {} requests in {} ({refused} do not fit, {} left out, {} not mapped)",
             totals.planned - refused,
-            totals.last_scheduled,
+            span,
             totals.left_out,
             totals.unmapped
         )?;
@@ -41,15 +55,23 @@ impl fmt::Display for Forecast {
             "wraparound    factor {wraparound:.3}, {} requests wrapped{doubt}",
             totals.wrapped
         )?;
-        match self.changed {
-            None => write!(f, "overwritten   nothing"),
-            Some((from, to)) => write!(
-                f,
-                "overwritten   what lies between bytes {from} and {to}, by {changes} requests of \
-                 {} together",
-                Bytes(self.changed_bytes)
-            ),
+        if changes.iter().all(|changes| changes.range.is_none()) {
+            return write!(f, "overwritten   nothing");
         }
+        let several = changes.len() > 1;
+        let written = changes.iter().filter_map(|changes| Some((changes, changes.range?)));
+        for (number, (changes, (from, to))) in written.enumerate() {
+            let Changes { target, requests, bytes, .. } = changes;
+            let on = if several { format!("on {target} ") } else { String::new() };
+            let bytes = Bytes(*bytes);
+            let line = if number > 0 { "\n" } else { "" };
+            write!(
+                f,
+                "{line}overwritten   {on}what lies between bytes {from} and {to}, by {requests} \
+                 requests of {bytes} together"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -58,7 +80,13 @@ pub(crate) fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> anyhow::Re
     let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
     let mut planner = plan.planner(&limits, source.header())?;
     let mut batch = Batch::new(source.header().columns);
-    let mut forecast = Forecast::default();
+    let changes =
+        plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
+    let mut forecast = Forecast {
+        timed: plan.timing.mode == TimingMode::Timed,
+        changes: changes.collect(),
+        ..Forecast::default()
+    };
     let mut planned: Vec<Planned> = Vec::new();
     while source.next_batch(&mut batch)? {
         planned.clear();
@@ -69,11 +97,12 @@ pub(crate) fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> anyhow::Re
             if planned.refusal.is_some() {
                 forecast.refused += 1;
             } else if planned.op.changes_data() {
-                forecast.changes += 1;
-                forecast.changed_bytes += planned.length.0;
+                let changes = &mut forecast.changes[usize::from(planned.target)];
+                changes.requests += 1;
+                changes.bytes += planned.length.0;
                 let end = planned.end().0;
-                let (from, to) = forecast.changed.unwrap_or((planned.offset.0, end));
-                forecast.changed = Some((from.min(planned.offset.0), to.max(end)));
+                let (from, to) = changes.range.unwrap_or((planned.offset.0, end));
+                changes.range = Some((from.min(planned.offset.0), to.max(end)));
             }
         }
     }

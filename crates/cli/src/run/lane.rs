@@ -58,7 +58,10 @@ impl Lane {
                 opened.lock()?;
                 let facts = Box::new(opened.facts().clone());
                 let content = target::sample(&opened);
-                if let Some(doubt) = content.doubt(path).filter(|_| !plan.is_scratch) {
+                let is_prepared = content.runs.iter().any(|run| run.prepared);
+                if let Some(doubt) =
+                    content.doubt(path).filter(|_| !plan.is_scratch && !is_prepared)
+                {
                     tell(&format!("warning: {doubt}"));
                 }
                 let device = open_device(opened, &plan.device, clock)?;

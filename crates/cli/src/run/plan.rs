@@ -136,12 +136,12 @@ impl ReplayPlan {
     fn every_target_is_used(&self, trace: &Header) -> anyhow::Result<()> {
         let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
         let map = self.map(&limits, trace)?;
-        let used = |number: usize| {
-            // Without a map, the last route only catches volumes that turn up late.
-            let others = usize::from(self.routes.is_empty() && !trace.volumes.is_empty());
-            let routes = &map.routes()[..map.routes().len() - others];
-            routes.iter().any(|route| usize::from(route.target) == number)
-        };
+        if self.routes.is_empty() && trace.volumes.is_empty() {
+            // They turn up while the trace is read.
+            return Ok(());
+        }
+        let used =
+            |number: usize| map.routes().iter().any(|route| usize::from(route.target) == number);
         let Some(idle) = (0..self.targets.len()).find(|number| !used(*number)) else {
             return Ok(());
         };

@@ -131,7 +131,7 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     run.free_reserve();
     let header = run.trace_header().unwrap_or_default();
     let summary = settle(run, &header, engine)?;
-    run.mark_incomplete(&reason)?;
+    run.mark_incomplete(&reason, &summary.verdict)?;
     run.log("recovered after the process was killed");
     Ok(summary)
 }

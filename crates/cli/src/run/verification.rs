@@ -46,6 +46,8 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         mode: plan.verify.name().to_owned(),
         requests: 0,
         sectors: 0,
+        intact_sectors: 0,
+        unknown_sectors: 0,
         damaged: BTreeMap::new(),
         damaged_sectors: 0,
         unreadable_sectors: 0,
@@ -57,6 +59,8 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         let figures = verifier.figures();
         all.requests += figures.reads;
         all.sectors += figures.sectors;
+        all.intact_sectors += figures.intact;
+        all.unknown_sectors += figures.unknown;
         for (kind, sectors) in figures.damaged.iter() {
             *all.damaged.entry(kind.name().to_owned()).or_default() += sectors;
         }

@@ -29,6 +29,9 @@ use cpus::Affinity;
 use memory::LockedMemory;
 use realtime::Fifo;
 
+/// On so many processors a real-time thread leaves too little to the kernel.
+const FEW_CPUS: usize = 2;
+
 /// What is asked of the host for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostSetup {
@@ -107,6 +110,15 @@ impl AppliedSetup {
         if spins && self.fifo.is_some() {
             warnings
                 .extend(RealtimeThrottling::of_host().and_then(|throttling| throttling.warning()));
+        }
+        let few = CpuList::online().is_some_and(|online| online.numbers().len() <= FEW_CPUS);
+        if self.fifo.is_some() && few {
+            warnings.push(
+                "a real-time thread runs before the kernel's own threads that work for the \
+                 device, and on few processors the device then looks slow\n  = help: leave out the \
+                 priority; --dma-latency makes wake-ups fast without it"
+                    .to_owned(),
+            );
         }
         if self.affinity.as_ref().is_some_and(Affinity::is_the_only_cpu) {
             warnings.push(

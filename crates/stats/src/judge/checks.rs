@@ -247,12 +247,20 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
             };
             format!("{kinds}, {} sectors checked{read}", verify.sectors)
         }
-        Some(verify) if verify.sectors > 0 => {
-            format!("{} requests, {} sectors: all intact", verify.requests, verify.sectors)
+        // What the run never wrote was looked at and says nothing: that is no proof of anything.
+        Some(verify) if verify.intact_sectors == 0 && verify.unverifiable_sectors == 0 => {
+            let why = format!(
+                "{} sectors were read and the run wrote none of them",
+                verify.unknown_sectors
+            );
+            return check("integrity", Grade::NotApplicable, why, "", "");
         }
+        Some(verify) => format!(
+            "{} sectors intact; of {} more that the run never wrote nothing is known",
+            verify.intact_sectors, verify.unknown_sectors
+        ),
         // A run that was killed: the records are all there is.
         None if requests > 0 => super::kinds_of_damage(figures, engine),
-        Some(_) => return check("integrity", Grade::NotApplicable, "nothing read".into(), "", ""),
         None => return check("integrity", Grade::NotApplicable, "not verified".into(), "", ""),
     };
     let damage = requests > 0 || verified.is_some_and(VerifyFigures::is_damaged);
@@ -292,7 +300,10 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
     check(
         "demand",
         if peak <= most { Grade::Pass } else { Grade::Suspect },
-        format!("at most {peak:.0} requests/s in 100 ms; this host paces {most:.0}"),
+        format!(
+            "at most {peak:.0} requests/s in 100 ms; this host needs {:.2} µs for each, so at most {most:.0}",
+            1e6 / most
+        ),
         "no more than this host can pace",
         "The load asks for more than this program can issue on this host: lateness there is the \
          generator's. Use a faster host, several targets, or replay slower (--speedup).",
@@ -358,5 +369,25 @@ pub(super) fn storage(engine: &EngineFacts) -> Check {
     } else {
         (Grade::Pass, "a real target")
     };
-    check("storage", grade, measured.to_owned(), "", "Memory was measured, not storage.")
+    let threshold = if grade == Grade::NotApplicable { "" } else { "not memory" };
+    check("storage", grade, measured.to_owned(), threshold, "Memory was measured, not storage.")
+}
+
+/// The share of empty places up to which a target counts as filled.
+const EMPTY_SHARE: f64 = 0.05;
+
+/// Whether the target holds anything. What was never written is answered from nowhere, faster than
+/// any storage.
+pub(super) fn content(engine: &EngineFacts) -> Check {
+    let Some(empty) = engine.empty_share else {
+        return check("content", Grade::NotApplicable, "not looked at".into(), "", "");
+    };
+    check(
+        "content",
+        if empty <= EMPTY_SHARE { Grade::Pass } else { Grade::Suspect },
+        format!("{:.0} % of the target never written or zeroes", empty * 100.0),
+        "at most 5 %",
+        "Such places are read and written faster than real data. Fill the target first: ioecho \
+         prepare TARGET.",
+    )
 }

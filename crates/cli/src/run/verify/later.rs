@@ -25,7 +25,6 @@ use super::{ring, table};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::settle;
-use crate::run::target::same_file;
 
 /// Reads in flight.
 const DEPTH: u32 = 4;
@@ -116,27 +115,25 @@ impl Past {
     }
 
     /// Takes these paths in place of those that the run knew: a device may have another name after
-    /// a reboot. As many as the run had targets, or some of its own.
+    /// a reboot. As many as the run had targets: one that is not looked at is not intact.
     pub(crate) fn retarget(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
-        if paths.len() == self.targets.len() {
-            for (target, path) in self.targets.iter_mut().zip(paths) {
-                target.path.clone_from(path);
-            }
-        } else if !paths.is_empty() {
-            for path in paths {
-                if !self.targets.iter().any(|target| same_file(&target.path, path)) {
-                    let known: Vec<_> =
-                        self.targets.iter().map(|t| t.path.display().to_string()).collect();
-                    let text = format!(
-                        "--target {}: the run wrote to {}\n  = help: name one of these, or as \
-                         many targets as the run had, in its order",
-                        path.display(),
-                        known.join(", ")
-                    );
-                    return Err(Coded::error(exit::USAGE, text));
-                }
-            }
-            self.targets.retain(|target| paths.iter().any(|path| same_file(&target.path, path)));
+        if paths.is_empty() {
+            return Ok(());
+        }
+        if paths.len() != self.targets.len() {
+            let known: Vec<_> =
+                self.targets.iter().map(|target| target.path.display().to_string()).collect();
+            let text = format!(
+                "{} named, and the run wrote to {}: {}\n  = help: name each of them as it is \
+                 called now, in this order, or none",
+                paths.len(),
+                known.len(),
+                known.join(", ")
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
+        for (target, path) in self.targets.iter_mut().zip(paths) {
+            target.path.clone_from(path);
         }
         Ok(())
     }

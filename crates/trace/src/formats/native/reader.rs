@@ -3,6 +3,7 @@
 //! The file may be damaged, newer than this program, or made by another one, and the library panics
 //! on some damage: every call into it is guarded, and every refusal says what is wrong.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use crate::header::{Header, Volume};
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
 use crate::transform::Sorted;
+use crate::units::VolumeId;
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
@@ -74,7 +76,11 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         Some(json) => serde_json::from_str(json).map_err(|error| {
             unusable(format!("its header is not readable: {error}"), "get the file again")
         })?,
-        None => headless(path),
+        None => {
+            // Damage is told where the rows are read; until then the volumes are not known.
+            let volumes = guarded(|| volumes_of(&file, &indices)).unwrap_or_default();
+            headless(path, volumes)
+        }
     };
     header.columns = columns;
     if checksums.is_none() {
@@ -107,12 +113,44 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     Ok(if ordered { Box::new(reader) } else { Box::new(Sorted::new(reader)) })
 }
 
+/// How many volumes a file without a header may have; garbage must not fill the memory with them.
+const VOLUMES_MAX: usize = 1 << 14;
+
+/// The volumes that requests of a file without a header went to, by reading that column alone:
+/// where they go in a replay is decided before the first request is read.
+fn volumes_of(
+    file: &SerializedFileReader<File>,
+    indices: &[Option<usize>; COLUMNS],
+) -> Result<Vec<Volume>, ParquetError> {
+    let mut found = BTreeSet::new();
+    for number in 0..file.num_row_groups() {
+        let group = file.get_row_group(number)?;
+        let Some(index) = indices[Column::Volume as usize] else { break };
+        let ColumnReader::Int32ColumnReader(mut reader) = column_reader(&*group, index)? else {
+            break;
+        };
+        let (mut values, mut levels) = (Vec::new(), Vec::new());
+        loop {
+            values.clear();
+            levels.clear();
+            let (records, ..) =
+                reader.read_records(BATCH_ROWS, Some(&mut levels), None, &mut values)?;
+            found.extend(values.iter().map(|volume| *volume as u32));
+            if records == 0 || found.len() > VOLUMES_MAX {
+                break;
+            }
+        }
+    }
+    let named = found.into_iter().take(VOLUMES_MAX);
+    Ok(named.map(|id| Volume { id: VolumeId(id), ..Volume::default() }).collect())
+}
+
 /// The header of a file with the right columns that another program wrote.
-fn headless(path: &Path) -> Header {
+fn headless(path: &Path, volumes: Vec<Volume>) -> Header {
     let mut header = Header {
         source: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
         format: "Parquet with ioecho's columns".to_owned(),
-        volumes: vec![Volume::default()],
+        volumes,
         ..Header::default()
     };
     header.guesses.add("missing headers; nothing is known of the origin", 1, None);
