@@ -27,7 +27,7 @@ pub(crate) const TRACE: u8 = 3;
 pub(crate) const DAMAGED: u8 = 4;
 /// The target cannot be used.
 pub(crate) const TARGET: u8 = 5;
-/// The target may hold somebody's data; nothing was touched.
+/// The target is in use or may hold somebody's data; nothing was touched.
 pub(crate) const REFUSED: u8 = 6;
 /// Results cannot be written.
 pub(crate) const OUTPUT: u8 = 7;
@@ -122,7 +122,13 @@ fn code_of(error: &anyhow::Error) -> u8 {
                 _ => TRACE,
             };
         }
-        if cause.is::<TargetError>() || cause.is::<DeviceError>() {
+        if let Some(target) = cause.downcast_ref::<TargetError>() {
+            return match target {
+                TargetError::Busy { .. } | TargetError::Locked { .. } => REFUSED,
+                _ => TARGET,
+            };
+        }
+        if cause.is::<DeviceError>() {
             return TARGET;
         }
         if cause.is::<ReportError>() {
@@ -135,4 +141,18 @@ fn code_of(error: &anyhow::Error) -> u8 {
         }
     }
     FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_in_use_is_refused_and_one_that_is_not_there_cannot_be_used() {
+        let path = || "/dev/sdx".into();
+        let code = |error: TargetError| code_of(&error.into());
+        assert_eq!(code(TargetError::Busy { path: path() }), REFUSED);
+        assert_eq!(code(TargetError::Locked { path: path() }), REFUSED);
+        assert_eq!(code(TargetError::Missing { path: path() }), TARGET);
+    }
 }

@@ -65,7 +65,7 @@ fn processors_are_taken_as_asked_or_refused_with_those_that_are_there() {
         assert!(said(&output).contains("leaves only"), "{}", said(&output));
     }
     let output = calibrate(&["--cpus", "1023"]);
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     assert!(said(&output).contains("processor 1023 is not there"), "{}", said(&output));
     let output = calibrate(&["--cpus", "3-1"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));

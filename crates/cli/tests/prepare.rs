@@ -262,6 +262,7 @@ fn what_may_be_somebodys_is_not_overwritten_unless_it_is_named() {
     let refused = stand.prepare(&["target"]);
     assert_eq!(code(&refused), 6, "{}", said(&refused));
     assert!(said(&refused).contains("--destroy target"), "{}", said(&refused));
+    assert!(!said(&refused).contains("--read-only"), "{}", said(&refused));
     assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
     let slip = stand.prepare(&["target", "--destroy", "targot"]);
     assert_eq!(code(&slip), 2, "{}", said(&slip));
@@ -288,14 +289,24 @@ fn a_mounted_device_is_not_filled_even_if_it_is_named() {
         return;
     };
     let mounted = system("mount", &[&device, point]).is_some();
-    let output = stand.prepare(&[&device, "--destroy", &device]);
+    // A second device on the same file is neither mounted nor claimed.
+    let beside = system("losetup", &["--find", "--show", file]);
+    let outputs: Vec<Output> = std::iter::once(&device)
+        .chain(&beside)
+        .map(|device| stand.prepare(&[device, "--destroy", device]))
+        .collect();
     if mounted {
         system("umount", &[point]);
     }
-    system("losetup", &["--detach", &device]);
+    for device in std::iter::once(&device).chain(&beside) {
+        system("losetup", &["--detach", device]);
+    }
     if mounted {
-        assert_eq!(code(&output), 6, "{}", said(&output));
-        assert!(said(&output).contains("cannot be overruled"), "{}", said(&output));
+        for output in &outputs {
+            assert_eq!(code(output), 6, "{}", said(output));
+            assert!(said(output).contains("is mounted at"), "{}", said(output));
+            assert!(said(output).contains("cannot be overruled"), "{}", said(output));
+        }
     } else {
         let _ = writeln!(std::io::stderr(), "skipped: nothing can be mounted here");
     }
@@ -310,6 +321,7 @@ fn what_was_typed_is_checked_before_anything_is_touched() {
         (&["missing"][..], 5, "--size SIZE"),
         (&["target", "--size", "1M"], 2, "is there already"),
         (&["made", "--size", "1000"], 2, "multiple of 4 KiB"),
+        (&["none/made", "--size", "1M"], 5, "name a directory that is there"),
         (&["target", "--bundle", "128M"], 2, "at most"),
         (&["target", "--part", "touched"], 2, "--trace"),
         (&["target", "--trace", "load"], 2, "add --part touched"),

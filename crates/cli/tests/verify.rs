@@ -375,6 +375,59 @@ fn after_a_kill_what_was_acknowledged_is_there_and_a_lost_write_is_found() {
 }
 
 #[test]
+fn zeroes_of_discards_without_a_record_are_no_damage() {
+    let stand = Stand::new(60_000, 50);
+    let load = fs::read_to_string(stand.path("load")).unwrap();
+    let discard = |(n, line): (usize, &str)| {
+        (if n % 3 == 0 { line.replace(" W ", " D ") } else { line.to_owned() }) + "\n"
+    };
+    let load: String = load.lines().enumerate().map(discard).collect();
+    fs::write(stand.path("load"), load).unwrap();
+    killed(&stand, "run", &["--verify", "off"]);
+    for after in ["kill", "power-cut"] {
+        let (code, target) = stand.verify("run", &["--after", after]);
+        assert_eq!(code, 0, "{after}: {target}");
+    }
+}
+
+#[test]
+fn a_damaged_ring_or_journal_is_told_and_raises_no_alarm() {
+    let stand = Stand::new(60_000, 50);
+    killed(&stand, "run", &["--verify", "reads"]);
+    let (ring, journal) = (stand.path("run/intents-0.ring"), stand.path("run/requests.journal"));
+    let (sound_ring, sound_journal) = (fs::read(&ring).unwrap(), fs::read(&journal).unwrap());
+    let expect = |code: i32, note: &str| {
+        let (found, target) = stand.verify("run", &[]);
+        assert_eq!(found, code, "{note}: {target}");
+        assert_eq!(target["figures"]["findings"], 0);
+        assert_eq!(target["complete"], code == 0);
+        assert!(target["notes"].to_string().contains(note), "{note}: {}", target["notes"]);
+    };
+    let mut damaged = sound_ring.clone();
+    damaged[64 + 33] ^= 1;
+    fs::write(&ring, damaged).unwrap();
+    expect(0, "notes lost: 1");
+    fs::write(&ring, &sound_ring[..5000]).unwrap();
+    expect(0, "cut off");
+    fs::remove_file(&ring).unwrap();
+    expect(0, "is gone");
+    let mut damaged = sound_journal.clone();
+    for at in (1000..damaged.len() - 1000).step_by(5000) {
+        damaged[at] ^= 4;
+    }
+    fs::write(&journal, damaged).unwrap();
+    expect(13, "records lost: ");
+    fs::write(&ring, sound_ring).unwrap();
+    expect(13, "records lost: ");
+    let mut foreign = sound_journal;
+    foreign[16] ^= 1;
+    fs::write(&journal, foreign).unwrap();
+    let output = stand.run(&["verify", "run"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("is of the run"), "{}", said(&output));
+}
+
+#[test]
 fn what_was_flushed_must_survive_a_power_cut() {
     let stand = Stand::new(1500, 20);
     stand.replay("run", &["--sync-writes"]);

@@ -5,7 +5,8 @@
 //! completion, which is readable up to its last whole record at any moment; when the run ends (or
 //! later, if it was killed) it is put into the order of issue and becomes the native file.
 //!
-//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-2`, then records of [`RECORD_BYTES`]:
+//! Layout, little-endian: 16 bytes `IOECHO-JOURNAL-3`, 8 the run's number, then records of
+//! [`RECORD_BYTES`]:
 //!
 //! ```text
 //!   0 8 seq        8 8 scheduled   16 8 issue      24 8 submitted   32 8 completed
@@ -31,7 +32,10 @@ use crate::plan::Planned;
 use crate::schedule::Record;
 
 /// How a journal begins.
-pub const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-2";
+const JOURNAL_MAGIC: &[u8; 16] = b"IOECHO-JOURNAL-3";
+
+/// The size of what is before the records.
+pub const JOURNAL_HEADER_BYTES: usize = 24;
 
 /// The size of a record.
 pub const RECORD_BYTES: usize = 104;
@@ -42,6 +46,14 @@ const CRC_AT: usize = 100;
 const UNKNOWN: i64 = i64::MIN;
 const PUSHED_BACK: u8 = 1;
 const ORIGIN_KNOWN: u8 = 2;
+
+/// The bytes before the records, for a run of this number.
+pub fn header(run: u64) -> [u8; JOURNAL_HEADER_BYTES] {
+    let mut bytes = [0; JOURNAL_HEADER_BYTES];
+    bytes[..JOURNAL_MAGIC.len()].copy_from_slice(JOURNAL_MAGIC);
+    bytes[JOURNAL_MAGIC.len()..].copy_from_slice(&run.to_le_bytes());
+    bytes
+}
 
 /// The record's bytes.
 pub fn encode(record: &Record) -> [u8; RECORD_BYTES] {
@@ -154,8 +166,13 @@ pub struct JournalReader<R> {
     held: BinaryHeap<Reverse<(u64, HeldRecord)>>,
     next_seq: u64,
     ended: bool,
+    /// The number of the run that wrote it.
+    pub run: u64,
     /// Records that are no records, and the bytes of a last one that is not whole.
     pub damaged_records: u64,
+    /// How many of them nothing whole has followed so far. At the end of the journal, a single one
+    /// may be what a kill leaves of a write.
+    pub damaged_last: u64,
     /// Records given after a younger one.
     pub disordered: u64,
 }
@@ -183,13 +200,23 @@ impl Ord for HeldRecord {
 impl<R: Read> JournalReader<R> {
     /// A reader, if `reader` gives a journal.
     pub fn new(mut reader: R) -> io::Result<Self> {
-        let mut magic = [0; JOURNAL_MAGIC.len()];
+        let (mut magic, mut run) = ([0; JOURNAL_MAGIC.len()], [0; 8]);
         reader.read_exact(&mut magic)?;
+        reader.read_exact(&mut run)?;
         if &magic != JOURNAL_MAGIC {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a journal of ioecho"));
         }
         let held = BinaryHeap::new();
-        Ok(Self { reader, held, next_seq: 0, ended: false, damaged_records: 0, disordered: 0 })
+        Ok(Self {
+            reader,
+            held,
+            next_seq: 0,
+            ended: false,
+            run: u64::from_le_bytes(run),
+            damaged_records: 0,
+            damaged_last: 0,
+            disordered: 0,
+        })
     }
 
     /// The next record; `None` at the end.
@@ -230,10 +257,13 @@ impl<R: Read> JournalReader<R> {
         if filled < RECORD_BYTES {
             self.ended = true;
             self.damaged_records += u64::from(filled > 0);
+            self.damaged_last += u64::from(filled > 0);
         } else if let Some(record) = decode(&bytes) {
+            self.damaged_last = 0;
             self.held.push(Reverse((record.planned.seq, HeldRecord(record))));
         } else {
             self.damaged_records += 1;
+            self.damaged_last += 1;
         }
         Ok(())
     }
@@ -243,6 +273,8 @@ impl<R: Read> JournalReader<R> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const RUN: u64 = 0x1234_5678_9ABC_DEF0;
 
     fn record(seq: u64) -> Record {
         let planned = Planned {
@@ -286,7 +318,7 @@ mod tests {
     }
 
     fn journal(seqs: &[u64]) -> Vec<u8> {
-        let mut bytes = JOURNAL_MAGIC.to_vec();
+        let mut bytes = header(RUN).to_vec();
         for seq in seqs {
             bytes.extend(encode(&record(*seq)));
         }
@@ -298,17 +330,34 @@ mod tests {
         let (records, damaged) = read_all(&journal(&[2, 0, 1, 5, 3, 4]));
         assert_eq!(records, (0..6).map(record).collect::<Vec<_>>());
         assert_eq!(damaged, 0);
+        assert_eq!(JournalReader::new(&journal(&[])[..]).unwrap().run, RUN);
     }
 
     #[test]
     fn a_journal_cut_anywhere_gives_every_whole_record() {
         let whole = journal(&[0, 1, 2, 3]);
-        for cut in JOURNAL_MAGIC.len()..whole.len() {
+        for cut in JOURNAL_HEADER_BYTES..whole.len() {
             let (records, damaged) = read_all(&whole[..cut]);
-            let kept = cut - JOURNAL_MAGIC.len();
+            let kept = cut - JOURNAL_HEADER_BYTES;
             assert_eq!(records.len(), kept / RECORD_BYTES);
             assert_eq!(damaged, u64::from(!kept.is_multiple_of(RECORD_BYTES)));
         }
+    }
+
+    #[test]
+    fn damage_inside_is_told_apart_from_a_cut_at_the_end() {
+        let whole = journal(&[0, 1, 2, 3]);
+        let damage = |record: usize, length: usize| {
+            let mut damaged = whole[..length].to_vec();
+            damaged[JOURNAL_HEADER_BYTES + record * RECORD_BYTES + 50] ^= 4;
+            let mut reader = JournalReader::new(&damaged[..]).unwrap();
+            while reader.next_record().unwrap().is_some() {}
+            (reader.damaged_records, reader.damaged_last)
+        };
+        assert_eq!(damage(1, whole.len()), (1, 0));
+        assert_eq!(damage(3, whole.len()), (1, 1));
+        assert_eq!(damage(1, whole.len() - 1), (2, 1));
+        assert_eq!(damage(2, whole.len() - 1), (2, 2));
     }
 
     #[test]
@@ -320,7 +369,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-            let mut journal = JOURNAL_MAGIC.to_vec();
+            let mut journal = header(RUN).to_vec();
             journal.extend(bytes);
             read_all(&journal);
         }

@@ -43,13 +43,18 @@ pub struct RouteSpecError {
     reason: String,
 }
 
+/// So much of a line is repeated in an error.
+const SHOWN_MAX: usize = 200;
+
 const KEYS: [&str; 5] = ["from", "length", "to", "room", "scale"];
 
 impl FromStr for RouteSpec {
     type Err = RouteSpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text).map_err(|reason| RouteSpecError { text: text.to_owned(), reason })
+        // Whatever was given by mistake need not be repeated whole.
+        let shown = || text.chars().take(SHOWN_MAX).collect();
+        Self::parse(text).map_err(|reason| RouteSpecError { text: shown(), reason })
     }
 }
 

@@ -203,8 +203,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// A planner for one target and a trace of one volume, or of several that lie one upon the
-    /// other.
+    /// A planner for one target and a trace of one volume: whichever turns up first.
     pub fn new(limits: TargetLimits, timing: Timing) -> Self {
         Self::mapped(vec![limits], Map::spread(&[], &[limits]), timing)
     }

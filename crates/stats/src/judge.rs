@@ -49,7 +49,13 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     let mut summary = sentence(limits, figures, engine, &checks);
     if damaged {
         let kinds = kinds_of_damage(figures, engine);
-        summary = format!("Data damaged ({kinds}): the device lost or altered data. {summary}");
+        let unreadable = engine.verify.as_ref().is_some_and(|verify| verify.damaged_sectors == 0)
+            && figures.damaged() == 0;
+        summary = if unreadable {
+            format!("Data unreadable ({kinds}): what was written could not be read back. {summary}")
+        } else {
+            format!("Data damaged ({kinds}): the device lost or altered data. {summary}")
+        };
     }
     let finding = if damaged { Finding::DataDamaged } else { limits };
     Verdict { validity, finding, summary, checks }

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<u8> {
     let _ = thread::set_timer_slack_ns(1);
     let applied = setup
         .apply()
-        .map_err(|error| Coded::error(exit::FAILURE, format!("cannot calibrate so: {error}")))?;
+        .map_err(|error| Coded::error(exit::USAGE, format!("cannot calibrate so: {error}")))?;
     let calibration = measure(args, applied.facts(), applied.warnings(true));
     // Whoever reads the output does not do so with a real-time priority.
     drop(applied);

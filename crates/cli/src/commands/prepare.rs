@@ -4,10 +4,10 @@
 //! nothing at all. What is filled once keeps its filling: replays overwrite it with data of the
 //! same kind. So this is done once for a device, and a later run sees from the data that it was.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use clap::{ArgAction, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ioecho_linux::target::sample;
-use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
+use ioecho_linux::{
+    Access, DeviceOptions, MonotonicClock, OpenOptions, OpenedTarget, open_device, target,
+};
 use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, Timing};
@@ -125,7 +127,7 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
         }
         (None, _) => None,
     };
-    make_file(args)?;
+    let made = make_file(args)?;
     let looked_at = Target::look_at(&name, false, args.allow_cached)?;
     let Target::Real { options, .. } = &looked_at else {
         return Err(Coded::error(exit::USAGE, "a simulated target needs no filling"));
@@ -156,18 +158,18 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
         }
     }
     let total = extent.bytes_from(0);
-    writeln!(std::io::stdout(), "target        {name}: {}", limits.capacity)?;
+    writeln!(io::stdout(), "target        {name}: {}", limits.capacity)?;
     writeln!(
-        std::io::stdout(),
+        io::stdout(),
         "part          {} ({})",
         Bytes(total),
         if args.part == Part::All { "all of it" } else { "what the trace touches" }
     )?;
-    guard_all(std::slice::from_ref(&looked_at), &args.destroy)?;
+    guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
     if args.dry_run {
         return Ok(exit::OK);
     }
-    write(args, options, &extent)
+    write(args, target::claim(&args.target, options)?, &extent, made)
 }
 
 fn is_simulated(args: &PrepareArgs) -> bool {
@@ -175,39 +177,66 @@ fn is_simulated(args: &PrepareArgs) -> bool {
     name == "sim" || name.starts_with("sim:")
 }
 
-/// Makes the file that was asked for; refuses to make one unasked.
-fn make_file(args: &PrepareArgs) -> anyhow::Result<()> {
-    let name = args.target.display();
-    match args.size {
-        Some(size) => {
-            let made = File::create_new(&args.target).and_then(|file| file.set_len(size.0));
-            made.map_err(|error| {
-                let text = match error.kind() {
-                    std::io::ErrorKind::AlreadyExists => format!(
-                        "{name} is there already, so --size cannot make it\n  = help: leave --size \
-                         away to fill what is there"
-                    ),
-                    _ => format!("cannot make {name} of {size}: {error}"),
-                };
-                Coded::error(exit::USAGE, text)
-            })
-        }
-        None if !args.target.exists() && !is_simulated(args) => {
-            let text = format!(
-                "{name}: there is no such file or device\n  = help: `lsblk` lists the devices; to \
-                 make a file: --size SIZE"
-            );
-            Err(Coded::error(exit::TARGET, text))
-        }
-        None => Ok(()),
+/// A file that was made for a fill. It is taken away again unless it is kept: an empty one would be
+/// in the way of the next attempt.
+struct MadeFile<'a>(Option<&'a Path>);
+
+impl MadeFile<'_> {
+    fn keep(mut self) {
+        self.0 = None;
     }
 }
 
+impl Drop for MadeFile<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            // The error that brought it here says more than one of this.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Makes the file that was asked for; refuses to make one unasked.
+fn make_file(args: &PrepareArgs) -> anyhow::Result<Option<MadeFile<'_>>> {
+    let name = args.target.display();
+    let Some(size) = args.size else {
+        if args.target.exists() || is_simulated(args) {
+            return Ok(None);
+        }
+        let text = format!(
+            "{name}: there is no such file or device\n  = help: `lsblk` lists the devices; to \
+             make a file: --size SIZE"
+        );
+        return Err(Coded::error(exit::TARGET, text));
+    };
+    let refused = |error: io::Error| {
+        if error.kind() == ErrorKind::AlreadyExists {
+            let text = format!(
+                "{name} is there already, so --size cannot make it\n  = help: leave --size away \
+                 to fill what is there"
+            );
+            return Coded::error(exit::USAGE, text);
+        }
+        let text = format!(
+            "cannot make {name} of {size}: {error}\n  = help: name a directory that is there and \
+             may be written to, on a file system that has room for files of this size"
+        );
+        Coded::error(exit::TARGET, text)
+    };
+    let file = File::create_new(&args.target).map_err(refused)?;
+    let made = MadeFile(Some(&args.target));
+    file.set_len(size.0).map_err(refused)?;
+    Ok(Some(made))
+}
+
 /// Writes, and says what was written.
-fn write(args: &PrepareArgs, options: OpenOptions, extent: &Extent) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout();
-    let opened = target::open(&args.target, options)?;
-    opened.lock()?;
+fn write(
+    args: &PrepareArgs,
+    opened: OpenedTarget,
+    extent: &Extent,
+    made: Option<MadeFile<'_>>,
+) -> anyhow::Result<u8> {
+    let mut out = io::stdout();
     let (seed, from) = if args.resume {
         let (seed, from) = resume(&opened, extent, args.seed)?;
         let done = extent.bytes_from(0) - extent.bytes_from(from);
@@ -235,6 +264,9 @@ fn write(args: &PrepareArgs, options: OpenOptions, extent: &Extent) -> anyhow::R
             device.length_max()
         );
         return Err(Coded::error(exit::USAGE, text));
+    }
+    if let Some(made) = made {
+        made.keep();
     }
     let mut line = ProgressLine::new(left, args.quiet);
     let began = Instant::now();
@@ -280,7 +312,7 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn new(total: u64, quiet: bool) -> Self {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+        let bar = (!quiet && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
             let template = "{bar:30} {binary_bytes} of {binary_total_bytes}, \
                             {binary_bytes_per_sec}, ETA {eta}";
@@ -344,6 +376,17 @@ mod tests {
         let line = progress(1 << 30, 3 << 30, Duration::from_secs(10));
         assert_eq!(line, "10 s | 1.00 GiB of 3.00 GiB | 102 MiB/s | ETA 20 s");
         assert!(progress(0, 1, Duration::ZERO).ends_with("ETA -"));
+    }
+
+    #[test]
+    fn a_made_file_goes_unless_it_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("made");
+        File::create_new(&path).unwrap();
+        MadeFile(Some(&path)).keep();
+        assert!(path.exists());
+        drop(MadeFile(Some(&path)));
+        assert!(!path.exists());
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
         ("response time", &summary.response_time),
     ] {
         for (kind, percentiles) in by_kind.iter().filter(|(kind, _)| *kind != "all") {
-            writeln!(out, "{name:<14}{kind:<9}{}", shown(percentiles))?;
+            writeln!(out, "{name:<14}{kind:<8} {}", shown(percentiles))?;
         }
     }
     Ok(())

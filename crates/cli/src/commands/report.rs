@@ -21,8 +21,17 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
         );
         Coded::error(exit::TRACE, text)
     })?;
-    let unsettled = run.journal().exists() && !run.requests().exists();
-    let summary = if unsettled { settle::recover(&run)? } else { settle::read_summary(&run)? };
+    let summary = if run.journal().exists() && !run.summary().exists() {
+        settle::recover(&run)?
+    } else {
+        settle::read_summary(&run)?
+    };
+    let facts = run.read_facts()?;
+    if facts.get("state").and_then(toml::Value::as_str) == Some("running") {
+        // Killed when everything but this was done.
+        run.mark_settled(&summary)?;
+        run.free_reserve();
+    }
     let page = settle::page(&run, &summary)?;
     let report = if let Some(path) = &args.output {
         write(path, ioecho_report::html(&page)?.as_bytes())?;

@@ -111,14 +111,19 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
 
 /// What was found on a target, in lines.
 fn text(found: &Found) -> String {
-    let Found { path, read, figures, in_flight, notes, findings, .. } = found;
+    let Found { path, read, complete, figures, in_flight, notes, findings, .. } = found;
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "{label:<14}{value}");
     };
     line("target", format!("{}: {read} read", path.display()));
     if figures.sectors == 0 {
-        line("checked", "nothing: the run changed nothing here".to_owned());
+        let why = match (figures.table_errors, *complete) {
+            (0, true) => "nothing: the run changed nothing here",
+            (0, false) => "nothing",
+            _ => "nothing: the table of versions fails",
+        };
+        line("checked", why.to_owned());
     } else {
         line("checked", format!("{} sectors, {} intact", figures.sectors, figures.intact));
     }
@@ -129,6 +134,7 @@ fn text(found: &Found) -> String {
             "sectors beside them that the run did not write, or discarded",
         ),
         ("shared", figures.shared, "sectors of blocks that are equal on purpose"),
+        ("undecided", figures.undecided, "sectors that are wrong, if no discard came last"),
         ("in flight", *in_flight, "requests when the process ended: old or new is right"),
     ] {
         if count > 0 {

@@ -13,6 +13,7 @@ use ioecho_linux::target::TargetContent;
 use ioecho_linux::{HostFacts, TargetFacts};
 use ioecho_replay::conflict::ConflictMode;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
+use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::verdict::Verdict;
 use ioecho_trace::Header;
 use serde::Serialize;
@@ -239,13 +240,27 @@ impl RunDirectory {
         self.read_facts().ok()?.get("trace")?.clone().try_into().ok()
     }
 
-    /// Marks the run incomplete after the fact.
-    pub(crate) fn mark_incomplete(&self, reason: &str, verdict: &Verdict) -> anyhow::Result<()> {
+    /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
+    pub(crate) fn mark_settled(&self, summary: &RunSummary) -> anyhow::Result<()> {
         let mut facts = self.read_facts()?;
-        facts.insert("state".to_owned(), "incomplete".into());
-        facts.insert("reason".to_owned(), reason.into());
-        facts.insert("verdict".to_owned(), toml::Value::try_from(verdict)?);
+        let incomplete = &summary.engine.incomplete;
+        let state = if incomplete.is_empty() { "complete" } else { "incomplete" };
+        facts.insert("state".to_owned(), state.into());
+        if !incomplete.is_empty() {
+            facts.insert("reason".to_owned(), incomplete.as_str().into());
+        }
+        facts.insert("verdict".to_owned(), toml::Value::try_from(&summary.verdict)?);
         write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+    }
+
+    /// Takes away what a killed run had half written.
+    pub(crate) fn remove_partial_files(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        for entry in entries.flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "partial") {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Adds a line with the wall-clock time to `log.txt`. A log that cannot be written ends no run.

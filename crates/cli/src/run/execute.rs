@@ -32,9 +32,10 @@ pub(crate) struct Finished {
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
 pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
     plan.guard()?;
+    let stop = stop_on_signals()?;
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
-    let result = replay(plan, source, &run);
+    let result = replay(plan, source, &run, &stop);
     run.free_reserve();
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
@@ -49,10 +50,23 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     result
 }
 
+/// A flag that the signals to end raise. The first asks the run to end; the second ends the process
+/// at once. The flag is raised at a normal end too, so it cannot tell which signal is the second.
+fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
+        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
 fn replay(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
     run: &RunDirectory,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<Finished> {
     let clock = MonotonicClock::new();
     let mut lanes = Vec::new();
@@ -78,7 +92,7 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number)?;
+    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop)?;
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
@@ -89,7 +103,7 @@ fn replay(
         ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
     let engine = engine_facts(plan, &facts, &ends, start.agreed());
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
-    verification::keep(plan, run, run_number, &ends.lanes, is_complete);
+    verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
     let summary = settle::settle(run, &facts.trace, engine)?;
 
@@ -100,6 +114,10 @@ fn replay(
     facts.state = if incomplete.is_empty() { State::Complete } else { State::Incomplete };
     run.free_reserve();
     run.write_facts(&facts)?;
+    settle::drop_journal(run, &summary.engine)?;
+    if is_complete {
+        verification::drop_rings(plan, run);
+    }
     run.log(&format!("ended: {}", summary.verdict.summary));
     Ok(Finished { run: run.clone(), summary })
 }
@@ -112,6 +130,7 @@ fn work(
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
@@ -122,17 +141,12 @@ fn work(
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
     })?;
     // One of each lane; the wish to stop is one for all.
-    let stop = Arc::new(AtomicBool::new(false));
-    let control = || Control { stop: Arc::clone(&stop), ..Control::default() };
+    let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal ends the process at once; the first only asks the run to end.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let (feeder, inputs) = feeder::spawn(source, planner, lanes.len(), Arc::clone(&stop));
-    let options = WriterOptions { targets: lanes.len(), durable: plan.verify != VerifyArg::Off };
-    let (writer, recorders, live) = writer::spawn(run, journal, Arc::clone(&stop), options);
+    let (feeder, inputs) = feeder::spawn(source, planner, lanes.len(), Arc::clone(stop));
+    let durable = plan.verify != VerifyArg::Off;
+    let options = WriterOptions { run_number, targets: lanes.len(), durable };
+    let (writer, recorders, live) = writer::spawn(run, journal, Arc::clone(stop), options);
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);

@@ -54,8 +54,7 @@ impl Lane {
                 Ok((Self::Simulated { spec: spec.clone() }, entry))
             }
             Target::Real { path, options, .. } => {
-                let opened = target::open(path, *options)?;
-                opened.lock()?;
+                let opened = target::claim(path, *options)?;
                 let facts = Box::new(opened.facts().clone());
                 let content = target::sample(&opened);
                 let is_prepared = content.runs.iter().any(|run| run.prepared);
@@ -173,6 +172,8 @@ pub(crate) struct LaneEnd {
     pub(crate) verify_error: Option<io::Error>,
     /// Whether that look was stopped by a signal, and how much it read.
     pub(crate) verify_stopped: bool,
+    /// Whether it came to its end.
+    pub(crate) verify_passed: bool,
     pub(crate) verify_read: Bytes,
 }
 
@@ -188,6 +189,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         verifier,
         verify_error: None,
         verify_stopped: false,
+        verify_passed: false,
         verify_read: Bytes::ZERO,
     };
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
@@ -295,6 +297,7 @@ fn replay<C: Clock>(
             Ok(pass) => {
                 end.verify_read = pass.read;
                 end.verify_stopped = pass.stopped;
+                end.verify_passed = !pass.stopped;
             }
             Err(error) => end.verify_error = Some(error),
         }

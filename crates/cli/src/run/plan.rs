@@ -14,7 +14,7 @@ use ioecho_trace::{Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
-use crate::run::target::{Target, guard_all};
+use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
@@ -129,7 +129,7 @@ impl ReplayPlan {
 
     /// Refuses targets that may hold somebody's data, unless they were named for it.
     pub(crate) fn guard(&self) -> anyhow::Result<()> {
-        guard_all(&self.targets, &self.destroy)
+        guard_all(&self.targets, &self.destroy, READS_ALONE)
     }
 
     /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.

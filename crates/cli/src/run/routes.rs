@@ -13,7 +13,12 @@ pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> anyhow::Result<V
     let mut routes = typed.to_vec();
     let Some(path) = file else { return Ok(routes) };
     let text = fs::read_to_string(path).map_err(|error| {
-        Coded::error(exit::USAGE, format!("cannot read the map {}: {error}", path.display()))
+        let text = format!(
+            "cannot read the map {}: {error}\n  = help: it is a text file with a route in each \
+             line, as --map takes them",
+            path.display()
+        );
+        Coded::error(exit::USAGE, text)
     })?;
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
@@ -25,7 +30,10 @@ pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> anyhow::Result<V
         }
     }
     if routes.is_empty() {
-        let text = format!("the map {} holds no route", path.display());
+        let text = format!(
+            "the map {} holds no route\n  = help: write one in each line: VOLUME=TARGET",
+            path.display()
+        );
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(routes)

@@ -59,18 +59,21 @@ pub(crate) fn settle(
             engine.incomplete =
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
-    } else if no_result_is_missing(&engine) {
-        fs::remove_file(run.journal()).context("removing the journal")?;
     }
     let summary = figures.summary(engine);
     write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
 }
 
-/// Whether a request's row tells its number. Where results are missing the journal alone knows the
-/// numbers, and `ioecho verify` needs them: sectors bear the number of the request that wrote them.
-fn no_result_is_missing(engine: &EngineFacts) -> bool {
-    engine.incomplete.is_empty() && engine.results_lost == 0
+/// Takes the journal away when everything else is in place, and not before: until then it is what a
+/// killed run is recovered from. Where results are missing it stays: it alone knows the numbers of
+/// the requests, and `ioecho verify` needs them, for sectors bear the number of the request that
+/// wrote them.
+pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> anyhow::Result<()> {
+    if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
+        fs::remove_file(run.journal()).context("removing the journal")?;
+    }
+    Ok(())
 }
 
 fn merged(
@@ -129,9 +132,10 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
         ..figures.engine_facts()
     };
     run.free_reserve();
+    run.remove_partial_files();
     let header = run.trace_header().unwrap_or_default();
     let summary = settle(run, &header, engine)?;
-    run.mark_incomplete(&reason, &summary.verdict)?;
+    run.mark_settled(&summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
 }

@@ -4,14 +4,27 @@
 //! opened for writing, what speaks against overwriting it is gathered, and it takes its exact name
 //! a second time to go on all the same.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use ioecho_linux::{Access, Hazard, OpenOptions, TargetFacts, guard, target};
+use ioecho_linux::{Access, Hazard, OpenOptions, TargetError, TargetFacts, guard, target};
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::sim::SimSpec;
 use ioecho_trace::{Bytes, Op};
 
 use crate::exit::{self, Coded};
+
+/// How long a target that somebody uses is looked at before it is refused.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a replay can do all the same with a target that is not overwritten.
+pub(crate) const READS_ALONE: &str = "; to replay the reads alone: --read-only";
 
 /// Where requests go.
 #[derive(Clone, Debug)]
@@ -41,7 +54,7 @@ impl Target {
         // Only looking: the target is opened for writing when the guard has agreed.
         let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
         let facts = target::open(path, looking)?.facts().clone();
-        let hazards = if reads_only { Vec::new() } else { guard::inspect(path)? };
+        let hazards = if reads_only { Vec::new() } else { inspect(path)? };
         Ok(Self::Real { path: path.to_owned(), options, facts: Box::new(facts), hazards })
     }
 
@@ -57,10 +70,10 @@ impl Target {
         matches!(self, Self::Simulated { .. })
     }
 
-    /// Whether both are the same thing.
+    /// Whether what is written to the one is written to the other, whatever their names are.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Real { path: a, .. }, Self::Real { path: b, .. }) => same_file(a, b),
+            (Self::Real { facts: a, .. }, Self::Real { facts: b, .. }) => a.shares_bytes_with(b),
             _ => false,
         }
     }
@@ -80,8 +93,9 @@ impl Target {
         TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }
     }
 
-    /// Refuses a target that may hold somebody's data, unless `destroy` names it.
-    pub(crate) fn guard(&self, destroy: &[PathBuf]) -> anyhow::Result<()> {
+    /// Refuses a target that may hold somebody's data, unless `destroy` names it. `otherwise` ends
+    /// the help: what can be done all the same.
+    fn guard(&self, destroy: &[PathBuf], otherwise: &str) -> anyhow::Result<()> {
         let Self::Real { path, hazards, options, .. } = self else { return Ok(()) };
         if options.access == Access::ReadOnly {
             return Ok(());
@@ -96,14 +110,9 @@ impl Target {
             return Ok(());
         }
         let help = if hazards.iter().all(Hazard::can_be_named) {
-            format!(
-                "if all of that may be lost: --destroy {}; to replay the reads alone: --read-only",
-                path.display()
-            )
+            format!("if all of that may be lost: --destroy {}{otherwise}", path.display())
         } else {
-            "what is in use cannot be overruled: give it free first; to replay the reads alone: \
-             --read-only"
-                .to_owned()
+            format!("what is in use cannot be overruled: give it free first{otherwise}")
         };
         let text = format!(
             "{} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
@@ -115,7 +124,12 @@ impl Target {
 }
 
 /// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them.
-pub(crate) fn guard_all(targets: &[Target], destroy: &[PathBuf]) -> anyhow::Result<()> {
+/// `otherwise` ends the help: what can be done with a refused target all the same.
+pub(crate) fn guard_all(
+    targets: &[Target],
+    destroy: &[PathBuf],
+    otherwise: &str,
+) -> anyhow::Result<()> {
     for named in destroy {
         if !targets.iter().any(|target| target.is_file(named)) {
             let names: Vec<String> = targets.iter().map(Target::name).collect();
@@ -127,12 +141,71 @@ pub(crate) fn guard_all(targets: &[Target], destroy: &[PathBuf]) -> anyhow::Resu
             return Err(Coded::error(exit::USAGE, text));
         }
     }
-    targets.iter().try_for_each(|target| target.guard(destroy))
+    targets.iter().try_for_each(|target| target.guard(destroy, otherwise))
 }
 
+/// What speaks against writing to a target. The kernel takes down what a killed process had open in
+/// its own time, so one that is only in use is looked at again for a second.
+fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let hazards = guard::inspect(path)?;
+        let mut lasting = hazards.iter().filter(|hazard| !hazard.can_be_named()).peekable();
+        let may_pass = lasting.peek().is_some() && lasting.all(Hazard::may_pass);
+        if !may_pass || Instant::now() >= deadline {
+            return Ok(hazards);
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// Whether both names lead to one thing: by links of either kind.
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
-    match (a.canonicalize(), b.canonicalize()) {
+    let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino()));
+    match (number(a), number(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hard_link_is_the_file_that_it_links_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, other) = (directory.path().join("one"), directory.path().join("other"));
+        fs::write(&one, "x").unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        assert!(same_file(&one, &other));
+        fs::write(directory.path().join("copy"), "x").unwrap();
+        assert!(!same_file(&one, &directory.path().join("copy")));
+        assert!(same_file(Path::new("missing"), Path::new("missing")));
+    }
+
+    #[test]
+    fn two_names_of_a_file_are_one_target() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        fs::write(path("one"), [0; 8192]).unwrap();
+        fs::write(path("copy"), [0; 8192]).unwrap();
+        fs::hard_link(path("one"), path("other")).unwrap();
+        let target = |name: &str| Target::look_at(&path(name), true, true).unwrap();
+        assert!(target("one").is_same(&target("other")));
+        assert!(!target("one").is_same(&target("copy")));
+    }
+
+    #[test]
+    fn a_refusal_helps_with_what_the_command_can_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("letters");
+        fs::write(&path, [b'x'; 8192]).unwrap();
+        let target = [Target::look_at(path.to_str().unwrap(), false, true).unwrap()];
+        let said = |otherwise| guard_all(&target, &[], otherwise).unwrap_err().to_string();
+        assert!(
+            said(READS_ALONE).contains("--destroy") && said(READS_ALONE).contains("--read-only")
+        );
+        assert!(said("").contains("--destroy") && !said("").contains("--read-only"));
     }
 }

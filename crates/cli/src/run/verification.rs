@@ -75,35 +75,49 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
     Some(all)
 }
 
-/// Leaves every finding with the run. The tables of versions have served their time, and of a run
-/// that came to its end the results alone tell everything that the rings do.
-pub(crate) fn keep(
-    plan: &ReplayPlan,
-    run: &RunDirectory,
-    run_number: u64,
-    lanes: &[LaneEnd],
-    is_complete: bool,
-) {
+/// Leaves every finding with the run. The tables of versions have served their time.
+pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes: &[LaneEnd]) {
     if plan.verify == VerifyArg::Off {
         return;
     }
     let mut found = Vec::new();
     for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
         let _ = fs::remove_file(run.versions(number));
-        if is_complete {
-            let _ = fs::remove_file(run.intents(number));
-        }
         let Some(verifier) = &lane.verifier else { continue };
+        let mut notes = vec![format!("while the run went on, --verify {}", plan.verify.name())];
+        if !lane.verify_passed {
+            notes.push(why_not_whole(plan, lane));
+        }
         found.push(Found {
             target: number as u16,
             path: PathBuf::from(target.name()),
             read: lane.verify_read,
-            complete: lane.verify_error.is_none() && !lane.verify_stopped,
+            complete: lane.verify_passed,
             figures: verifier.figures().clone(),
             in_flight: 0,
-            notes: vec![format!("while the run went on, --verify {}", plan.verify.name())],
+            notes,
             findings: verifier.findings().to_vec(),
         });
     }
     result::keep(run, run_number, "run", &found);
+}
+
+/// Why not everything that was written was looked at.
+fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
+    if plan.verify < VerifyArg::Final {
+        "only what the load itself read was looked at; `ioecho verify RUN` looks at all".to_owned()
+    } else if let Some(error) = &lane.verify_error {
+        format!("the last look at everything written broke off: {error}")
+    } else if lane.verify_stopped {
+        "the last look at everything written was stopped".to_owned()
+    } else {
+        "the run ended before the last look at everything written".to_owned()
+    }
+}
+
+/// Takes the rings away: of a run that came to its end the results alone tell all that they do.
+pub(crate) fn drop_rings(plan: &ReplayPlan, run: &RunDirectory) {
+    for number in 0..plan.targets.len() {
+        let _ = fs::remove_file(run.intents(number));
+    }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ioecho_replay::Record;
 use ioecho_replay::engine::Recorder;
-use ioecho_replay::journal::{JOURNAL_MAGIC, encode};
+use ioecho_replay::journal::{encode, header};
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -75,6 +75,8 @@ pub(crate) struct WriterEnd {
 /// How results are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterOptions {
+    /// The run's number.
+    pub(crate) run_number: u64,
     /// How many recorders there are.
     pub(crate) targets: usize,
     /// Whether what is written survives a power cut, as far as it can: once a second it is put on
@@ -100,6 +102,7 @@ pub(crate) fn spawn(
     let writer = Writer {
         journal,
         run: run.clone(),
+        run_number: options.run_number,
         stop,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
@@ -115,6 +118,7 @@ pub(crate) fn spawn(
 struct Writer {
     journal: File,
     run: RunDirectory,
+    run_number: u64,
     stop: Arc<AtomicBool>,
     buffer: Vec<u8>,
     buffered: u64,
@@ -125,7 +129,7 @@ struct Writer {
 
 impl Writer {
     fn work(mut self, mut consumers: Vec<Consumer<Record>>, live: &Mutex<Live>) -> WriterEnd {
-        self.buffer.extend_from_slice(JOURNAL_MAGIC);
+        self.buffer.extend_from_slice(&header(self.run_number));
         let mut flushed = Instant::now();
         loop {
             let abandoned = consumers.iter().all(Consumer::is_abandoned);

@@ -332,7 +332,7 @@ mod tests {
         assert!(queue.describe().contains("fetched by system call"));
         let mut pool = Pool::new(4 << 20, 0, &mut ());
         for tag in 0..COUNT {
-            queue.prepare(&read(tag), Some(pool.take(4096, &mut ())));
+            queue.prepare(&read(tag), pool.take(4096, &mut ()));
         }
         let mut accepted = 0;
         let mut seen = vec![0; COUNT as usize];

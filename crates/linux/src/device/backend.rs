@@ -3,12 +3,12 @@
 //! Falling back silently would change what the figures mean, and failing because of a container's
 //! filter would help nobody. So the choice is made once, and the reason stands in the run.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 use io_uring::IoUring;
 use ioecho_replay::Device;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::system::sysinfo;
 
 use super::aio::{self, AioQueue};
@@ -60,6 +60,25 @@ pub fn aio_available(in_flight_max: u32) -> Result<(), String> {
     aio::available(in_flight_max)
 }
 
+/// Why a target is driven with AIO though `io_uring` is to be had.
+const WAITS: &str = "no io_uring: this target does not take requests without waiting (RWF_NOWAIT), \
+                     so the kernel would hand each to a thread, late and out of order";
+
+/// Whether `io_uring` issues requests to the target itself. Where a driver may wait (`zram` and
+/// others without a request queue), the kernel hands each request to a thread of its own instead
+/// (`io-wq`), which costs its order and its time. A read that must not wait tells: such a driver
+/// answers that it cannot do that (`EOPNOTSUPP`, preadv2(2)).
+fn takes_requests_without_waiting(target: &OpenedTarget) -> bool {
+    const PAGE: usize = 4096;
+    let mut memory = vec![0; 2 * PAGE];
+    let skip = memory.as_ptr().align_offset(PAGE).min(PAGE);
+    let page = &mut memory[skip..skip + PAGE];
+    let length = PAGE.min(target.facts().capacity.0 as usize);
+    let mut parts = [IoSliceMut::new(&mut page[..length])];
+    let answer = preadv2(&target.file, &mut parts, 0, ReadWriteFlags::NOWAIT);
+    answer != Err(Errno::OPNOTSUPP)
+}
+
 /// Makes a device of an open target. Its instants are those of `clock`.
 ///
 /// Fails where the options contradict each other, where what was asked for cannot be had here, and
@@ -87,7 +106,20 @@ pub fn open_device(
         context = Some(made.map_err(|error| aio::reason(&error))?);
         Ok(())
     };
-    let note = choose(options, target.facts().direct, uring, aio)?;
+    let direct = target.facts().direct;
+    let waits = options.backend == Backend::Auto
+        && direct
+        && !options.needs_ring()
+        && aio_available(1).is_ok()
+        && !takes_requests_without_waiting(&target);
+    let note = if waits {
+        // If there is no room for it after all, that is told.
+        let aio_options = DeviceOptions { backend: Backend::Aio, ..options.clone() };
+        choose(&aio_options, direct, uring, aio)?;
+        Some(WAITS.to_owned())
+    } else {
+        choose(options, direct, uring, aio)?
+    };
     if options.iopoll {
         let path = || target.facts().path.clone();
         polls(&target).map_err(|reason| DeviceError::PollUnavailable { path: path(), reason })?;

@@ -3,8 +3,13 @@
 //! Direct I/O wants aligned memory, and a page that is touched for the first time inside a measured
 //! request costs a fault that the device is then blamed for. So buffers are made beforehand,
 //! touched when they are made, and used again; after the first round nothing is allocated.
+//!
+//! Thousands of large requests in flight can ask for more than the host has. Beyond its own memory
+//! a pool takes some more, which is counted, and then nothing: a request that finds none fails,
+//! where the host would begin to swap, or the kernel end some process or other.
 
-use std::alloc::{Layout, handle_alloc_error};
+use std::fmt::Write;
+use std::fs;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -22,6 +27,12 @@ pub const BUFFER_MEMORY: Bytes = Bytes(512 << 20);
 
 /// Sizes from [`SMALLEST`] to [`BUFFER_MAX`] by powers of two.
 const CLASSES: usize = (BUFFER_MAX / SMALLEST).trailing_zeros() as usize + 1;
+
+/// Beyond its memory a pool takes so many times as much.
+const PASSING_FACTOR: usize = 3;
+
+/// A pool with little memory takes at least so much beyond it, where the host has it: 64 MiB.
+const PASSING_MIN: usize = 64 << 20;
 
 /// What is asked of the kernel at once, where buffers are smaller.
 pub(super) const CHUNK: usize = 256 << 10;
@@ -65,7 +76,8 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    fn new(length: usize) -> Self {
+    /// So many bytes; none where the kernel has no more.
+    fn new(length: usize) -> Option<Self> {
         // SAFETY: no address is asked for, so no mapping that exists is touched. The flags make
         // private anonymous memory, and POPULATE touches all of it now.
         let answer = unsafe {
@@ -76,12 +88,8 @@ impl Chunk {
                 MapFlags::PRIVATE | MapFlags::POPULATE,
             )
         };
-        match answer.ok().and_then(|address| NonNull::new(address.cast::<u8>())) {
-            Some(address) => Self { address, length, registered: None, is_passing: false },
-            None => handle_alloc_error(
-                Layout::from_size_align(length, SMALLEST).unwrap_or(Layout::new::<u8>()),
-            ),
-        }
+        let address = NonNull::new(answer.ok()?.cast::<u8>())?;
+        Some(Self { address, length, registered: None, is_passing: false })
     }
 }
 
@@ -146,7 +154,11 @@ pub(super) struct Pool {
     made: [usize; CLASSES],
     memory: usize,
     memory_max: usize,
+    /// Bytes taken beyond the memory, and how many may be.
+    passing: usize,
+    passing_max: usize,
     over: u64,
+    refused: u64,
 }
 
 impl Pool {
@@ -161,7 +173,10 @@ impl Pool {
             made: [0; CLASSES],
             memory: 0,
             memory_max,
+            passing: 0,
+            passing_max: passing_max(memory_max, available_memory()),
             over: 0,
+            refused: 0,
         };
         for class in 0..=class_of(WARM_SIZE) {
             let size = size_of_class(class);
@@ -188,20 +203,25 @@ impl Pool {
 
     /// A buffer of at least `length` bytes: a free one of its size, a new one while the memory
     /// lasts, a free one of a larger size, or at last a new one beyond the memory, which is counted
-    /// and does not stay.
-    pub(super) fn take(&mut self, length: usize, register: &mut impl Register) -> Buffer {
+    /// and does not stay. None where that is used up too.
+    pub(super) fn take(&mut self, length: usize, register: &mut impl Register) -> Option<Buffer> {
         if let Some(buffer) = self.take_within(length, register) {
-            return buffer;
+            return Some(buffer);
         }
         let class = class_of(length);
         if let Some(buffer) = self.free[class..].iter_mut().find_map(Vec::pop) {
-            return buffer;
+            return Some(buffer);
         }
-        self.over += 1;
         let size = size_of_class(class);
-        let mut chunk = Chunk::new(size);
+        let is_room = self.passing + size <= self.passing_max;
+        let Some(mut chunk) = is_room.then(|| Chunk::new(size)).flatten() else {
+            self.refused += 1;
+            return None;
+        };
+        self.over += 1;
+        self.passing += size;
         chunk.is_passing = true;
-        Buffer { chunk: Arc::new(chunk), offset: 0, size }
+        Some(Buffer { chunk: Arc::new(chunk), offset: 0, size })
     }
 
     /// A buffer of at least `length` bytes of its own size, as long as the memory lasts.
@@ -218,14 +238,18 @@ impl Pool {
                 return None;
             }
             let length = if size < CHUNK && room >= CHUNK { CHUNK } else { size };
-            self.grow(class, length, register);
+            if !self.grow(class, length, register) {
+                return None;
+            }
         }
         self.free[class].pop()
     }
 
     /// Takes back a buffer.
     pub(super) fn give(&mut self, buffer: Buffer) {
-        if !buffer.chunk.is_passing {
+        if buffer.chunk.is_passing {
+            self.passing -= buffer.size;
+        } else {
             self.free[class_of(buffer.size)].push(buffer);
         }
     }
@@ -233,17 +257,26 @@ impl Pool {
     /// How much memory there is and how often it did not suffice, for the run's facts.
     pub(super) fn describe(&self) -> String {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
-        let kept = format!("buffers {} of {} MiB", mib(self.memory), mib(self.memory_max));
-        match self.over {
-            0 => kept,
-            over => format!("{kept}, {over} times more was needed and allocated late"),
+        let mut text = format!("buffers {} of {} MiB", mib(self.memory), mib(self.memory_max));
+        if self.over > 0 {
+            let _ = write!(text, ", {} times more was needed and allocated late", self.over);
         }
+        if self.refused > 0 {
+            let most = mib(self.memory_max + self.passing_max);
+            let _ = write!(
+                text,
+                ", {} requests failed (ENOMEM) because {most} MiB were in use for others; fewer in \
+                 flight need less",
+                self.refused
+            );
+        }
+        text
     }
 
-    /// Makes `length` bytes of buffers of a size.
-    fn grow(&mut self, class: usize, length: usize, register: &mut impl Register) {
+    /// Makes `length` bytes of buffers of a size; answers whether the kernel had so much.
+    fn grow(&mut self, class: usize, length: usize, register: &mut impl Register) -> bool {
         let size = size_of_class(class);
-        let mut chunk = Chunk::new(length);
+        let Some(mut chunk) = Chunk::new(length) else { return false };
         chunk.registered = register.register(chunk.address.as_ptr(), length);
         let chunk = Arc::new(chunk);
         self.memory += length;
@@ -256,7 +289,23 @@ impl Pool {
             offset,
             size,
         }));
+        true
     }
+}
+
+/// How much a pool may take beyond its memory: with it, no more than half of what the host has
+/// `available`.
+fn passing_max(memory_max: usize, available: Option<usize>) -> usize {
+    let most = memory_max.saturating_mul(PASSING_FACTOR).max(PASSING_MIN);
+    available.map_or(most, |bytes| most.min((bytes / 2).saturating_sub(memory_max)))
+}
+
+/// What the host can give without swapping, in bytes (`proc_meminfo(5)`).
+fn available_memory() -> Option<usize> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 const fn size_of_class(class: usize) -> usize {
@@ -275,7 +324,8 @@ mod tests {
     #[test]
     fn buffers_are_aligned_zeroed_and_do_not_overlap() {
         let mut pool = Pool::new(8 << 20, 4, &mut ());
-        let mut buffers: Vec<Buffer> = (0..200).map(|_| pool.take(4096, &mut ())).collect();
+        let mut buffers: Vec<Buffer> =
+            (0..200).map(|_| pool.take(4096, &mut ()).unwrap()).collect();
         for (number, buffer) in buffers.iter_mut().enumerate() {
             assert_eq!(buffer.address() as usize % 4096, 0);
             assert!(buffer.bytes(4096).iter().all(|byte| *byte == 0));
@@ -289,10 +339,10 @@ mod tests {
     #[test]
     fn a_buffer_given_back_is_used_again() {
         let mut pool = Pool::new(64 << 20, 1, &mut ());
-        let before = pool.take(5000, &mut ());
+        let before = pool.take(5000, &mut ()).unwrap();
         let (address, memory) = (before.offset, pool.memory);
         pool.give(before);
-        assert_eq!(pool.take(8192, &mut ()).offset, address);
+        assert_eq!(pool.take(8192, &mut ()).unwrap().offset, address);
         assert_eq!(pool.memory, memory);
     }
 
@@ -307,13 +357,35 @@ mod tests {
     #[test]
     fn memory_beyond_the_cap_is_given_counted_and_not_kept() {
         let mut pool = Pool::new(1 << 20, 0, &mut ());
-        let held: Vec<Buffer> = (0..4).map(|_| pool.take(1 << 20, &mut ())).collect();
+        let held: Vec<Buffer> = (0..4).map(|_| pool.take(1 << 20, &mut ()).unwrap()).collect();
         assert_eq!(pool.over, 3);
         for buffer in held {
             pool.give(buffer);
         }
         assert_eq!(pool.free[class_of(1 << 20)].len(), 1);
         assert!(pool.describe().contains("3 times more was needed and allocated late"));
+    }
+
+    #[test]
+    fn beyond_the_last_of_the_memory_there_is_none_until_some_comes_back() {
+        let mut pool = Pool::new(1 << 20, 0, &mut ());
+        pool.passing_max = 2 << 20;
+        let mut held: Vec<Buffer> = (0..3).map(|_| pool.take(1 << 20, &mut ()).unwrap()).collect();
+        assert!(pool.take(1 << 20, &mut ()).is_none());
+        assert!(pool.take(4096, &mut ()).is_none(), "a small one has no place either");
+        assert!(pool.describe().contains("2 requests failed (ENOMEM) because 3 MiB"));
+        pool.give(held.pop().unwrap());
+        assert!(pool.take(1 << 20, &mut ()).is_some());
+    }
+
+    #[test]
+    fn what_is_taken_beyond_the_memory_is_bounded_by_it_and_by_the_host() {
+        let mib = |count: usize| count << 20;
+        assert_eq!(passing_max(mib(512), Some(mib(100_000))), mib(1536));
+        assert_eq!(passing_max(mib(512), None), mib(1536));
+        assert_eq!(passing_max(mib(512), Some(mib(2048))), mib(512), "half of what there is");
+        assert_eq!(passing_max(mib(512), Some(mib(1000))), 0);
+        assert_eq!(passing_max(mib(1), Some(mib(100_000))), PASSING_MIN);
     }
 
     #[test]
@@ -328,8 +400,9 @@ mod tests {
         }
         let mut register = Counted(0);
         let mut pool = Pool::new(2 * CHUNK, 0, &mut register);
-        let buffers: Vec<Buffer> =
-            (0..=CHUNK / SMALLEST * 2).map(|_| pool.take(SMALLEST, &mut register)).collect();
+        let buffers: Vec<Buffer> = (0..=CHUNK / SMALLEST * 2)
+            .map(|_| pool.take(SMALLEST, &mut register).unwrap())
+            .collect();
         assert_eq!(register.0, 2);
         assert_eq!(buffers[0].registered(), Some(0));
         assert_eq!(buffers[CHUNK / SMALLEST].registered(), Some(1));
@@ -339,9 +412,9 @@ mod tests {
     #[test]
     fn a_larger_free_buffer_serves_when_the_memory_is_used_up() {
         let mut pool = Pool::new(1 << 20, 0, &mut ());
-        let large = pool.take(1 << 20, &mut ());
+        let large = pool.take(1 << 20, &mut ()).unwrap();
         pool.give(large);
-        let small = pool.take(4096, &mut ());
+        let small = pool.take(4096, &mut ()).unwrap();
         assert_eq!(small.size, 1 << 20);
         assert_eq!(pool.over, 0);
     }

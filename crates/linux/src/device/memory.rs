@@ -22,6 +22,10 @@ struct Place {
     kept: Option<Buffer>,
 }
 
+/// There is no memory left for the data of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoMemory;
+
 /// The buffers of one device.
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -78,33 +82,34 @@ impl Memory {
     }
 
     /// The buffer for a request that is about to be issued: for a write filled, by its draft where
-    /// there is one. None where the request moves no data.
+    /// there is one. None where the request moves no data. A request that finds no memory cannot be
+    /// issued.
     pub(super) fn prepare(
         &mut self,
         io: &Io,
         payload: &mut dyn Payload,
         register: &mut impl Register,
-    ) -> Option<Buffer> {
+    ) -> Result<Option<Buffer>, NoMemory> {
         self.release(io.tag);
         let place = &mut self.places[io.tag as usize];
         *place = Place { is_read: io.op == Op::Read, length: expected(io), kept: None };
         if !moves_data(io.op) {
-            return None;
+            return Ok(None);
         }
         let length = expected(io) as usize;
         if io.op == Op::Read {
-            return Some(self.pool.take(length, register));
+            return self.pool.take(length, register).map(Some).ok_or(NoMemory);
         }
         if let Some((drafted, buffer)) = self.drafts.take(io.request) {
             if (drafted.offset, drafted.length) == (io.offset, io.length) {
-                return Some(buffer);
+                return Ok(Some(buffer));
             }
             // What it writes has changed since.
             self.pool.give(buffer);
         }
-        let mut buffer = self.pool.take(length, register);
+        let mut buffer = self.pool.take(length, register).ok_or(NoMemory)?;
         payload.fill(io, buffer.bytes(length));
-        Some(buffer)
+        Ok(Some(buffer))
     }
 
     /// Takes the buffer of a completed request back, or keeps it where it is to be looked at.
@@ -197,8 +202,9 @@ mod tests {
             assert!(memory.draft(&request(Op::Write, number, 4096), &mut payload, &mut ()));
         }
         for number in [3, 4, 5, 9] {
-            let mut buffer =
-                memory.prepare(&request(Op::Write, number, 4096), &mut payload, &mut ()).unwrap();
+            let request = request(Op::Write, number, 4096);
+            let prepared = memory.prepare(&request, &mut payload, &mut ()).unwrap();
+            let mut buffer = prepared.unwrap();
             assert_eq!(buffer.bytes(4096), [number as u8; 4096]);
         }
         assert_eq!(payload.filled, 4);
@@ -210,7 +216,7 @@ mod tests {
         let mut payload = Numbered::default();
         memory.draft(&request(Op::Write, 1, 4096), &mut payload, &mut ());
         let shorter = request(Op::Write, 1, 512);
-        assert!(memory.prepare(&shorter, &mut payload, &mut ()).is_some());
+        assert!(memory.prepare(&shorter, &mut payload, &mut ()).unwrap().is_some());
         assert_eq!(payload.filled, 2);
     }
 
@@ -259,19 +265,20 @@ mod tests {
         let mut memory = Memory::new(Bytes(8 * MIB), 4, &mut ());
         let mut payload = Numbered::default();
         let read = request(Op::Read, 1, 4096);
-        let buffer = memory.prepare(&read, &mut payload, &mut ());
+        let buffer = memory.prepare(&read, &mut payload, &mut ()).unwrap();
         memory.finish(&completion(0), buffer);
         assert!(memory.data(0).is_empty());
 
         memory.keep_data(true);
-        let mut buffer = memory.prepare(&read, &mut payload, &mut ());
+        let mut buffer = memory.prepare(&read, &mut payload, &mut ()).unwrap();
         buffer.as_mut().unwrap().bytes(4096).fill(7);
         memory.finish(&completion(0), buffer);
         assert_eq!(memory.data(0), [7; 4096]);
         memory.release(0);
         assert!(memory.data(0).is_empty());
 
-        let buffer = memory.prepare(&request(Op::Write, 1, 4096), &mut payload, &mut ());
+        let write = request(Op::Write, 1, 4096);
+        let buffer = memory.prepare(&write, &mut payload, &mut ()).unwrap();
         memory.finish(&completion(0), buffer);
         assert!(memory.data(0).is_empty(), "a write brings nothing");
         assert!(memory.data(4).is_empty(), "there is no such tag");

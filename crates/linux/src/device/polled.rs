@@ -47,7 +47,8 @@ pub(super) fn polls(target: &OpenedTarget) -> Result<(), String> {
 /// zero.
 fn read_polled(target: &OpenedTarget) -> io::Result<i32> {
     let length = target.facts().logical_block.0 as usize;
-    let mut buffer = Pool::new(length * 8, 0, &mut Unregistered).take(length, &mut Unregistered);
+    let buffer = Pool::new(length * 8, 0, &mut Unregistered).take(length, &mut Unregistered);
+    let mut buffer = buffer.ok_or(Errno::NOMEM)?;
     let mut ring: IoUring = IoUring::builder().setup_iopoll().build(2)?;
     let file = types::Fd(target.file.as_raw_fd());
     let read = opcode::Read::new(file, buffer.address(), length as u32).build();

@@ -9,10 +9,11 @@ use std::io;
 use std::sync::Arc;
 
 use ioecho_replay::{Completion, Device, Io, Payload};
-use ioecho_trace::{Bytes, Nanos, Op};
+use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome};
+use rustix::io::Errno;
 
 use super::buffers::{Buffer, Register};
-use super::memory::Memory;
+use super::memory::{Memory, NoMemory};
 use super::supports;
 use crate::target::OpenedTarget;
 
@@ -53,6 +54,10 @@ pub(super) struct KernelDevice<Q> {
     // First, so that it is dropped first: it waits for the requests in flight.
     queue: Q,
     memory: Memory,
+    /// The tags of requests that are prepared and cannot be issued, for want of memory.
+    refused: Vec<u32>,
+    /// What became of those that were handed over.
+    failed: Vec<Completion>,
     target: Arc<OpenedTarget>,
     /// Why it is this back end and no better one.
     note: Option<String>,
@@ -68,7 +73,7 @@ impl<Q: Queue> KernelDevice<Q> {
         note: Option<String>,
     ) -> Self {
         let memory = Memory::new(memory_max, in_flight_max, &mut queue);
-        Self { queue, memory, target, note }
+        Self { queue, memory, refused: Vec::new(), failed: Vec::new(), target, note }
     }
 }
 
@@ -111,15 +116,27 @@ impl<Q: Queue> Device for KernelDevice<Q> {
     }
 
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
-        let buffer = self.memory.prepare(io, payload, &mut self.queue);
-        self.queue.prepare(io, buffer);
+        match self.memory.prepare(io, payload, &mut self.queue) {
+            Ok(buffer) => self.queue.prepare(io, buffer),
+            Err(NoMemory) => self.refused.push(io.tag),
+        }
     }
 
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        self.queue.submit()
+        let (stamp, taken) = self.queue.submit()?;
+        let refused = self.refused.len();
+        self.failed.extend(self.refused.drain(..).map(|tag| Completion {
+            tag,
+            submitted: stamp,
+            completed: stamp,
+            outcome: Outcome::Error(Errno::NOMEM.raw_os_error()),
+            integrity: Integrity::Unchecked,
+        }));
+        Ok((stamp, taken + refused))
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        completions.append(&mut self.failed);
         let Self { queue, memory, .. } = self;
         queue.reap(&mut |completion, buffer| {
             memory.finish(&completion, buffer);
@@ -128,6 +145,9 @@ impl<Q: Queue> Device for KernelDevice<Q> {
     }
 
     fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+        if !self.failed.is_empty() {
+            return self.reap(completions);
+        }
         let Self { queue, memory, .. } = self;
         queue.wait(until, &mut |completion, buffer| {
             memory.finish(&completion, buffer);

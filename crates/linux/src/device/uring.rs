@@ -387,7 +387,7 @@ mod tests {
             let (request, scheduled) = (u64::from(tag), Nanos::ZERO);
             let offset = Bytes(request * 4096);
             let io = Io { tag, request, scheduled, op, flags, offset, length };
-            let buffer = moves_data(op).then(|| pool.take(4096, &mut queue));
+            let buffer = moves_data(op).then(|| pool.take(4096, &mut queue)).flatten();
             queue.prepare(&io, buffer);
         }
         assert_eq!(queue.submit().unwrap().1, ops.len());

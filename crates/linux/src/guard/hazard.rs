@@ -38,8 +38,14 @@ pub enum Hazard {
     /// Somebody has claimed the device, or has the device or file open for writing.
     InUse {
         /// Who, as far as /proc tells: `python3 (pid 123)`, with the device's name below `/dev`
-        /// where that is another one than the target: `python3 (pid 123, sda1)`.
+        /// where that is another one than the target, or the file's path: `python3 (pid 123,
+        /// sda1)`.
         by: Vec<String>,
+    },
+    /// Its bytes are those of something in use, which the hazards before this one tell of.
+    Elsewhere {
+        /// The file or disk that keeps them.
+        below: PathBuf,
     },
     /// The disk has partitions.
     Partitioned {
@@ -76,12 +82,19 @@ impl Hazard {
             | Self::Swap { .. }
             | Self::Held { .. }
             | Self::BackingFile { .. }
-            | Self::InUse { .. } => false,
+            | Self::InUse { .. }
+            | Self::Elsewhere { .. } => false,
             Self::Partitioned { .. }
             | Self::PartOf { .. }
             | Self::Signature { .. }
             | Self::HoldsData { .. } => true,
         }
+    }
+
+    /// Whether it may be gone in a moment, as what a killed process had open: whoever finds only
+    /// such hazards looks again before he gives up.
+    pub const fn may_pass(&self) -> bool {
+        matches!(self, Self::InUse { .. } | Self::Elsewhere { .. })
     }
 }
 
@@ -110,6 +123,11 @@ impl fmt::Display for Hazard {
                 f,
                 "something else uses it: another program, or a mount that is not visible from \
                  here; stop it first (lsof may know it)"
+            ),
+            Self::Elsewhere { below } => write!(
+                f,
+                "what is written to it is written to {}, and so to what was just named",
+                below.display()
             ),
             Self::Partitioned { partitions } => {
                 write!(f, "the disk has partitions: {}", partitions.join(", "))
@@ -147,8 +165,17 @@ mod tests {
         let mounted = Hazard::Mounted { device: "sda1".to_owned(), at: PathBuf::from("/home") };
         assert!(!mounted.can_be_named());
         assert!(!Hazard::InUse { by: Vec::new() }.can_be_named());
+        assert!(!Hazard::Elsewhere { below: PathBuf::from("/image") }.can_be_named());
         assert!(Hazard::Partitioned { partitions: Vec::new() }.can_be_named());
         assert!(Hazard::HoldsData { at: Bytes(0) }.can_be_named());
+    }
+
+    #[test]
+    fn only_what_a_process_has_open_may_pass_by_itself() {
+        let mounted = Hazard::Mounted { device: "sda1".to_owned(), at: PathBuf::from("/home") };
+        assert!(!mounted.may_pass());
+        assert!(!Hazard::HoldsData { at: Bytes(0) }.may_pass());
+        assert!(Hazard::InUse { by: Vec::new() }.may_pass());
     }
 
     #[test]

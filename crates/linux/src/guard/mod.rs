@@ -11,6 +11,7 @@
 
 mod blkid;
 mod content;
+mod elsewhere;
 mod hazard;
 mod signature;
 mod users;

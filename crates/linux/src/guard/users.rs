@@ -4,7 +4,7 @@
 //! device mapper shows in sysfs, a swap file does not; and what claims a device exclusively without
 //! showing anywhere (btrfs on its second device, a database) is found only by asking for the same;
 //! and who writes without having claimed anything, only among the descriptors of all processes
-//! (`writers`).
+//! (`writers`). And all of them may know the same bytes by another name (`elsewhere`).
 
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsRawFd;
@@ -14,25 +14,28 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dev, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::elsewhere;
 use super::hazard::Hazard;
-use super::writers;
+use super::writers::{self, Opened, Writer};
 use crate::mounts::{device_number, mounts, swaps};
-use crate::sysfs::{BlockNode, loop_devices};
+use crate::sysfs::BlockNode;
+use crate::target::{Keeper, loops};
 
 /// Who uses the block device at `path`, and whether it has partitions.
 pub(super) fn of_device(path: &Path, data: &Metadata) -> Vec<Hazard> {
     let node = BlockNode::of(data.rdev());
     let partitions = node.as_ref().map(BlockNode::partitions).unwrap_or_default();
-    let server = node.as_ref().and_then(BlockNode::disk).and_then(|disk| disk.number("pid"));
     let involved = involved(path, data.rdev(), node, &partitions);
     let mut hazards = users(&involved);
+    for device in &involved {
+        hazards.extend(behind_loop(&Keeper::Device(device.dev)));
+    }
 
-    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let claimed = rustix::fs::open(path, flags, Mode::empty()).err() == Some(Errno::BUSY);
-    let by = writers(&involved, data.rdev(), server);
-    if !by.is_empty() || claimed && hazards.is_empty() {
+    let by = who_writes(&involved, data.rdev(), None);
+    if !by.is_empty() || hazards.is_empty() && is_claimed(path) {
         hazards.push(Hazard::InUse { by });
     }
+    hazards.extend(elsewhere::users(data, &involved));
     if !partitions.is_empty() {
         let partitions = partitions.into_iter().map(|partition| partition.name).collect();
         hazards.push(Hazard::Partitioned { partitions });
@@ -46,7 +49,7 @@ pub(super) fn of_file(file: &File, data: &Metadata) -> Vec<Hazard> {
     hazards.extend(
         swaps().into_iter().filter(|area| is_file(area, data)).map(|area| Hazard::Swap { area }),
     );
-    hazards.extend(behind_loop(|backing| is_file(backing, data)));
+    hazards.extend(behind_loop(&Keeper::of(data)));
     if hazards.is_empty() && is_open_for_writing(file) {
         hazards.push(Hazard::InUse { by: Vec::new() });
     }
@@ -54,10 +57,19 @@ pub(super) fn of_file(file: &File, data: &Metadata) -> Vec<Hazard> {
 }
 
 /// A device whose use is use of the target.
-struct Involved {
-    dev: Dev,
-    name: String,
+pub(super) struct Involved {
+    pub(super) dev: Dev,
+    pub(super) name: String,
     holders: Vec<String>,
+    /// The thread that serves its disk, where a process does.
+    server: Option<u64>,
+}
+
+impl Involved {
+    pub(super) fn new(node: BlockNode) -> Self {
+        let server = node.disk().and_then(|disk| disk.number("pid"));
+        Self { dev: node.dev, holders: node.holders(), name: node.name, server }
+    }
 }
 
 /// The target itself, its partitions, and the disk that it is a partition of; not that disk's other
@@ -70,18 +82,19 @@ fn involved(
 ) -> Vec<Involved> {
     let Some(node) = node else {
         let name = path.display().to_string();
-        return vec![Involved { dev, name, holders: Vec::new() }];
+        return vec![Involved { dev, name, holders: Vec::new(), server: None }];
     };
     let disk = node.disk().filter(|disk| disk.dev != node.dev);
     [Some(node), disk]
         .into_iter()
         .flatten()
         .chain(partitions.iter().cloned())
-        .map(|node| Involved { dev: node.dev, holders: node.holders(), name: node.name })
+        .map(Involved::new)
         .collect()
 }
 
-fn users(involved: &[Involved]) -> Vec<Hazard> {
+/// Who has mounted one of the devices, swaps to it or has built something on it.
+pub(super) fn users(involved: &[Involved]) -> Vec<Hazard> {
     let mounts = mounts();
     let swaps: Vec<(PathBuf, Option<Dev>)> =
         swaps().into_iter().map(|area| (area.clone(), device_number(&area))).collect();
@@ -105,40 +118,62 @@ fn users(involved: &[Involved]) -> Vec<Hazard> {
                 .iter()
                 .map(|by| Hazard::Held { device: device.name.clone(), by: by.clone() }),
         );
-        hazards.extend(behind_loop(|backing| device_number(backing) == Some(device.dev)));
     }
     // One mount can be seen at the disk and at the partition.
     hazards.dedup();
     hazards
 }
 
-/// Who has one of the devices open for writing, but for the server of the device.
+/// Whether somebody has claimed the device for himself alone.
+pub(super) fn is_claimed(path: &Path) -> bool {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).err() == Some(Errno::BUSY)
+}
+
+/// Who has one of the devices open for writing, or the file with this path, but for the server of a
+/// device.
 ///
 /// The client of a network block device (qemu-nbd, nbd-client, rbd-nbd) must keep it open to make
 /// it what it is. The driver tells the number of that thread as the disk's attribute `pid`
 /// (drivers/block/nbd.c).
-fn writers(involved: &[Involved], target: Dev, server: Option<u64>) -> Vec<String> {
-    let devices: Vec<Dev> = involved.iter().map(|device| device.dev).collect();
+pub(super) fn who_writes(
+    involved: &[Involved],
+    target: Dev,
+    file: Option<(&Path, Opened)>,
+) -> Vec<String> {
+    let mut wanted: Vec<Opened> =
+        involved.iter().map(|device| Opened::Device(device.dev)).collect();
+    wanted.extend(file.map(|(_, opened)| opened));
     let serves = |pid: u32| {
-        server.is_some_and(|thread| Path::new(&format!("/proc/{pid}/task/{thread}")).exists())
+        involved
+            .iter()
+            .filter_map(|device| device.server)
+            .any(|thread| Path::new(&format!("/proc/{pid}/task/{thread}")).exists())
     };
-    writers::of(&devices)
+    // What it has open, where that is another thing than what the target was named.
+    let other = |opened: Opened| match opened {
+        Opened::Device(dev) => involved
+            .iter()
+            .find(|device| device.dev == dev && dev != target)
+            .map(|device| device.name.clone()),
+        Opened::File { .. } => file.map(|(path, _)| path.display().to_string()),
+    };
+    writers::of(&wanted)
         .into_iter()
         .filter(|writer| !serves(writer.pid))
-        .map(|writers::Writer { name, pid, dev }| {
-            match involved.iter().find(|device| device.dev == dev && dev != target) {
-                Some(other) => format!("{name} (pid {pid}, {})", other.name),
-                None => format!("{name} (pid {pid})"),
-            }
+        .map(|Writer { name, pid, opened }| match other(opened) {
+            Some(other) => format!("{name} (pid {pid}, {other})"),
+            None => format!("{name} (pid {pid})"),
         })
         .collect()
 }
 
-fn behind_loop(is_target: impl Fn(&Path) -> bool) -> Vec<Hazard> {
-    loop_devices()
+/// The loop devices that stand on a device or file.
+fn behind_loop(keeper: &Keeper) -> Vec<Hazard> {
+    loops()
         .into_iter()
-        .filter(|(_, backing)| is_target(backing))
-        .map(|(loop_device, _)| Hazard::BackingFile { loop_device })
+        .filter(|one| one.keeper == *keeper)
+        .map(|one| Hazard::BackingFile { loop_device: one.node.name })
         .collect()
 }
 

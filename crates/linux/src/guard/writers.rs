@@ -1,4 +1,4 @@
-//! Which processes have a device open for writing.
+//! Which processes have a device, or the file below one, open for writing.
 //!
 //! A program may write to a device without claiming it: dd, a virtual machine, a shell with a
 //! forgotten redirection. The kernel lets everybody else in then and says nothing, so the only way
@@ -14,20 +14,29 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dev, FileType, StatxFlags, makedev};
 
-/// A process that can write to a device.
+/// What can be open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// A block device.
+    Device(Dev),
+    /// A regular file: the number of its file system and its own.
+    File { dev: Dev, inode: u64 },
+}
+
+/// A process that can write to a device or file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Writer {
     /// What the program calls itself.
     pub(super) name: String,
     /// Its process id in this /proc.
     pub(super) pid: u32,
-    /// The device that it has open.
-    pub(super) dev: Dev,
+    /// What it has open.
+    pub(super) opened: Opened,
 }
 
-/// Every process but this one that has one of the devices open for writing. Those that end
-/// meanwhile, or that this user may not look at, are passed over.
-pub(super) fn of(devices: &[Dev]) -> Vec<Writer> {
+/// Every process but this one that has one of these open for writing. Those that end meanwhile, or
+/// that this user may not look at, are passed over.
+pub(super) fn of(wanted: &[Opened]) -> Vec<Writer> {
     // The number that this /proc knows this process by; another one than getpid(2) where /proc is
     // that of another pid namespace.
     let own = fs::read_link("/proc/self").ok();
@@ -35,30 +44,38 @@ pub(super) fn of(devices: &[Dev]) -> Vec<Writer> {
         .filter(|process| own.as_deref().map(Path::as_os_str) != process.file_name())
         .filter_map(|process| {
             let pid = process.file_name().and_then(OsStr::to_str)?.parse().ok()?;
-            let dev = written_by(&process, devices)?;
-            Some(Writer { name: name_of(&process), pid, dev })
+            let opened = written_by(&process, wanted)?;
+            Some(Writer { name: name_of(&process), pid, opened })
         })
         .collect()
 }
 
-/// The first of the devices that the process has open for writing.
-fn written_by(process: &Path, devices: &[Dev]) -> Option<Dev> {
+/// The first of them that the process has open for writing.
+fn written_by(process: &Path, wanted: &[Opened]) -> Option<Opened> {
     entries(&process.join("fd")).find_map(|descriptor| {
-        let dev = block_device(&descriptor).filter(|dev| devices.contains(dev))?;
+        let opened = opened_as(&descriptor).filter(|opened| wanted.contains(opened))?;
         let info = process.join("fdinfo").join(descriptor.file_name()?);
-        allows_writing(&fs::read_to_string(info).ok()?).then_some(dev)
+        allows_writing(&fs::read_to_string(info).ok()?).then_some(opened)
     })
 }
 
-/// The number of the block device that a descriptor leads to. The link in /proc leads to what is
-/// open, whatever its path was and whether or not it still has one.
-fn block_device(descriptor: &Path) -> Option<Dev> {
+/// The block device or file that a descriptor leads to. The link in /proc leads to what is open,
+/// whatever its path was and whether or not it still has one.
+fn opened_as(descriptor: &Path) -> Option<Opened> {
     // Most descriptors are something else, perhaps on a server that does not answer any more:
     // without DONT_SYNC, this would wait for it.
-    let flags = AtFlags::STATX_DONT_SYNC;
-    let data = rustix::fs::statx(CWD, descriptor, flags, StatxFlags::TYPE).ok()?;
-    let block = FileType::from_raw_mode(data.stx_mode.into()) == FileType::BlockDevice;
-    block.then(|| makedev(data.stx_rdev_major, data.stx_rdev_minor))
+    let (flags, what) = (AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO);
+    let data = rustix::fs::statx(CWD, descriptor, flags, what).ok()?;
+    match FileType::from_raw_mode(data.stx_mode.into()) {
+        FileType::BlockDevice => {
+            Some(Opened::Device(makedev(data.stx_rdev_major, data.stx_rdev_minor)))
+        }
+        FileType::RegularFile => Some(Opened::File {
+            dev: makedev(data.stx_dev_major, data.stx_dev_minor),
+            inode: data.stx_ino,
+        }),
+        _ => None,
+    }
 }
 
 /// Whether a descriptor with this fdinfo (proc(5): the flags of open(2), in octal) may write.
@@ -83,6 +100,8 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -104,9 +123,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_known_by_its_inode_and_only_while_it_may_be_written_to() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let data = file.as_file().metadata().unwrap();
+        let wanted = Opened::File { dev: data.dev(), inode: data.ino() };
+        let process = Path::new("/proc/self");
+        assert_eq!(written_by(process, &[wanted]), Some(wanted));
+        let path = file.into_temp_path();
+        let _reader = fs::File::open(&path).unwrap();
+        assert_eq!(written_by(process, &[wanted]), None);
+    }
+
+    #[test]
     fn what_is_gone_or_no_device_is_passed_over() {
-        assert_eq!(block_device(Path::new("/proc/self/fd/99999")), None);
-        assert_eq!(block_device(Path::new("/dev/null")), None);
-        assert_eq!(written_by(Path::new("/proc/4194305"), &[0]), None);
+        assert_eq!(opened_as(Path::new("/proc/self/fd/99999")), None);
+        assert_eq!(opened_as(Path::new("/dev/null")), None);
+        assert_eq!(written_by(Path::new("/proc/4194305"), &[Opened::Device(0)]), None);
     }
 }

@@ -11,6 +11,7 @@ use ioecho_trace::Bytes;
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
+use super::storage::Storage;
 use crate::mounts::{Mount, mounts};
 use crate::sysfs::BlockNode;
 
@@ -79,6 +80,9 @@ pub struct TargetFacts {
     pub write_zeroes_max: Option<Bytes>,
     /// `none`, `host-aware` or `host-managed` (`queue/zoned`).
     pub zoned: Option<String>,
+    /// Where its bytes really are.
+    #[serde(skip)]
+    pub(super) storage: Storage,
 }
 
 /// The numbers that only the opened target can tell.
@@ -124,8 +128,15 @@ impl TargetFacts {
             discard_granularity: number("queue/discard_granularity").map(Bytes),
             write_zeroes_max: number("queue/write_zeroes_max_bytes").map(Bytes),
             zoned: text("queue/zoned"),
+            storage: Storage::of(data),
             canonical,
         }
+    }
+
+    /// Whether both targets have bytes in common, by whatever names they were opened: two links to
+    /// one file, two loop devices on it, a disk and its partition.
+    pub fn shares_bytes_with(&self, other: &Self) -> bool {
+        self.storage.overlaps(&other.storage)
     }
 }
 

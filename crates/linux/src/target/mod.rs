@@ -8,10 +8,12 @@ mod error;
 mod facts;
 mod ioctl;
 mod open;
+mod storage;
 
 pub use content::{BlockReader, TargetContent, WrittenBy, sample};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;
-pub use open::{Access, OpenOptions, OpenedTarget, open};
+pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
 pub(crate) use open::{kind_of, size_of, status};
+pub(crate) use storage::{Keeper, Storage, loops};

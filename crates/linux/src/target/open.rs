@@ -8,6 +8,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use ioecho_trace::Bytes;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags};
@@ -16,7 +18,14 @@ use rustix::io::Errno;
 use super::error::TargetError;
 use super::facts::{Geometry, TargetFacts, TargetKind, mount_of};
 use super::ioctl;
+use super::storage::Storage;
 use crate::sysfs::BlockNode;
+
+/// How long [`claim`] waits for what a process leaves that has just ended.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long it waits between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether a replay may change its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +59,8 @@ impl OpenOptions {
 #[derive(Debug)]
 pub struct OpenedTarget {
     pub(crate) file: File,
+    /// For a loop device: what keeps its bytes, for the lock.
+    below: Option<File>,
     facts: TargetFacts,
     access: Access,
 }
@@ -68,15 +79,46 @@ impl OpenedTarget {
     /// Keeps other runs of ioecho away until this target is closed.
     ///
     /// The lock is an exclusive flock(2) on the device's own node, which is also how udev is kept
-    /// from probing a device in use (<https://systemd.io/BLOCK_DEVICE_LOCKING>).
+    /// from probing a device in use (<https://systemd.io/BLOCK_DEVICE_LOCKING>). The file below a
+    /// loop device is locked too, for it may be a target itself or lie below another loop device;
+    /// shared where the device has only a part of it, for the other parts are others'.
     pub fn lock(&self) -> Result<(), TargetError> {
         let path = &self.facts.path;
-        rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            match error {
-                Errno::WOULDBLOCK => TargetError::Locked { path: path.clone() },
-                _ => TargetError::system(path, "lock it", error),
+        let locked = || TargetError::Locked { path: path.clone() };
+        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(locked()),
+            Err(error) => return Err(TargetError::system(path, "lock it", error)),
+        }
+        let Some(below) = &self.below else { return Ok(()) };
+        let operation = if self.facts.storage.is_whole() {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        match rustix::fs::flock(below, operation) {
+            Err(Errno::WOULDBLOCK) => Err(locked()),
+            // Not every file system has locks, and the device's own is held.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens a target as [`open`] does and locks it, for the run that is to use it.
+///
+/// The kernel takes down what a killed process had open in its own time. So a target that is in use
+/// is tried again for a second before it is refused.
+pub fn claim(path: &Path, options: OpenOptions) -> Result<OpenedTarget, TargetError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match open(path, options).and_then(|opened| opened.lock().map(|()| opened)) {
+            Err(TargetError::Busy { .. } | TargetError::Locked { .. })
+                if Instant::now() < deadline =>
+            {
+                sleep(PAUSE);
             }
-        })
+            answer => return answer,
+        }
     }
 }
 
@@ -137,7 +179,18 @@ pub fn open(path: &Path, options: OpenOptions) -> Result<OpenedTarget, TargetErr
         });
     }
     let facts = TargetFacts::collect(path, canonical, &data, kind, &geometry);
-    Ok(OpenedTarget { file, facts, access: options.access })
+    let below = open_below(&facts.storage);
+    Ok(OpenedTarget { file, below, facts, access: options.access })
+}
+
+/// Opens what keeps the bytes of a loop device; nothing where it is out of reach, or the path that
+/// the kernel has for it leads elsewhere from here.
+fn open_below(storage: &Storage) -> Option<File> {
+    let path = storage.below.as_ref()?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let is_it = Storage::of(&file.metadata().ok()?).keeper == storage.keeper;
+    is_it.then_some(file)
 }
 
 /// stat(2) with the errors of a target.

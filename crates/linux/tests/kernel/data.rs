@@ -200,3 +200,28 @@ fn requests_beyond_the_memory_for_buffers_are_done_and_told() {
         assert_eq!(read_direct(&file.path, last, 512), buffer);
     });
 }
+
+#[test]
+fn requests_that_find_no_memory_fail_and_the_others_are_done() {
+    const NO_MEMORY: Outcome = Outcome::Error(12);
+    with_all(|way| {
+        let file = or_skip!(Backing::on_tmpfs(MIB));
+        let small = ioecho_linux::DeviceOptions {
+            buffer_memory: Some(Bytes(MIB)),
+            in_flight_max: 1024,
+            ..way
+        };
+        let (mut device, clock) = device_on(&file.path, small);
+        let length = device.length_max().0;
+        // 75 MiB, where there are at most 65.
+        let reads: Vec<Io> = (0..600).map(|tag| io(tag, Op::Read, 0, length)).collect();
+        let done = do_all(&mut *device, clock, &reads);
+        let failed = done.iter().filter(|done| done.outcome == NO_MEMORY).count();
+        assert!((80..600).contains(&failed), "{failed}");
+        let rest = done.iter().filter(|done| done.outcome != NO_MEMORY);
+        assert!(rest.into_iter().all(|done| done.outcome == Outcome::Ok));
+        let told = device.describe();
+        assert!(told.contains(&format!("{failed} requests failed (ENOMEM)")), "{told}");
+        assert_eq!(outcomes(&do_all(&mut *device, clock, &reads[..1])), [Outcome::Ok]);
+    });
+}

@@ -102,6 +102,53 @@ fn a_file_behind_a_loop_device_can_not_be_named() {
 }
 
 #[test]
+fn what_is_mounted_through_another_loop_device_on_the_file_can_not_be_named() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    or_skip!(run("mke2fs", &["-q", "-t", "ext4", device.path.to_str().unwrap()]));
+    let beside = or_skip!(device.beside(&[]));
+    let mount = or_skip!(MountPoint::of(&device.path));
+    // The path that the kernel has for the file changes, and the file does not.
+    let renamed = device.backing.directory().join("renamed");
+    fs::rename(&device.backing.path, &renamed).unwrap();
+    let hazards = look(&beside.path).unwrap();
+    let mounted = Hazard::Mounted { device: device.name().to_owned(), at: mount.path().to_owned() };
+    assert_eq!(hazards[..2], [mounted, Hazard::Elsewhere { below: renamed }]);
+    assert!(!hazards[1].can_be_named());
+    drop(mount);
+    let hazards = look(&beside.path).unwrap();
+    assert!(hazards.iter().all(Hazard::can_be_named), "{hazards:?}");
+}
+
+#[test]
+fn a_loop_device_is_in_use_where_another_claims_the_same_part_of_the_file() {
+    let backing = or_skip!(Backing::on_tmpfs(2 * MIB));
+    let device = or_skip!(LoopDevice::over(backing, &["--sizelimit", "1048576"]));
+    let apart = or_skip!(device.beside(&["--offset", "1048576"]));
+    let across = or_skip!(device.beside(&["--offset", "524288"]));
+    let claim = open_rw(&device.path);
+    assert_eq!(look(&apart.path).unwrap(), []);
+    let below = device.backing.path.clone();
+    let expected = [Hazard::InUse { by: Vec::new() }, Hazard::Elsewhere { below }];
+    assert_eq!(look(&across.path).unwrap(), expected);
+    let _alone = nobody_spawns();
+    drop(claim);
+    assert_eq!(inspect(&across.path).unwrap(), []);
+}
+
+#[test]
+fn a_loop_device_is_in_use_where_its_file_is_open_for_writing() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let below = device.backing.path.clone();
+    let writer = Opener::writing(&below);
+    let by = vec![writer.name().replace(')', &format!(", {})", below.display()))];
+    let expected = [Hazard::InUse { by }, Hazard::Elsewhere { below: below.clone() }];
+    assert_eq!(look(&device.path).unwrap(), expected);
+    drop(writer);
+    let _reader = Opener::reading(&below);
+    assert_eq!(look(&device.path).unwrap(), []);
+}
+
+#[test]
 fn a_claimed_device_is_in_use() {
     let device = or_skip!(LoopDevice::new(MIB));
     let claim = open_rw(&device.path);

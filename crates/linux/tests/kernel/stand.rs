@@ -113,6 +113,14 @@ impl LoopDevice {
         Self::over(Backing::on_tmpfs(size)?, &[])
     }
 
+    /// Another loop device on the same file.
+    pub(crate) fn beside(&self, options: &[&str]) -> Result<Beside, String> {
+        let mut arguments = vec!["--find", "--show"];
+        arguments.extend(options);
+        arguments.push(self.backing.path.to_str().unwrap());
+        Ok(Beside { path: PathBuf::from(run("losetup", &arguments)?) })
+    }
+
     /// Detaches it early. While somebody has it open it stays; afterwards the path may be that of
     /// another test's device.
     pub(crate) fn detach(&self) -> Result<(), String> {
@@ -130,6 +138,19 @@ impl Drop for LoopDevice {
         if self.is_attached.load(Relaxed)
             && let Err(error) = self.detach()
         {
+            eprintln!("a loop device stays behind: {error}");
+        }
+    }
+}
+
+/// A loop device on the file of another.
+pub(crate) struct Beside {
+    pub(crate) path: PathBuf,
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Err(error) = run("losetup", &["--detach", self.path.to_str().unwrap()]) {
             eprintln!("a loop device stays behind: {error}");
         }
     }

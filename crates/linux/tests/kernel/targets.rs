@@ -95,6 +95,48 @@ fn a_second_run_on_one_target_finds_it_locked() {
 }
 
 #[test]
+fn runs_on_two_loop_devices_on_one_file_find_each_other() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let beside = or_skip!(device.beside(&[]));
+    let first = open_rw(&device.path);
+    first.lock().unwrap();
+    let second = open_rw(&beside.path);
+    assert!(matches!(second.lock(), Err(TargetError::Locked { .. })));
+    assert!(first.facts().shares_bytes_with(second.facts()));
+    let _alone = nobody_spawns();
+    drop(first);
+    second.lock().unwrap();
+}
+
+#[test]
+fn two_parts_of_a_file_are_two_targets() {
+    let backing = or_skip!(Backing::on_tmpfs(2 << 20));
+    let device = or_skip!(LoopDevice::over(backing, &["--sizelimit", "1048576"]));
+    let apart = or_skip!(device.beside(&["--offset", "1048576"]));
+    let (first, second) = (open_rw(&device.path), open_rw(&apart.path));
+    first.lock().unwrap();
+    second.lock().unwrap();
+    assert!(!first.facts().shares_bytes_with(second.facts()));
+    let whole = open_rw(&device.backing.path);
+    assert!(whole.facts().shares_bytes_with(first.facts()));
+    whole.lock().unwrap_err();
+}
+
+#[test]
+fn a_target_that_is_given_free_in_a_moment_is_waited_for() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let first = open_rw(&device.path);
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let _alone = nobody_spawns();
+        drop(first);
+    });
+    let claimed = target::claim(&device.path, OpenOptions::new(Access::ReadWrite));
+    other.join().unwrap();
+    claimed.unwrap();
+}
+
+#[test]
 fn a_file_system_without_direct_io_is_refused_unless_the_cache_is_allowed() {
     // Files below /proc refuse O_DIRECT as some file systems do.
     let path = Path::new("/proc/version");

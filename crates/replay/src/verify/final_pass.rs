@@ -8,6 +8,7 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 use super::Verifier;
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
+use crate::engine::Pacing;
 use crate::pattern::SECTOR_BYTES;
 
 /// The largest read, in sectors: 1 MiB. Larger ones make nothing faster.
@@ -40,7 +41,9 @@ pub struct FinalPass {
 /// Reads every sector that the run changed, and judges it. Nothing else may be in flight.
 ///
 /// What cannot be read is counted in [`super::VerifyFigures::unreadable`]. An error is one of the
-/// whole device, or of the table.
+/// whole device, or of the table; a device that answers nothing for as long as the engine would
+/// wait for it ([`Pacing::silence_max`]) is one. A pass that is stopped or fails leaves at once,
+/// with reads in flight: the device must not be used any more.
 pub fn final_pass(
     device: &mut dyn Device,
     clock: &impl Clock,
@@ -56,7 +59,10 @@ pub fn final_pass(
         device,
         clock,
         verifier,
+        stop,
         start,
+        heard_at: start,
+        silence_max: Pacing::default().silence_max,
         reading: Vec::with_capacity(READS),
         done: FinalPass::default(),
         completions: Vec::with_capacity(READS),
@@ -65,10 +71,10 @@ pub fn final_pass(
     let mut next = 0;
     let mut pending = None;
     loop {
-        if stop.load(Relaxed) {
-            pass.done.stopped = true;
+        if pass.is_stopped() {
+            return Ok(pass.done);
         }
-        while pass.reading.len() < READS && !pass.done.stopped {
+        while pass.reading.len() < READS {
             let Some((first, end)) = stretch(pass.verifier, &mut next, &mut pending, block)? else {
                 break;
             };
@@ -120,7 +126,11 @@ struct Pass<'a, C> {
     device: &'a mut dyn Device,
     clock: &'a C,
     verifier: &'a mut Verifier,
+    stop: &'a AtomicBool,
     start: Nanos,
+    /// When the device last answered, or was last asked.
+    heard_at: Nanos,
+    silence_max: Nanos,
     reading: Vec<Io>,
     done: FinalPass,
     completions: Vec<Completion>,
@@ -133,6 +143,11 @@ impl Payload for NoPayload {
 }
 
 impl<C: Clock> Pass<'_, C> {
+    fn is_stopped(&mut self) -> bool {
+        self.done.stopped |= self.stop.load(Relaxed);
+        self.done.stopped
+    }
+
     fn read(&mut self, first: u64, end: u64) {
         let mut tags = 0..READS as u32;
         let tag = tags.find(|tag| self.reading.iter().all(|io| io.tag != *tag));
@@ -145,15 +160,43 @@ impl<C: Clock> Pass<'_, C> {
             offset: Bytes(first * SECTOR_BYTES as u64),
             length: Bytes((end - first) * SECTOR_BYTES as u64),
         };
-        self.device.prepare(&io, &mut NoPayload);
+        self.ask(&io);
         self.reading.push(io);
+    }
+
+    fn ask(&mut self, io: &Io) {
+        self.heard_at = self.clock.now();
+        self.device.prepare(io, &mut NoPayload);
+    }
+
+    /// Submits what is prepared and waits a little for `completions` to grow. A device that has
+    /// been silent for too long is an error.
+    fn listen(&mut self, io: &Io) -> io::Result<()> {
+        self.device.submit()?;
+        let until = self.clock.now() + WAIT;
+        let before = self.completions.len();
+        self.device.wait(until, &mut self.completions)?;
+        let now = self.clock.now();
+        if self.completions.len() > before {
+            self.heard_at = now;
+        } else if now - self.heard_at > self.silence_max {
+            let Io { offset, length, .. } = io;
+            let text = format!(
+                "it has not answered for {}; it was last asked for {length} at {}",
+                self.silence_max, offset.0
+            );
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
+        Ok(())
     }
 
     /// Submits what is prepared and takes what has completed.
     fn wait(&mut self) -> io::Result<()> {
-        self.device.submit()?;
-        let until = self.clock.now() + WAIT;
-        self.device.wait(until, &mut self.completions)?;
+        let Some(any) = self.reading.first().copied() else { return Ok(()) };
+        // What came while blocks were read one by one need not be waited for.
+        if self.completions.is_empty() {
+            self.listen(&any)?;
+        }
         for completion in std::mem::take(&mut self.completions) {
             let Some(at) = self.reading.iter().position(|io| io.tag == completion.tag) else {
                 continue;
@@ -166,6 +209,9 @@ impl<C: Clock> Pass<'_, C> {
             } else {
                 self.device.release(io.tag);
                 self.read_in_blocks(&io)?;
+            }
+            if self.done.stopped {
+                return Ok(());
             }
         }
         Ok(())
@@ -182,20 +228,22 @@ impl<C: Clock> Pass<'_, C> {
         Ok(())
     }
 
-    /// Reads again what could not be read together: most of it is there.
+    /// Reads again what could not be read together: most of it is there. Ends where the pass is
+    /// stopped.
     fn read_in_blocks(&mut self, io: &Io) -> io::Result<()> {
         let block = self.device.block_size().0.max(4096).min(io.length.0);
         let end = io.offset.0 + io.length.0;
         for offset in (io.offset.0..end).step_by(block as usize) {
             let length = block.min(end - offset);
             let io = Io { offset: Bytes(offset), length: Bytes(length), ..*io };
-            self.device.prepare(&io, &mut NoPayload);
+            self.ask(&io);
             let mut mine = None;
             while mine.is_none() {
-                self.device.submit()?;
-                let until = self.clock.now() + WAIT;
+                if self.is_stopped() {
+                    return Ok(());
+                }
                 let before = self.completions.len();
-                self.device.wait(until, &mut self.completions)?;
+                self.listen(&io)?;
                 let arrived = self.completions[before..].iter().position(|c| c.tag == io.tag);
                 mine = arrived.map(|at| self.completions.remove(before + at));
             }
@@ -234,5 +282,105 @@ impl Verifier {
     /// Takes down that a part could not be read.
     fn unreadable(&mut self, io: &Io) {
         self.figures.unreadable += io.length.0 / SECTOR_BYTES as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::SimClock;
+    use crate::verify::{MemoryTable, VerifyConfig};
+    use ioecho_trace::Integrity;
+
+    /// Answers its first requests with an error, and the others never.
+    struct Mute<'a> {
+        clock: SimClock,
+        errors: u32,
+        failed: Vec<u32>,
+        /// Raised when it was waited for so often.
+        stop: Option<(&'a AtomicBool, u32)>,
+    }
+
+    impl Device for Mute<'_> {
+        fn capacity(&self) -> Bytes {
+            Bytes(1 << 20)
+        }
+
+        fn block_size(&self) -> Bytes {
+            Bytes(512)
+        }
+
+        fn length_max(&self) -> Bytes {
+            Bytes(1 << 20)
+        }
+
+        fn supports(&self, _: Op) -> bool {
+            true
+        }
+
+        fn prepare(&mut self, io: &Io, _: &mut dyn Payload) {
+            if self.errors > 0 {
+                self.errors -= 1;
+                self.failed.push(io.tag);
+            }
+        }
+
+        fn submit(&mut self) -> io::Result<(Nanos, usize)> {
+            Ok((Nanos::ZERO, 0))
+        }
+
+        fn reap(&mut self, _: &mut Vec<Completion>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> io::Result<()> {
+            self.clock.advance_to(until);
+            completions.extend(self.failed.drain(..).map(|tag| Completion {
+                tag,
+                submitted: Nanos::ZERO,
+                completed: until,
+                outcome: Outcome::Error(5),
+                integrity: Integrity::Unchecked,
+            }));
+            if let Some((stop, waits)) = &mut self.stop {
+                *waits -= 1;
+                stop.store(*waits == 0, Relaxed);
+            }
+            Ok(())
+        }
+
+        fn describe(&self) -> String {
+            "mute".to_owned()
+        }
+    }
+
+    /// What a pass over a few written sectors ends with, and when.
+    fn pass(errors: u32, stop_after: Option<u32>) -> (io::Result<FinalPass>, Nanos) {
+        let config = VerifyConfig { run: 1, target: 0, isolated: true };
+        let mut verifier = Verifier::new(config, Box::new(MemoryTable::default()), None);
+        verifier.table.set(0, 64, 2).unwrap();
+        let (clock, stop) = (SimClock::new(Nanos::ZERO), AtomicBool::new(false));
+        let (failed, told) = (Vec::new(), stop_after.map(|waits| (&stop, waits)));
+        let mut device = Mute { clock: clock.clone(), errors, failed, stop: told };
+        let end = final_pass(&mut device, &clock, &mut verifier, &stop, &mut |_| {});
+        (end, clock.now())
+    }
+
+    #[test]
+    fn a_device_that_answers_nothing_is_given_up() {
+        for errors in [0, 1] {
+            let (end, at) = pass(errors, None);
+            assert_eq!(end.unwrap_err().kind(), io::ErrorKind::TimedOut);
+            assert!(at > Nanos::from_secs(120) && at < Nanos::from_secs(121), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_pass_ends_when_it_is_told_to_even_if_nothing_is_answered() {
+        for errors in [0, 1] {
+            let (end, at) = pass(errors, Some(3));
+            assert!(end.unwrap().stopped);
+            assert_eq!(at, Nanos::from_millis(300));
+        }
     }
 }

@@ -92,8 +92,12 @@ pub struct VerifyFigures {
     /// Sectors of which it can be told no more than that they hold something that the run wrote
     /// there, or that was there before.
     pub ambiguous: u64,
-    /// Sectors that hold what a request wrote of which there is no record: accepted.
+    /// Sectors that hold what a request wrote of which there is no record, or zeroes that it may
+    /// have left: accepted.
     pub unrecorded: u64,
+    /// Sectors that hold what they must not, unless there was a discard of which there is no
+    /// record: neither right nor wrong.
+    pub undecided: u64,
     /// Sectors with deduplicable data, which cannot be verified.
     pub shared: u64,
     /// Sectors that could not be read when they were to be verified.

@@ -5,6 +5,7 @@ use ioecho_trace::Integrity;
 use super::entry::Legal;
 use super::sector::Found;
 use super::sets::Alternatives;
+use super::unrecorded::{Erasing, Unrecorded};
 
 /// Which place a sector is.
 #[derive(Clone, Copy, Debug)]
@@ -23,23 +24,35 @@ pub(crate) enum Judgement {
     Unknown,
     /// More than one thing may be there, and not all of them are known.
     Ambiguous,
-    /// A request of which there is no record wrote it.
+    /// A request of which there is no record wrote it, or left the zeroes.
     Unrecorded,
+    /// It holds what it must not, unless there was a discard of which there is no record.
+    Undecided,
     /// It belongs to a block that is there more than once.
     Shared,
     /// It holds what it must not.
     Damaged(Integrity),
 }
 
-/// Judges a sector. `is_unrecorded` answers whether there may be a request of this number of which
-/// nothing is known.
+/// Judges a sector.
 pub(crate) fn judge(
     found: &Found,
     legal: &Alternatives,
     place: &Place,
-    is_unrecorded: impl Fn(u64) -> bool,
+    unrecorded: &Unrecorded,
 ) -> Judgement {
     let legal = legal.as_slice();
+    match (compare(found, legal, place, unrecorded), unrecorded.left(newest(legal))) {
+        (Judgement::Damaged(_), Erasing::Zeroes | Erasing::Anything) if *found == Found::Zeroes => {
+            Judgement::Unrecorded
+        }
+        (Judgement::Damaged(_), Erasing::Anything) => Judgement::Undecided,
+        (judgement, _) => judgement,
+    }
+}
+
+/// Judges a sector by what is known and by what it says itself.
+fn compare(found: &Found, legal: &[Legal], place: &Place, unrecorded: &Unrecorded) -> Judgement {
     let may_be = |wanted: fn(&Legal) -> bool| legal.iter().any(wanted);
     let anything = may_be(|legal| matches!(legal, Legal::Anything(_)));
     let ambiguous = may_be(|legal| matches!(legal, Legal::Ambiguous));
@@ -60,7 +73,7 @@ pub(crate) fn judge(
             if (stamp.position, stamp.target) != (place.position, place.target) {
                 return Judgement::Damaged(Integrity::Misdirected);
             }
-            version(stamp.request, legal, is_unrecorded)
+            version(stamp.request, legal, unrecorded)
         }
         Found::Zeroes if may_be(|legal| matches!(legal, Legal::Zeroes(_))) => Judgement::Intact,
         Found::Zeroes => not_ours.unwrap_or(Judgement::Damaged(Integrity::Zeroed)),
@@ -74,7 +87,7 @@ pub(crate) fn judge(
 }
 
 /// Judges what a request wrote to its own place.
-fn version(found: u64, legal: &[Legal], is_unrecorded: impl Fn(u64) -> bool) -> Judgement {
+fn version(found: u64, legal: &[Legal], unrecorded: &Unrecorded) -> Judgement {
     let permits = |legal: &Legal| match legal {
         Legal::Version(request) => found == *request,
         Legal::AtLeast(request) => found >= *request,
@@ -87,7 +100,7 @@ fn version(found: u64, legal: &[Legal], is_unrecorded: impl Fn(u64) -> bool) -> 
         return Judgement::Ambiguous;
     }
     let newest = newest(legal);
-    if newest.is_none_or(|newest| found > newest) && is_unrecorded(found) {
+    if unrecorded.wrote(found, newest) {
         return Judgement::Unrecorded;
     }
     let stale = newest.is_some_and(|newest| found < newest);

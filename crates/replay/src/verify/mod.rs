@@ -25,6 +25,7 @@ mod rebuild;
 mod sector;
 mod sets;
 mod table;
+mod unrecorded;
 
 use std::cell::Cell;
 use std::io;
@@ -37,6 +38,7 @@ use judgement::{Judgement, Place, judge, newest};
 use races::{Races, Racing, Span};
 use sector::Inspector;
 use sets::{Alternatives, Sets};
+use unrecorded::Unrecorded;
 
 pub use entry::Legal;
 pub use final_pass::{FinalPass, PassProgress, final_pass};
@@ -47,12 +49,10 @@ pub use intents::{
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
 pub use sector::Found;
 pub use table::{MemoryTable, VersionTable, first_touched};
+pub use unrecorded::Erasing;
 
 /// Sectors that are judged at a time, 4 MiB: longer reads are judged in parts.
 const PART_SECTORS: usize = 8192;
-
-/// Stretches of requests without a record that are kept apart; more are taken together.
-const GAPS_MAX: usize = 1 << 16;
 
 /// What a verifier must know of the run.
 #[derive(Clone, Copy, Debug)]
@@ -83,8 +83,10 @@ pub struct Verifier {
     entries: Vec<u64>,
     /// The youngest request issued.
     highest: u64,
-    /// Requests without a record, from the first up to the last, in order.
-    gaps: Vec<(u64, u64)>,
+    /// Requests without a record.
+    unrecorded: Unrecorded,
+    /// The first error of the table.
+    table_error: Option<io::Error>,
     findings: Vec<Finding>,
     figures: VerifyFigures,
 }
@@ -114,7 +116,8 @@ impl Verifier {
             overlapping: Vec::with_capacity(1024),
             entries: vec![0; PART_SECTORS],
             highest: 0,
-            gaps: Vec::new(),
+            unrecorded: Unrecorded::new(config.isolated),
+            table_error: None,
             findings: Vec::with_capacity(FINDINGS_MAX),
             figures: VerifyFigures::default(),
         }
@@ -192,16 +195,16 @@ impl Verifier {
         &self.findings
     }
 
+    /// The first of the errors that [`VerifyFigures::table_errors`] counts. After it nothing is
+    /// judged any more.
+    pub fn table_error(&self) -> Option<&io::Error> {
+        self.table_error.as_ref()
+    }
+
     /// Tells that there is no record of the requests from `first` up to `last`: what they may have
     /// written is accepted where it is younger than everything known. In ascending order.
     pub fn add_gap(&mut self, first: u64, last: u64) {
-        let full = self.gaps.len() == GAPS_MAX;
-        match self.gaps.last_mut() {
-            Some((_, end)) if full || end.saturating_add(1) >= first => {
-                *end = last.max(*end);
-            }
-            _ => self.gaps.push((first, last)),
-        }
+        self.unrecorded.add(first, last);
         // Otherwise what such a request wrote is not recognised in half a sector.
         self.highest = self.highest.max(last.min(first.saturating_add(1 << 20)));
     }
@@ -311,7 +314,11 @@ impl Verifier {
     }
 
     fn count_table_error(&mut self, result: &io::Result<()>) {
-        self.figures.table_errors += u64::from(result.is_err());
+        let Err(error) = result else { return };
+        self.figures.table_errors += 1;
+        let same =
+            || error.raw_os_error().map_or(error.kind().into(), io::Error::from_raw_os_error);
+        self.table_error.get_or_insert_with(same);
     }
 
     /// Judges what a read brought from `offset`; the worst of its sectors counts.
@@ -358,6 +365,7 @@ impl Verifier {
                 Judgement::Unknown => figures.unknown += 1,
                 Judgement::Ambiguous => figures.ambiguous += 1,
                 Judgement::Unrecorded => figures.unrecorded += 1,
+                Judgement::Undecided => figures.undecided += 1,
                 Judgement::Shared => figures.shared += 1,
                 Judgement::Damaged(kind) => worst = worst.max(kind),
             }
@@ -390,12 +398,7 @@ impl Verifier {
             Some(stamp) => Found::Stamped(stamp),
             None => self.inspector.look(sector, position, self.highest),
         };
-        judge(&found, &legal, &place, |request| self.is_unrecorded(request))
-    }
-
-    fn is_unrecorded(&self, request: u64) -> bool {
-        let at = self.gaps.partition_point(|(_, last)| *last < request);
-        self.gaps.get(at).is_some_and(|(first, _)| *first <= request)
+        judge(&found, &legal, &place, &self.unrecorded)
     }
 
     /// Gathers the changes that the read can have seen in part.
@@ -460,8 +463,7 @@ impl Verifier {
             let position = number * SECTOR_BYTES as u64;
             let legal = self.legal(number, entries[index], reading);
             let found = self.inspector.look(sector, position, self.highest);
-            let unrecorded = |request| self.is_unrecorded(request);
-            let kind = match judge(&found, &legal, &self.place(position), unrecorded) {
+            let kind = match judge(&found, &legal, &self.place(position), &self.unrecorded) {
                 Judgement::Damaged(kind) => Some(kind),
                 _ => None,
             };

@@ -9,6 +9,7 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
 use super::entry::Legal;
 use super::races::{Racing, Span, unending};
+use super::unrecorded::Erasing;
 use super::{Verifier, VerifyConfig, VersionTable, effect, sectors};
 use crate::device::Io;
 
@@ -95,13 +96,23 @@ impl Rebuild {
         self.next = self.next.max(request + 1);
     }
 
+    /// Tells what requests without a record may have left. Known without being told is only what
+    /// the changes say that are applied.
+    pub fn may_leave(&mut self, erasing: Erasing) {
+        self.verifier.unrecorded.may_leave(erasing);
+    }
+
     /// Takes the next change, in the order of the requests' numbers. Reads, flushes and what was
     /// never issued change nothing.
     pub fn apply(&mut self, change: &Change) {
         let Change { request, op, flags, offset, length, .. } = *change;
         let io = Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length };
         self.verifier.highest = self.verifier.highest.max(request);
-        let Some(effect) = effect(&io).filter(|_| change.outcome.was_issued()) else { return };
+        let Some(effect) = effect(&io) else { return };
+        self.may_leave(Erasing::by(op));
+        if !change.outcome.was_issued() {
+            return;
+        }
         let durable = self.after == After::Kill || self.durable.covers(change);
         let certain = change.outcome == Outcome::Ok && change.completed.is_some() && durable;
         self.verifier.put(sectors(&io), effect, certain, change);
@@ -141,5 +152,90 @@ impl Verifier {
                 after
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::{MemoryTable, VerifyFigures};
+    use ioecho_trace::Integrity::{self, Foreign, Unchecked, Zeroed};
+
+    fn change(request: u64, op: Op, sector: u64) -> Change {
+        Change {
+            request,
+            op,
+            flags: Flags::empty(),
+            offset: Bytes(sector * 512),
+            length: Bytes(512),
+            submitted: Nanos(request as i64 * 2),
+            completed: Some(Nanos(request as i64 * 2 + 1)),
+            outcome: Outcome::Ok,
+        }
+    }
+
+    /// After a write to sector 0 and another change elsewhere: what is said when sector 0 holds
+    /// zeroes, and when it holds what nobody wrote.
+    fn said(other: Op, tail_lost: bool) -> ([Integrity; 2], VerifyFigures) {
+        let config = VerifyConfig { run: 1, target: 0, isolated: true };
+        let (table, durable) = (Box::new(MemoryTable::default()), DurableBefore::default());
+        let mut rebuild = Rebuild::new(config, table, After::Kill, durable);
+        for change in [change(0, Op::Write, 0), change(1, other, 8)] {
+            rebuild.record(change.request, false);
+            rebuild.apply(&change);
+        }
+        let mut verifier = rebuild.finish(tail_lost);
+        let io = Io {
+            tag: 0,
+            request: 0,
+            scheduled: Nanos::ZERO,
+            op: Op::Read,
+            flags: Flags::empty(),
+            offset: Bytes(0),
+            length: Bytes(512),
+        };
+        let kinds = [0, 0x77].map(|byte| verifier.check_now(&io, &[byte; 512], Nanos::ZERO));
+        (kinds, verifier.figures().clone())
+    }
+
+    /// A table on a disk that is full.
+    struct Full;
+
+    impl VersionTable for Full {
+        fn get(&mut self, _: u64, entries: &mut [u64]) -> std::io::Result<()> {
+            entries.fill(0);
+            Ok(())
+        }
+
+        fn set(&mut self, _: u64, _: u64, _: u64) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+
+        fn touched_from(&mut self, _: u64) -> std::io::Result<Option<(u64, u64)>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn the_first_error_of_the_table_is_kept() {
+        let config = VerifyConfig { run: 1, target: 0, isolated: true };
+        let durable = DurableBefore::default();
+        let mut rebuild = Rebuild::new(config, Box::new(Full), After::Kill, durable);
+        rebuild.apply(&change(0, Op::Write, 0));
+        rebuild.apply(&change(1, Op::Write, 0));
+        let verifier = rebuild.finish(false);
+        assert_eq!(verifier.figures().table_errors, 2);
+        let kind = verifier.table_error().map(std::io::Error::kind);
+        assert_eq!(kind, Some(std::io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn what_a_request_without_a_record_may_have_erased_is_no_damage() {
+        assert_eq!(said(Op::Write, true).0, [Zeroed, Foreign]);
+        let (kinds, figures) = said(Op::WriteZeroes, true);
+        assert_eq!((kinds, figures.unrecorded), ([Unchecked, Foreign], 1));
+        let (kinds, figures) = said(Op::Discard, true);
+        assert_eq!((kinds, figures.unrecorded, figures.undecided), ([Unchecked; 2], 1, 1));
+        assert_eq!(said(Op::Discard, false).0, [Zeroed, Foreign]);
     }
 }

@@ -301,7 +301,8 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
         "demand",
         if peak <= most { Grade::Pass } else { Grade::Suspect },
         format!(
-            "at most {peak:.0} requests/s in 100 ms; this host needs {:.2} µs for each, so at most {most:.0}",
+            "at most {peak:.0} requests/s in 100 ms; this host needs {:.2} µs for each, so at most \
+             {most:.0}",
             1e6 / most
         ),
         "no more than this host can pace",

@@ -5,23 +5,22 @@
 //! streamed: a run of a billion requests takes no more memory than one of a thousand.
 
 use std::fs::File;
-use std::io::BufReader;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::vec::IntoIter;
 
 use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
-use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{
-    After, Change, DurableBefore, Finding, Intent, PassProgress, Rebuild, VerifyConfig,
-    VerifyFigures, final_pass,
+    After, Change, DurableBefore, Erasing, FinalPass, Finding, Intent, PassProgress, Rebuild,
+    VerifyConfig, VerifyFigures, final_pass,
 };
-use ioecho_trace::formats::{self, ReadOptions};
-use ioecho_trace::{Batch, Bytes, Outcome, Request, Source, TraceError};
+use ioecho_trace::{Bytes, Outcome, Request};
 use serde::Serialize;
 
-use super::{ring, table};
+use super::records::{Records, erasing_of};
+use super::ring::Ring;
+use super::{notes, ring, table};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::settle;
@@ -31,9 +30,6 @@ const DEPTH: u32 = 4;
 
 /// Memory for their data: an eighth of it is the largest read.
 const BUFFERS: Bytes = Bytes(16 << 20);
-
-/// How settled results tell that their rows are not in the order of the requests.
-const DISORDERED: &str = "results out of the order of issue";
 
 /// A run, as far as its verification needs it.
 pub(crate) struct Past {
@@ -45,6 +41,20 @@ pub(crate) struct Past {
     ordered: bool,
     /// Whether it came to its end and has a record of every request.
     complete: bool,
+    /// Whether it verified, and so kept rings.
+    verified: bool,
+    /// What it replayed.
+    trace: Option<PathBuf>,
+}
+
+/// What a first look at the records of a run tells.
+#[derive(Default)]
+struct Survey {
+    durable: DurableBefore,
+    /// Records that are lost in the midst of others.
+    damaged: u64,
+    /// What requests without a record may have left.
+    erasing: Erasing,
 }
 
 /// One of its targets.
@@ -65,7 +75,7 @@ pub(crate) struct Found {
     pub(crate) path: PathBuf,
     /// How much was read.
     pub(crate) read: Bytes,
-    /// Whether all was read.
+    /// Whether all was read and could be judged.
     pub(crate) complete: bool,
     pub(crate) figures: VerifyFigures,
     /// What was under way when the process ended, and may be there or not.
@@ -105,11 +115,14 @@ impl Past {
             return Err(Coded::error(exit::USAGE, text));
         }
         let text = |key| facts.get(key).and_then(toml::Value::as_str);
+        let planned = |key| plan(key).and_then(toml::Value::as_str);
         Ok(Self {
             number,
             targets: targets(path, &facts)?,
-            ordered: plan("conflicts").and_then(toml::Value::as_str) != Some("allow"),
+            ordered: planned("conflicts") != Some("allow"),
             complete: text("state") == Some("complete") && is_whole(&run),
+            verified: planned("verify").is_some_and(|mode| mode != "off"),
+            trace: planned("trace").map(PathBuf::from),
             run,
         })
     }
@@ -159,10 +172,17 @@ impl Past {
             );
             return Err(Coded::error(exit::TARGET, text));
         }
-        let intents =
-            ring::read(&self.run.intents(usize::from(past.number)), self.number, past.number);
-        let (rebuild, in_flight) = self.rebuild(past, after, intents.clone())?;
-        let tail_lost = !self.complete && (after == After::PowerCut || intents.is_none());
+        let number = usize::from(past.number);
+        let ring_path = self.run.intents(number);
+        let ring = ring::read(&ring_path, self.number, past.number);
+        let survey = self.survey(past, after, &ring, stop)?;
+        let mut notes = Vec::new();
+        if !self.complete && after == After::Kill {
+            notes.extend(notes::of_ring(&ring, &ring_path, self.verified));
+        }
+        notes.extend(notes::of_damage(survey.damaged, &self.run.journal()));
+        let tail_lost = (!self.complete && !all_noted(&ring, after)) || survey.damaged > 0;
+        let (rebuild, in_flight) = self.rebuild(past, after, ring, &survey)?;
         let mut verifier = rebuild.finish(tail_lost);
         let clock = MonotonicClock::new();
         let options = DeviceOptions {
@@ -171,23 +191,64 @@ impl Past {
             ..DeviceOptions::default()
         };
         let mut device = open_device(opened, &options, clock)?;
-        let pass = final_pass(device.as_mut(), &clock, &mut verifier, stop, progress).map_err(
-            |error| {
-                let text = format!("{} cannot be verified: {error}", past.path.display());
+        let pass = if verifier.figures().table_errors > 0 {
+            // Whatever is read could not be judged.
+            FinalPass { stopped: true, ..FinalPass::default() }
+        } else {
+            final_pass(device.as_mut(), &clock, &mut verifier, stop, progress).map_err(|error| {
+                let text = format!(
+                    "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
+                     (dmesg), and verify again when it answers",
+                    past.path.display()
+                );
                 Coded::error(exit::TARGET, text)
-            },
-        )?;
+            })?
+        };
         let figures = verifier.figures().clone();
+        notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
+        let is_judged = figures.table_errors + figures.undecided + survey.damaged == 0;
         Ok(Found {
             target: past.number,
             path: past.path.clone(),
             read: pass.read,
-            complete: !pass.stopped,
+            complete: !pass.stopped && is_judged,
             in_flight,
-            notes: self.notes(after, intents.is_some(), &figures),
+            notes,
             figures,
             findings: verifier.findings().to_vec(),
         })
+    }
+
+    fn records(&self) -> anyhow::Result<Records> {
+        Records::open(&self.run, self.number, self.complete)
+    }
+
+    /// Looks through the records for what must be known before the state is rebuilt.
+    fn survey(
+        &self,
+        past: &PastTarget,
+        after: After,
+        ring: &Ring,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Survey> {
+        let mut survey = Survey::default();
+        if after == After::Kill && !self.run.journal().exists() {
+            // Settled results have a row for every request, or none of them can be told.
+            return Ok(survey);
+        }
+        let mut records = self.records()?;
+        while let Some((number, request)) = records.next()? {
+            survey.erasing = survey.erasing.max(Erasing::by(request.op));
+            if let Some(change) = change(number, &request, past.number) {
+                survey.durable.look(&change);
+            }
+        }
+        survey.damaged = records.damaged(after);
+        let all_known = self.complete || all_noted(ring, after);
+        if (!all_known || survey.damaged > 0) && survey.erasing < Erasing::Anything {
+            survey.erasing = survey.erasing.max(erasing_of(self.trace.as_deref(), stop));
+        }
+        Ok(survey)
     }
 
     /// The state that the target may have, and how many requests were in flight at the end.
@@ -195,29 +256,23 @@ impl Past {
         &self,
         past: &PastTarget,
         after: After,
-        intents: Option<Vec<Intent>>,
+        ring: Ring,
+        survey: &Survey,
     ) -> anyhow::Result<(Rebuild, u64)> {
-        let mut durable = DurableBefore::default();
-        if after == After::PowerCut {
-            let mut records = Records::open(self)?;
-            while let Some((number, request)) = records.next()? {
-                if let Some(change) = change(number, &request, past.number) {
-                    durable.look(&change);
-                }
-            }
-        }
         let config = VerifyConfig { run: self.number, target: past.number, isolated: self.ordered };
         let versions = self.run.versions(usize::from(past.number));
         let table = table::open(&versions, Bytes(past.capacity))?;
-        let mut rebuild = Rebuild::new(config, table, after, durable);
-        let has_intents = intents.is_some();
-        let mut noted = intents.unwrap_or_default().into_iter().peekable();
+        let mut rebuild = Rebuild::new(config, table, after, survey.durable);
+        rebuild.may_leave(survey.erasing);
+        let all_noted = all_noted(&ring, after) && survey.damaged == 0;
+        let intents = if let Ring::Whole(intents) = ring { intents } else { Vec::new() };
+        let mut noted = intents.into_iter().peekable();
         let mut in_flight = 0;
-        let mut records = Records::open(self)?;
+        let mut records = self.records()?;
         while let Some((number, request)) = records.next()? {
             in_flight += apply_noted(&mut rebuild, &mut noted, number);
             // With a note of every change, a request without a record changed nothing.
-            rebuild.record(number, has_intents && after == After::Kill);
+            rebuild.record(number, all_noted);
             if let Some(change) = change(number, &request, past.number) {
                 rebuild.apply(&change);
             }
@@ -225,43 +280,12 @@ impl Past {
         in_flight += apply_noted(&mut rebuild, &mut noted, u64::MAX);
         Ok((rebuild, in_flight))
     }
+}
 
-    fn notes(&self, after: After, has_intents: bool, figures: &VerifyFigures) -> Vec<String> {
-        let mut notes = Vec::new();
-        if !self.complete && after == After::Kill && !has_intents {
-            notes.push(
-                "the run kept no note of what was under way (it did not verify), so what it wrote \
-                 in its last tenth of a second is accepted old or new"
-                    .to_owned(),
-            );
-        }
-        if after == After::PowerCut {
-            notes.push(
-                "what no flush and no FUA had made durable is accepted old or new".to_owned(),
-            );
-        }
-        if figures.unrecorded > 0 {
-            notes.push(format!(
-                "{} sectors hold younger data of the run than its records know: accepted",
-                figures.unrecorded
-            ));
-        }
-        if figures.ambiguous > 0 {
-            notes.push(format!(
-                "{} sectors were written by too many requests at once to tell more than that they \
-                 hold data that were written there",
-                figures.ambiguous
-            ));
-        }
-        if figures.damaged.count(ioecho_trace::Integrity::Foreign) * 2 > figures.sectors {
-            notes.push(
-                "most of what the run wrote is not there: the target was used since, or is \
-                 another one"
-                    .to_owned(),
-            );
-        }
-        notes
-    }
+/// Whether the ring tells of every change without a record. It is in the page cache, which a power
+/// cut takes away.
+fn all_noted(ring: &Ring, after: After) -> bool {
+    after == After::Kill && matches!(ring, Ring::Whole(_))
 }
 
 /// Applies what was noted of the requests below `number`; answers how many of them were in flight.
@@ -358,56 +382,4 @@ fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> 
         return Err(Coded::error(exit::TRACE, text));
     }
     Ok(past)
-}
-
-/// The requests of a run with their numbers, in order.
-enum Records {
-    Journal { reader: JournalReader<BufReader<File>>, path: PathBuf },
-    Settled { source: Box<dyn Source>, batch: Box<Batch>, row: usize, number: u64 },
-}
-
-impl Records {
-    /// The journal, where there is one: it alone has the numbers of the requests. In the settled
-    /// results they are the rows, if none is missing.
-    fn open(past: &Past) -> anyhow::Result<Self> {
-        let (journal, settled) = (past.run.journal(), past.run.requests());
-        if let Ok(file) = File::open(&journal) {
-            let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
-                .map_err(|error| TraceError::read(&journal, error))?;
-            return Ok(Self::Journal { reader, path: journal });
-        }
-        let source = formats::open(&settled, &ReadOptions::default())?;
-        if !past.complete || source.header().guesses.iter().any(|note| note.what == DISORDERED) {
-            let text = format!(
-                "{} was cut off, or lost results, and has been settled since: which request is \
-                 which is not known any more\n  = help: verify a run that was killed before \
-                 `ioecho report` settles it",
-                past.run.path().display()
-            );
-            return Err(Coded::error(exit::TRACE, text));
-        }
-        let batch = Box::new(Batch::new(source.header().columns));
-        Ok(Self::Settled { source, batch, row: 0, number: 0 })
-    }
-
-    fn next(&mut self) -> anyhow::Result<Option<(u64, Request)>> {
-        match self {
-            Self::Journal { reader, path } => {
-                let record = reader.next_record().map_err(|error| TraceError::read(path, error))?;
-                Ok(record.map(|record| (record.planned.seq, to_request(&record))))
-            }
-            Self::Settled { source, batch, row, number } => {
-                if *row == batch.len() {
-                    if !source.next_batch(batch)? {
-                        return Ok(None);
-                    }
-                    *row = 0;
-                }
-                let request = batch.get(*row);
-                *row += 1;
-                *number += 1;
-                Ok(Some((*number - 1, request)))
-            }
-        }
-    }
 }

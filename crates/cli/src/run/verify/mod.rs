@@ -2,9 +2,11 @@
 //!
 //! What decides is in `ioecho_replay::verify` and does no I/O. Here are a [`table`] of versions in
 //! a file, the [`ring`] of what was about to be written, and [`later`], which rebuilds from the
-//! files of a run what its targets may hold, and reads them.
+//! [`records`] of a run what its targets may hold, and reads them; [`notes`] say how far that goes.
 
 pub(crate) mod later;
+mod notes;
+mod records;
 pub(crate) mod result;
 pub(crate) mod ring;
 pub(crate) mod table;

@@ -76,24 +76,55 @@ impl Intents for RingFile {
     }
 }
 
-/// What a ring holds, by the numbers of the requests; `None` if it is not there, or not of this run
-/// and target.
-pub(crate) fn read(path: &Path, run: u64, target: u16) -> Option<Vec<Intent>> {
-    let mut file = io::BufReader::new(File::open(path).ok()?);
+/// A ring as it is read after the run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// All that it holds, by the numbers of the requests.
+    Whole(Vec<Intent>),
+    /// There is none.
+    Missing,
+    /// It is no ring, or that of another run or target.
+    Foreign,
+    /// It is there in part: it was emptied because it could not be written, or cut since.
+    Cut,
+    /// So many of its places hold neither nothing nor a whole note. What they held is not known, so
+    /// that what it does not hold tells nothing.
+    Damaged(u64),
+    /// It cannot be read.
+    Unreadable(io::ErrorKind),
+}
+
+/// Reads a ring of this run and target.
+pub(crate) fn read(path: &Path, run: u64, target: u16) -> Ring {
+    read_whole(path, run, target).unwrap_or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ring::Missing,
+        io::ErrorKind::UnexpectedEof => Ring::Cut,
+        kind => Ring::Unreadable(kind),
+    })
+}
+
+fn read_whole(path: &Path, run: u64, target: u16) -> io::Result<Ring> {
+    let mut file = io::BufReader::new(File::open(path)?);
     let mut header = [0; INTENTS_HEADER_BYTES];
-    file.read_exact(&mut header).ok()?;
-    let header = IntentsHeader::decode(&header)?;
-    if (header.run, header.target) != (run, target) {
-        return None;
-    }
-    let mut intents = Vec::new();
+    file.read_exact(&mut header)?;
+    let header = IntentsHeader::decode(&header);
+    let Some(header) = header.filter(|header| (header.run, header.target) == (run, target)) else {
+        return Ok(Ring::Foreign);
+    };
+    let (mut intents, mut damaged) = (Vec::new(), 0);
     let mut slot = [0; INTENT_BYTES];
     for _ in 0..header.slots {
-        file.read_exact(&mut slot).ok()?;
-        intents.extend(Intent::decode(&slot));
+        file.read_exact(&mut slot)?;
+        match Intent::decode(&slot) {
+            Some(intent) => intents.push(intent),
+            None => damaged += u64::from(slot != [0; INTENT_BYTES]),
+        }
+    }
+    if damaged > 0 {
+        return Ok(Ring::Damaged(damaged));
     }
     intents.sort_unstable_by_key(|intent| (intent.request, intent.order));
-    Some(intents)
+    Ok(Ring::Whole(intents))
 }
 
 #[cfg(test)]
@@ -121,13 +152,26 @@ mod tests {
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 3), Nanos(2));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
-        let intents = read(&path, 7, 1).unwrap();
+        let Ring::Whole(intents) = read(&path, 7, 1) else { panic!("the ring is not whole") };
         let told: Vec<_> = intents.iter().map(|i| (i.request, i.acknowledged)).collect();
         assert_eq!(told, [(3, None), (5, Some((Nanos(9), Outcome::Ok)))]);
-        assert_eq!(read(&path, 8, 1), None);
-        assert_eq!(read(&path, 7, 0), None);
-        // A slot that was written in part is no intent.
-        ring.file.write_all_at(&[0xFF; 10], INTENTS_HEADER_BYTES as u64).unwrap();
-        assert_eq!(read(&path, 7, 1).unwrap().len(), 1);
+        assert_eq!(read(&path, 8, 1), Ring::Foreign);
+        assert_eq!(read(&path, 7, 0), Ring::Foreign);
+    }
+
+    #[test]
+    fn a_ring_that_does_not_hold_everything_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ring");
+        assert_eq!(read(&path, 7, 1), Ring::Missing);
+        let mut ring = RingFile::create(&path, 7, 1, 4).unwrap();
+        ring.note(&io(0, 5), Nanos(1));
+        ring.note(&io(1, 6), Nanos(1));
+        ring.file.write_all_at(&[0xFF], INTENTS_HEADER_BYTES as u64 + 33).unwrap();
+        assert_eq!(read(&path, 7, 1), Ring::Damaged(1));
+        ring.file.set_len(200).unwrap();
+        assert_eq!(read(&path, 7, 1), Ring::Cut);
+        ring.file.set_len(0).unwrap();
+        assert_eq!(read(&path, 7, 1), Ring::Cut);
     }
 }

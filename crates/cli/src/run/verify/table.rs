@@ -34,6 +34,7 @@ pub(crate) fn open(path: &Path, capacity: Bytes) -> anyhow::Result<Box<dyn Versi
         return Ok(Box::new(MemoryTable::default()));
     }
     let table = FileTable::create(path, capacity).map_err(|error| {
+        let _ = fs::remove_file(path);
         let text = format!(
             "cannot make the table of versions {}: {error}\n  = help: verification takes 1/64 of \
              what is touched in the run's directory; name another with -o",

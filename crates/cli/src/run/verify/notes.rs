@@ -1,0 +1,99 @@
+//! How far the verification of a run that is over goes, in sentences.
+
+use std::path::Path;
+
+use ioecho_replay::verify::{After, Verifier};
+use ioecho_trace::Integrity;
+
+use super::ring::Ring;
+
+/// What is missing of a ring, and what follows; `None` if nothing is. `verified` says whether the
+/// run kept one, `path` where.
+pub(super) fn of_ring(ring: &Ring, path: &Path, verified: bool) -> Option<String> {
+    let name = path.display();
+    let why = match ring {
+        Ring::Whole(_) => return None,
+        Ring::Missing if !verified => {
+            "the run kept no note of what was under way (it did not verify)".to_owned()
+        }
+        Ring::Missing => format!("{name}, where the run noted what was under way, is gone"),
+        Ring::Foreign => format!("{name} is not the ring of this run and target"),
+        Ring::Cut => format!("{name} is cut off, or its disk was full in the run"),
+        Ring::Damaged(slots) => format!("{name} is damaged (notes lost: {slots})"),
+        Ring::Unreadable(kind) => format!("{name} cannot be read ({kind})"),
+    };
+    let what = "what the run wrote in its last tenth of a second is accepted old or new";
+    Some(format!("{why}, so {what}"))
+}
+
+/// That records of the journal are lost, and what follows; `None` if none are.
+pub(super) fn of_damage(damaged: u64, journal: &Path) -> Option<String> {
+    let name = journal.display();
+    (damaged > 0).then(|| {
+        format!(
+            "{name} is damaged (records lost: {damaged}): what they told of is not looked at, or \
+             is accepted old or new; take a sound copy of it if there is one"
+        )
+    })
+}
+
+/// What the figures mean. `table` is where the table of versions was.
+pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec<String> {
+    let figures = verifier.figures();
+    let mut notes = Vec::new();
+    if let Some(error) = verifier.table_error() {
+        notes.push(format!(
+            "the table of versions {} cannot be written or read: {error}; it takes up to 1/64 of \
+             what the run touched: make room for it in the run's directory, or copy that to where \
+             there is room, and verify again",
+            table.display()
+        ));
+    }
+    if after == After::PowerCut {
+        notes.push("what no flush and no FUA had made durable is accepted old or new".to_owned());
+    }
+    if figures.unrecorded > 0 {
+        notes.push(format!(
+            "{} sectors hold younger data of the run than its records know, or zeroes that it may \
+             have left there: accepted",
+            figures.unrecorded
+        ));
+    }
+    if figures.undecided > 0 {
+        notes.push(format!(
+            "{} sectors hold what they must not, unless a discard came last of which there is no \
+             record: only a run with --verify notes all of them",
+            figures.undecided
+        ));
+    }
+    if figures.ambiguous > 0 {
+        notes.push(format!(
+            "{} sectors were written by too many requests at once to tell more than that they \
+             hold data that were written there",
+            figures.ambiguous
+        ));
+    }
+    if figures.damaged.count(Integrity::Foreign) * 2 > figures.sectors {
+        notes.push(
+            "most of what the run wrote is not there: the target was used since, or is another one"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_is_missing_is_told_apart_from_one_that_was_never_kept() {
+        let told = |ring: &Ring, verified| of_ring(ring, Path::new("r/intents-0.ring"), verified);
+        assert_eq!(told(&Ring::Whole(Vec::new()), true), None);
+        assert!(told(&Ring::Missing, false).unwrap().contains("it did not verify"));
+        for ring in [Ring::Missing, Ring::Foreign, Ring::Cut, Ring::Damaged(2)] {
+            let text = told(&ring, true).unwrap();
+            assert!(text.contains("r/intents-0.ring") && !text.contains("verify"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Who uses the bytes of a target under another name.
+//!
+//! A file system is mounted through one loop device, and a second one stands on the same file:
+//! nothing of the second is mounted, held or claimed, and who writes to it destroys what the first
+//! is used for. So for a loop device everything is looked at that leads to the same bytes: the
+//! other loop devices, what lies below them, and the file itself.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::hazard::Hazard;
+use super::users::{self, Involved, is_claimed, who_writes};
+use super::writers::Opened;
+use crate::mounts::swaps;
+use crate::target::{Keeper, Storage};
+
+/// Who uses the bytes of the block device with this status by another way than those devices, which
+/// were looked at already. Nobody, where no loop device is concerned.
+pub(super) fn users(data: &Metadata, seen: &[Involved]) -> Vec<Hazard> {
+    let storage = Storage::of(data);
+    let Some(below) = &storage.below else { return Vec::new() };
+    let mut claimable = Vec::new();
+    let mut others = Vec::new();
+    for node in storage.devices() {
+        if seen.iter().any(|device| device.dev == node.dev) {
+            continue;
+        }
+        // A disk is busy as long as any of its partitions is: only those that overlap count.
+        if node.partitions().is_empty() {
+            claimable.push(Path::new("/dev").join(&node.name));
+        }
+        others.push(Involved::new(node));
+    }
+
+    let mut hazards = users::users(&others);
+    let file = match storage.keeper {
+        Keeper::File { dev, inode } => {
+            let is_it = |area: Metadata| Keeper::of(&area) == storage.keeper;
+            let areas = swaps().into_iter().filter(|area| fs::metadata(area).is_ok_and(is_it));
+            hazards.extend(areas.map(|area| Hazard::Swap { area }));
+            Some((below.as_path(), Opened::File { dev, inode }))
+        }
+        Keeper::Device(_) | Keeper::Unreachable(_) => None,
+    };
+    let by = who_writes(&others, data.rdev(), file);
+    if !by.is_empty() || hazards.is_empty() && claimable.iter().any(|path| is_claimed(path)) {
+        hazards.push(Hazard::InUse { by });
+    }
+    if !hazards.is_empty() {
+        hazards.push(Hazard::Elsewhere { below: below.clone() });
+    }
+    hazards
+}

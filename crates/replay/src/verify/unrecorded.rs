@@ -1,0 +1,114 @@
+//! Requests of which there is no record.
+//!
+//! After a kill or a power cut the end of the records is missing, and what it told of has happened
+//! all the same. Data of such a request carry its number and can be accepted by it. What it erased
+//! carries nothing: zeroes may be those of a request that nobody knows, if there can be one.
+
+use ioecho_trace::Op;
+
+/// Stretches of requests without a record that are kept apart; more are taken together.
+const GAPS_MAX: usize = 1 << 16;
+
+/// What requests without a record may have left, besides data that tell who wrote them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Erasing {
+    /// Nothing: the run only writes.
+    #[default]
+    Nothing,
+    /// Zeroes: some are write-zeroes.
+    Zeroes,
+    /// Anything, which mostly is zeroes: some are discards.
+    Anything,
+}
+
+impl Erasing {
+    /// What a request of this kind leaves.
+    pub const fn by(op: Op) -> Self {
+        match op {
+            Op::WriteZeroes => Self::Zeroes,
+            Op::Discard | Op::Zone => Self::Anything,
+            Op::Read | Op::Write | Op::Flush => Self::Nothing,
+        }
+    }
+}
+
+/// The requests of a target of which there is no record.
+#[derive(Debug)]
+pub(crate) struct Unrecorded {
+    /// From the first up to the last, in order.
+    gaps: Vec<(u64, u64)>,
+    erasing: Erasing,
+    /// Changes of one sector happen in the order of their numbers.
+    in_order: bool,
+}
+
+impl Unrecorded {
+    /// There are none yet.
+    pub(crate) const fn new(in_order: bool) -> Self {
+        Self { gaps: Vec::new(), erasing: Erasing::Nothing, in_order }
+    }
+
+    /// Adds the requests from `first` up to `last`. In ascending order.
+    pub(crate) fn add(&mut self, first: u64, last: u64) {
+        let full = self.gaps.len() == GAPS_MAX;
+        match self.gaps.last_mut() {
+            Some((_, end)) if full || end.saturating_add(1) >= first => {
+                *end = last.max(*end);
+            }
+            _ => self.gaps.push((first, last)),
+        }
+    }
+
+    /// Tells what any of them may have left.
+    pub(crate) fn may_leave(&mut self, erasing: Erasing) {
+        self.erasing = self.erasing.max(erasing);
+    }
+
+    /// Whether this request may be one of them, and may have come after all of those known, of
+    /// which `newest` is the youngest.
+    pub(crate) fn wrote(&self, request: u64, newest: Option<u64>) -> bool {
+        let at = self.gaps.partition_point(|(_, last)| *last < request);
+        let is_gap = self.gaps.get(at).is_some_and(|(first, _)| *first <= request);
+        is_gap && self.may_follow(request, newest)
+    }
+
+    /// What one of them may have left after all of those known.
+    pub(crate) fn left(&self, newest: Option<u64>) -> Erasing {
+        match self.gaps.last() {
+            Some((_, last)) if self.may_follow(*last, newest) => self.erasing,
+            _ => Erasing::Nothing,
+        }
+    }
+
+    fn may_follow(&self, request: u64, newest: Option<u64>) -> bool {
+        !self.in_order || newest.is_none_or(|newest| request > newest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_have_come_later_is_laid_to_requests_without_a_record() {
+        let mut unrecorded = Unrecorded::new(true);
+        unrecorded.may_leave(Erasing::Zeroes);
+        assert_eq!(unrecorded.left(None), Erasing::Nothing);
+        unrecorded.add(10, 11);
+        unrecorded.add(20, 20);
+        assert_eq!(unrecorded.left(Some(19)), Erasing::Zeroes);
+        assert_eq!(unrecorded.left(Some(20)), Erasing::Nothing);
+        assert!(unrecorded.wrote(11, Some(10)) && unrecorded.wrote(20, None));
+        assert!(!unrecorded.wrote(12, None) && !unrecorded.wrote(11, Some(15)));
+    }
+
+    #[test]
+    fn where_requests_race_an_older_one_may_have_come_later() {
+        let mut unrecorded = Unrecorded::new(false);
+        unrecorded.may_leave(Erasing::Anything);
+        unrecorded.may_leave(Erasing::Zeroes);
+        unrecorded.add(10, 11);
+        assert!(unrecorded.wrote(11, Some(15)));
+        assert_eq!(unrecorded.left(Some(15)), Erasing::Anything);
+    }
+}
