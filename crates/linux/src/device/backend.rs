@@ -114,7 +114,7 @@ pub fn open_device(
         && !takes_requests_without_waiting(&target);
     let note = if waits {
         // If there is no room for it after all, that is told.
-        let aio_options = DeviceOptions { backend: Backend::Aio, ..options.clone() };
+        let aio_options = DeviceOptions { backend: Backend::Aio, ..*options };
         choose(&aio_options, direct, uring, aio)?;
         Some(WAITS.to_owned())
     } else {

@@ -187,11 +187,24 @@ fn a_flush_conflicts_with_nothing() {
 }
 
 #[test]
-fn everything_left_at_the_end_is_recorded_as_abandoned() {
+fn under_ordering_every_request_that_holds_up_others_is_counted_once() {
+    let mut story = Story::new(config(ConflictMode::Ordering));
+    for _ in 0..3 {
+        story.offer(0, Op::Write, 0, K);
+    }
+    assert_eq!(story.step(0, &[]).0, [0]);
+    assert_eq!(story.step(1, &[]).0, [0; 0]);
+    assert_eq!(story.step(2, &[0]).0, [1]);
+    assert_eq!(story.step(3, &[1]).0, [2]);
+    assert_eq!(story.scheduler.counts().ordered, 2);
+}
+
+#[test]
+fn at_the_end_what_is_in_flight_is_abandoned_and_what_waits_was_never_issued() {
     let mut story = Story::new(config(ConflictMode::Partial));
     story.offer(0, Op::Write, 0, K).offer(0, Op::Write, 0, K);
     story.step(0, &[]);
     story.scheduler.abandon(&mut story.records);
-    let outcomes: Vec<_> = story.records.iter().map(|r| r.measured.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Abandoned, Outcome::Abandoned]);
+    let outcomes = story.records.iter().map(|r| (r.planned.seq, r.measured.outcome));
+    assert_eq!(outcomes.collect::<Vec<_>>(), [(0, Outcome::Abandoned)]);
 }

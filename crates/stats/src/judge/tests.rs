@@ -189,7 +189,11 @@ fn data_that_nobody_looked_at_are_neither_sound_nor_damaged() {
     assert_eq!(grade(engine()), Grade::NotApplicable);
     let nothing = VerifyFigures { mode: "final".to_owned(), ..VerifyFigures::default() };
     assert_eq!(grade(EngineFacts { verify: Some(nothing), ..engine() }), Grade::NotApplicable);
-    assert_eq!(grade(EngineFacts { verify: Some(verified(&[])), ..engine() }), Grade::Pass);
+    let intact = VerifyFigures { intact_sectors: 90, unknown_sectors: 10, ..verified(&[]) };
+    assert_eq!(grade(EngineFacts { verify: Some(intact), ..engine() }), Grade::Pass);
+    // Reading what the run never wrote proves nothing.
+    let unknown = VerifyFigures { unknown_sectors: 100, ..verified(&[]) };
+    assert_eq!(grade(EngineFacts { verify: Some(unknown), ..engine() }), Grade::NotApplicable);
     assert!(figures.summary(engine()).integrity.is_empty());
 }
 

@@ -43,8 +43,8 @@ pub(super) fn of_figures(after: After, verifier: &Verifier, table: &Path) -> Vec
     let mut notes = Vec::new();
     if let Some(error) = verifier.table_error() {
         notes.push(format!(
-            "the table of versions {} cannot be written or read: {error}; it takes up to 1/64 of \
-             what the run touched: make room for it in the run's directory, or copy that to where \
+            "the table of versions {} cannot be written or read: {error}; it takes 4 KiB for each \
+             256 KiB that the run touched: make room in the run's directory, or copy that to where \
              there is room, and verify again",
             table.display()
         ));

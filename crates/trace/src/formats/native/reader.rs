@@ -72,15 +72,13 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     let (indices, columns, others) = layout(metadata).map_err(|reason| {
         unusable(reason, "a trace has the columns that docs/formats.md describes")
     })?;
-    let mut header = match value_of(KEY_HEADER) {
-        Some(json) => serde_json::from_str(json).map_err(|error| {
+    let mut header = if let Some(json) = value_of(KEY_HEADER) {
+        serde_json::from_str(json).map_err(|error| {
             unusable(format!("its header is not readable: {error}"), "get the file again")
-        })?,
-        None => {
-            // Damage is told where the rows are read; until then the volumes are not known.
-            let volumes = guarded(|| volumes_of(&file, &indices)).unwrap_or_default();
-            headless(path, volumes)
-        }
+        })?
+    } else {
+        // Damage is told where the rows are read; until then the volumes are not known.
+        headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
     };
     header.columns = columns;
     if checksums.is_none() {
