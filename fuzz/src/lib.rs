@@ -50,7 +50,7 @@ pub fn options(bytes: &[u8]) -> ReadOptions {
         2 => IssueEvent::Inserted,
         _ => IssueEvent::Issued,
     };
-    ReadOptions { strict: bytes.len() % 2 == 1, event }
+    ReadOptions { strict: bytes.len() % 2 == 1, event, ..ReadOptions::default() }
 }
 
 /// Lets panics inside the Parquet library pass, which the reader catches: the fuzzer's own hook

@@ -1,17 +1,20 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
 mod replay;
+mod transforms;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
-use ioecho_trace::formats::{IssueEvent, ReadOptions};
+use ioecho_trace::formats::{self, Format, IssueEvent, ReadOptions, WholeSeconds, Writable, write};
 
 use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
@@ -49,7 +52,7 @@ pub(crate) enum Command {
 }
 
 /// How to read a trace.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct ReadArgs {
     /// Stop at the first malformed line or record instead of counting it
     #[arg(long, help_heading = "Reading")]
@@ -58,17 +61,57 @@ pub(crate) struct ReadArgs {
     /// For blktrace recordings: the event that counts as the issue of a request
     #[arg(long, value_enum, default_value_t, help_heading = "Reading")]
     pub(crate) event: EventArg,
+
+    /// Read as this format, whatever the file looks like (docs/formats.md lists them)
+    #[arg(long, value_name = "NAME", value_parser = formats::by_name, help_heading = "Reading")]
+    pub(crate) format: Option<&'static Format>,
+
+    /// For formats that know no more than the second of a request: where in it to put the requests
+    #[arg(long, value_enum, help_heading = "Reading")]
+    pub(crate) whole_seconds: Option<WholeSecondsArg>,
+
+    /// For formats that do not say it: the unit of their instants
+    #[arg(long, value_name = "ns|us|ms|s", value_parser = time_unit, help_heading = "Reading")]
+    pub(crate) time_unit: Option<i64>,
+
+    /// For formats that do not say it: the size of the blocks that they count in, such as 512
+    #[arg(long, value_name = "SIZE", help_heading = "Reading")]
+    pub(crate) block_size: Option<Bytes>,
+}
+
+/// Where in its second to put a request of which no more is known.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum WholeSecondsArg {
+    /// At equal distances over the second
+    Even,
+    /// At random, as independent arrivals are
+    Poisson,
+    /// All at its beginning
+    Burst,
 }
 
 impl ReadArgs {
-    pub(crate) fn options(self) -> ReadOptions {
+    pub(crate) fn options(&self) -> ReadOptions {
         let event = match self.event {
             EventArg::Auto => IssueEvent::Auto,
             EventArg::Q => IssueEvent::Queued,
             EventArg::I => IssueEvent::Inserted,
             EventArg::D => IssueEvent::Issued,
         };
-        ReadOptions { strict: self.strict, event }
+        let whole_seconds = match self.whole_seconds {
+            None => WholeSeconds::Unchosen,
+            Some(WholeSecondsArg::Even) => WholeSeconds::Even,
+            Some(WholeSecondsArg::Poisson) => WholeSeconds::Poisson,
+            Some(WholeSecondsArg::Burst) => WholeSeconds::Burst,
+        };
+        ReadOptions {
+            strict: self.strict,
+            event,
+            format: self.format,
+            whole_seconds,
+            time_unit_ns: self.time_unit,
+            block_size: self.block_size,
+        }
     }
 }
 
@@ -102,6 +145,16 @@ pub(crate) struct WindowArgs {
     pub(crate) duration: Option<Nanos>,
 }
 
+/// What is made of a trace before it is used.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    pub(crate) window: WindowArgs,
+
+    #[command(flatten)]
+    pub(crate) transforms: TransformArgs,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct InfoArgs {
     /// A trace in any known format, or the directory of a run
@@ -120,12 +173,16 @@ pub(crate) struct ConvertArgs {
     /// A trace in any known format, or the directory of a run
     pub(crate) input: PathBuf,
 
-    /// What to write: NAME.parquet (native), NAME.load.gz or NAME.load (blkreplay); replaced if it
+    /// What to write, in the format that its name says (docs/formats.md lists them); replaced if it
     /// is there
     pub(crate) output: PathBuf,
 
+    /// Write this format, whatever the name says
+    #[arg(long, value_name = "NAME", value_parser = write::by_name)]
+    pub(crate) to: Option<&'static Writable>,
+
     #[command(flatten)]
-    pub(crate) window: WindowArgs,
+    pub(crate) load: LoadArgs,
 
     /// What the trace is, to stand in its header
     #[arg(long, value_name = "TEXT")]
@@ -179,6 +236,16 @@ pub(crate) struct ManArgs {
 
 fn span(text: &str) -> Result<Nanos, String> {
     text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())
+}
+
+fn time_unit(text: &str) -> Result<i64, String> {
+    match text {
+        "ns" => Ok(1),
+        "us" | "µs" => Ok(1_000),
+        "ms" => Ok(1_000_000),
+        "s" => Ok(1_000_000_000),
+        _ => Err("known are ns, us, ms and s".to_owned()),
+    }
 }
 
 fn positive_span(text: &str) -> Result<Nanos, String> {

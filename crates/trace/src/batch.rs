@@ -234,6 +234,44 @@ impl Batch {
         }
     }
 
+    /// Keeps the requests of which `keep` says so, in their order. There is one answer per row.
+    pub(crate) fn retain(&mut self, keep: &[bool]) {
+        fn retain<T: Copy>(column: &mut Vec<T>, keep: &[bool]) {
+            let mut to = 0;
+            for (from, keep) in keep.iter().enumerate() {
+                column[to] = column[from];
+                to += usize::from(*keep);
+            }
+            column.truncate(to);
+        }
+        debug_assert_eq!(keep.len(), self.len());
+        retain(&mut self.issue_ns, keep);
+        retain(&mut self.op, keep);
+        retain(&mut self.flags, keep);
+        retain(&mut self.offset_bytes, keep);
+        retain(&mut self.length_bytes, keep);
+        retain(&mut self.volume, keep);
+        if let Some(column) = &mut self.latency_ns {
+            retain(column, keep);
+        }
+        if let Some(columns) = &mut self.origin {
+            retain(&mut columns.pid, keep);
+            retain(&mut columns.cpu, keep);
+        }
+        if let Some(columns) = &mut self.measured {
+            retain(&mut columns.scheduled_ns, keep);
+            retain(&mut columns.submitted_ns, keep);
+            retain(&mut columns.completed_ns, keep);
+            retain(&mut columns.target_offset_bytes, keep);
+            retain(&mut columns.in_flight, keep);
+            retain(&mut columns.outcome, keep);
+            retain(&mut columns.pushed_back, keep);
+            retain(&mut columns.late_cause, keep);
+            retain(&mut columns.target, keep);
+            retain(&mut columns.integrity, keep);
+        }
+    }
+
     /// Keeps the first `rows` requests.
     pub fn truncate(&mut self, rows: usize) {
         self.retain_range(0, rows);

@@ -123,6 +123,12 @@ pub trait Positioned: Read {
     fn position(&self) -> u64;
 }
 
+impl<P: Positioned + ?Sized> Positioned for Box<P> {
+    fn position(&self) -> u64 {
+        (**self).position()
+    }
+}
+
 enum Inner<R> {
     Plain(Counted<R>),
     Gzip(Box<MultiGzDecoder<BufReader<Counted<R>>>>),

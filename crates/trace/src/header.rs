@@ -88,6 +88,17 @@ impl Notes {
     }
 }
 
+/// How much of a file a reader went through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// What the file consists of: "lines", "records", "events".
+    pub unit: String,
+    /// How many of these there were.
+    pub units: u64,
+    /// How many requests they made.
+    pub requests: u64,
+}
+
 /// The provenance of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -119,6 +130,9 @@ pub struct Header {
     /// Names of processes by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processes: BTreeMap<u32, String>,
+    /// How much was read of the file that the trace was first read from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// What was in the source and is not in the requests.
     #[serde(default)]
     pub losses: Notes,

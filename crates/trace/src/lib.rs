@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod calendar;
 pub mod compression;
 pub mod error;
 pub mod formats;

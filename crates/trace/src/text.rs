@@ -266,6 +266,93 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The hexadecimal digits here, with or without a leading `0x`.
+    #[inline]
+    pub fn hexadecimal(&mut self) -> Result<u64, NumberError> {
+        if self.peek() == Some(b'0') && matches!(self.line.get(self.at + 1), Some(b'x' | b'X')) {
+            self.at += 2;
+        }
+        let from = self.at;
+        let mut value = 0_u64;
+        let mut fits = true;
+        while let Some(digit) = self.peek().and_then(|byte| char::from(byte).to_digit(16)) {
+            fits &= value >> 60 == 0;
+            value = value << 4 | u64::from(digit);
+            self.at += 1;
+        }
+        match self.at - from {
+            0 if self.peek() == Some(b'-') => Err(NumberError::Negative),
+            0 => Err(NumberError::Missing),
+            _ if fits => Ok(value),
+            _ => Err(NumberError::TooLarge),
+        }
+    }
+
+    /// What stands before the next `separator` or the end of the line, without the blanks around
+    /// it; the separator is passed over.
+    #[inline]
+    pub fn field(&mut self, separator: u8) -> &'a [u8] {
+        let rest = &self.line[self.at..];
+        let length = memchr::memchr(separator, rest).unwrap_or(rest.len());
+        self.at += (length + 1).min(rest.len());
+        rest[..length].trim_ascii()
+    }
+
+    /// What stands before the next blank or tab or the end of the line; blanks before it are
+    /// passed over.
+    #[inline]
+    pub fn word(&mut self) -> &'a [u8] {
+        self.skip_blanks();
+        let from = self.at;
+        while self.peek().is_some_and(|byte| byte != b' ' && byte != b'\t') {
+            self.at += 1;
+        }
+        &self.line[from..self.at]
+    }
+
+    /// What is left of the line.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.line[self.at..]
+    }
+
+    /// Whether nothing but blanks is left of the line.
+    #[inline]
+    pub fn is_at_end(&mut self) -> bool {
+        self.skip_blanks();
+        self.at == self.line.len()
+    }
+
+    /// A decimal number of units of `unit_ns` nanoseconds each (1,000 for microseconds), with any
+    /// number of decimals or none, in nanoseconds. What is finer than a nanosecond is cut off.
+    #[inline]
+    pub fn decimal(&mut self, unit_ns: i64) -> Result<i64, NumberError> {
+        let whole = match self.integer() {
+            Ok(whole) => whole,
+            Err(NumberError::Missing) if self.peek() == Some(b'.') => 0,
+            Err(error) => return Err(error),
+        };
+        let (mut fraction, mut divisor) = (0_u64, 1_u64);
+        if self.skip(b'.') {
+            while let Some(digit) = self.digit() {
+                // Twelve decimals of an hour are finer than a nanosecond.
+                if divisor < 1_000_000_000_000 {
+                    fraction = fraction * 10 + digit;
+                    divisor *= 10;
+                }
+            }
+        }
+        let part = if fraction == 0 {
+            0
+        } else {
+            (u128::from(fraction) * unit_ns.unsigned_abs() as u128 / u128::from(divisor)) as i64
+        };
+        i64::try_from(whole)
+            .ok()
+            .and_then(|whole| whole.checked_mul(unit_ns))
+            .and_then(|whole| whole.checked_add(part))
+            .ok_or(NumberError::TooLarge)
+    }
+
     /// Seconds with any number of decimals, in nanoseconds, and how many decimals there were. What
     /// is finer than a nanosecond is cut off.
     #[inline]
@@ -457,6 +544,45 @@ mod tests {
         assert_eq!(ns("-0.1"), Err(NumberError::Negative));
         assert_eq!(ns("1."), Err(NumberError::Missing));
         assert_eq!(ns(""), Err(NumberError::Missing));
+    }
+
+    #[test]
+    fn decimals_are_exact_in_whatever_unit() {
+        let ns = |text: &str, unit| Cursor::new(text.as_bytes()).decimal(unit);
+        assert_eq!(ns("0.74", 1_000_000), Ok(740_000));
+        assert_eq!(ns("112764.088", 1_000), Ok(112_764_088));
+        assert_eq!(ns("1456095145.133076000", 1_000_000_000), Ok(1_456_095_145_133_076_000));
+        assert_eq!(ns("0.1234567899", 1_000_000_000), Ok(123_456_789));
+        assert_eq!(ns("7.", 100), Ok(700));
+        assert_eq!(ns("7.00000000000000000000000000009", 100), Ok(700));
+        assert_eq!(ns("-1", 100), Err(NumberError::Negative));
+        assert_eq!(ns("9223372036854775807.9", 1), Ok(i64::MAX));
+        assert_eq!(ns("9223372036854775808", 1), Err(NumberError::TooLarge));
+        assert_eq!(ns("9223372036.9", 1_000_000_000), Err(NumberError::TooLarge));
+    }
+
+    #[test]
+    fn hexadecimal_numbers_may_say_that_they_are() {
+        let value = |text: &str| Cursor::new(text.as_bytes()).hexadecimal();
+        assert_eq!(value("0x4e5ec22e00"), Ok(0x4e_5ec2_2e00));
+        assert_eq!(value("2A,"), Ok(42));
+        assert_eq!(value("0xffffffffffffffff"), Ok(u64::MAX));
+        assert_eq!(value("0x1ffffffffffffffff"), Err(NumberError::TooLarge));
+        assert_eq!(value("0x"), Err(NumberError::Missing));
+        assert_eq!(value("-1"), Err(NumberError::Negative));
+    }
+
+    #[test]
+    fn fields_and_words_are_taken_one_after_the_other() {
+        let mut cursor = Cursor::new(b"a b , ,c");
+        assert_eq!(
+            [cursor.field(b','), cursor.field(b','), cursor.field(b',')],
+            [&b"a b"[..], b"", b"c"]
+        );
+        assert!(cursor.field(b',').is_empty() && cursor.is_at_end());
+        let mut cursor = Cursor::new(b" 1\t two  3 ");
+        assert_eq!([cursor.word(), cursor.word(), cursor.word()], [&b"1"[..], b"two", b"3"]);
+        assert!(cursor.is_at_end() && cursor.rest().is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
 use ioecho_trace::Nanos;
 
-use super::{ReadArgs, WindowArgs, span};
+use super::{LoadArgs, ReadArgs, span};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
@@ -35,7 +35,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) output: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) window: WindowArgs,
+    pub(crate) load: LoadArgs,
 
     #[command(flatten)]
     pub(crate) timing: TimingArgs,

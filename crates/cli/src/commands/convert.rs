@@ -1,7 +1,8 @@
 //! `ioecho convert`: any trace in, any trace out.
 
 use anyhow::Context;
-use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
+use ioecho_trace::formats::write;
+use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
 use crate::args::ConvertArgs;
 use crate::commands::{tell, tell_import};
@@ -11,9 +12,9 @@ use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     refuse_same_file(args)?;
-    let source = open::trace(&args.input, &args.read.options(), args.window)?;
+    let source = open::trace(&args.input, &args.read.options(), &args.load)?;
     let mut source = Described::new(source, args);
-    let sink = formats::create(&args.output, source.header())?;
+    let sink = write::create_as(args.to, &args.output, source.header())?;
     let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());

@@ -16,7 +16,7 @@ use ioecho_replay::{Io, Payload};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 
-use crate::args::{Args, Command, DemoArgs, WindowArgs};
+use crate::args::{Args, Command, DemoArgs, LoadArgs, WindowArgs};
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
 use crate::run::execute::execute;
@@ -84,10 +84,15 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })
 }
 
+/// The part of the load that is replayed.
+fn part() -> LoadArgs {
+    LoadArgs { window: WINDOW, ..LoadArgs::default() }
+}
+
 /// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as
 /// its own.
 fn prepare(trace: &Path, scratch: &Path) -> anyhow::Result<()> {
-    let mut source = open::trace(trace, &ReadOptions::default(), WINDOW)?;
+    let mut source = open::trace(trace, &ReadOptions::default(), &part())?;
     let mut batch = Batch::new(source.header().columns);
     let mut pattern = Pattern::new(0);
     let mut buffer = Vec::new();

@@ -8,7 +8,7 @@ use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
-use crate::args::{InfoArgs, WindowArgs};
+use crate::args::{InfoArgs, LoadArgs};
 use crate::commands::visible;
 use crate::exit;
 use crate::run::{directory, open};
@@ -20,7 +20,7 @@ const INFO_VERSION: u32 = 1;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
-    let mut source = open::trace(&args.file, &args.read.options(), WindowArgs::default())?;
+    let mut source = open::trace(&args.file, &args.read.options(), &LoadArgs::default())?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
     while source.next_batch(&mut batch)? {

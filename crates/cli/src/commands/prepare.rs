@@ -24,7 +24,7 @@ use ioecho_replay::plan::{Planner, Timing};
 use ioecho_trace::{Batch, Bytes, Op};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::args::{ReadArgs, WindowArgs};
+use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
     // A trace that cannot be read is told before a file is made.
     let trace = match (&args.trace, args.part) {
         (Some(trace), Part::Touched) => {
-            Some(open::trace(trace, &args.read.options(), WindowArgs::default())?)
+            Some(open::trace(trace, &args.read.options(), &LoadArgs::default())?)
         }
         (Some(_), Part::All) => {
             let text = "--trace is for --part touched alone\n  = help: add --part touched, or \

@@ -6,18 +6,18 @@ use std::path::Path;
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, ReadOptions};
-use ioecho_trace::transform::Window;
+use ioecho_trace::transform::{self, Context, Window};
 use ioecho_trace::{Batch, Columns, Header, Source, TraceError};
 
-use crate::args::WindowArgs;
+use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 
-/// Opens the trace at `path`, cut to `window`.
+/// Opens the trace at `path`, cut to `window` and then transformed.
 pub(crate) fn trace(
     path: &Path,
     options: &ReadOptions,
-    window: WindowArgs,
+    load: &LoadArgs,
 ) -> anyhow::Result<Box<dyn Source>> {
     let source: Box<dyn Source> = match RunDirectory::at(path) {
         None => formats::open(path, options)?,
@@ -31,15 +31,23 @@ pub(crate) fn trace(
             }
         }
     };
-    if window.start.is_none() && window.duration.is_none() {
+    let part = Window { start: load.window.start, duration: load.window.duration };
+    let chain = &load.transforms.chain;
+    let is_part = part.start.is_some() || part.duration.is_some();
+    if !is_part && chain.is_empty() {
         return Ok(source);
     }
-    let mut source = Window::new(source, window.start, window.duration);
+    let source = if is_part { part.of(source) } else { source };
+    let context = Context {
+        open: &|path| formats::open(path, options),
+        spill_directory: std::env::temp_dir(),
+    };
+    let mut source = transform::apply(chain, source, &context)?;
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
         let text = format!(
-            "{}: no request lies in that part\n  = help: `ioecho info {}` says when its requests \
+            "{}: no request is left of it\n  = help: `ioecho info {}` says when its requests \
              were issued",
             path.display(),
             path.display()

@@ -60,7 +60,7 @@ impl ReplayPlan {
     pub(crate) fn new(args: &ReplayArgs) -> anyhow::Result<(Self, Box<dyn Source>)> {
         contradictions(args)?;
         // A trace that cannot be opened is told before the target is so much as looked at.
-        let source = open::trace(&args.trace, &args.read.options(), args.window)?;
+        let source = open::trace(&args.trace, &args.read.options(), &args.load)?;
         follows_what_is_known(args, source.header())?;
         let routes = routes::read(&args.map, args.map_file.as_deref())?;
         let targets = targets(args, &routes)?;
@@ -74,7 +74,7 @@ impl ReplayPlan {
             ..Config::with_in_flight_max(args.engine.in_flight_max)
         };
         let timing = Timing {
-            start: args.window.start,
+            start: args.load.window.start,
             speedup: args.timing.speedup,
             iops_scale: args.timing.iops_scale,
             mode: args.timing.timing.mode(),
@@ -98,7 +98,7 @@ impl ReplayPlan {
         let cpus = cpus.map_err(|error| Coded::error(exit::USAGE, format!("--cpus {error}")))?;
         let plan = Self {
             trace: args.trace.clone(),
-            window: args.window,
+            window: args.load.window,
             timing,
             targets,
             routes,

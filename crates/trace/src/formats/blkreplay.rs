@@ -21,8 +21,27 @@ mod writer;
 
 use self::line::parse;
 
+use super::{Format, Writable};
+
 pub use self::reader::open;
 pub use self::writer::create;
+
+/// Loads and results of blkreplay, as they are read.
+pub const FORMAT: Format = Format {
+    name: "blkreplay",
+    title: "loads and results of blkreplay",
+    recognise,
+    open: |opening| open(opening.stream, opening.path, opening.options),
+};
+
+/// Loads of blkreplay, as they are written.
+pub const WRITABLE: Writable = Writable {
+    name: "blkreplay",
+    title: "blkreplay's load",
+    endings: &[".load"],
+    packs: true,
+    create,
+};
 
 /// [`Header::format`](crate::header::Header::format) of a load.
 pub const LOAD: &str = "blkreplay load";

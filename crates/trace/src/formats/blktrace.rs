@@ -9,7 +9,6 @@
 //! The way through: [`open`] → `files` → `feed` (one file) → `merge` (all) → `requests` (with
 //! `classify` and `matching`) → batches.
 
-mod calendar;
 mod classify;
 mod feed;
 mod files;
@@ -37,8 +36,9 @@ use self::merge::Merge;
 use self::record::{Event, Layout, kind};
 use self::requests::Requests;
 use self::telling::{describe, no_requests};
-use super::{IssueEvent, ReadOptions};
+use super::{Format, IssueEvent, ReadOptions};
 use crate::batch::{Batch, Columns};
+use crate::calendar;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::Source;
@@ -46,6 +46,17 @@ use crate::stream::Source;
 /// How many of the recording's first events decide which event is taken and whether there are
 /// completions.
 const PROBE_EVENTS: usize = 1 << 16;
+
+/// Recordings of blktrace, as they are read.
+pub const FORMAT: Format = Format {
+    name: "blktrace",
+    title: "recordings of blktrace, one file per processor or merged",
+    recognise: is_blktrace,
+    open: |opening| {
+        opening.demand_seekable()?;
+        open(opening.path, opening.options)
+    },
+};
 
 /// Whether a file that begins with these bytes is a blktrace recording.
 pub fn is_blktrace(first_bytes: &[u8]) -> bool {
@@ -67,7 +78,7 @@ pub fn is_per_cpu(path: &Path) -> bool {
 /// Opens a recording: a merged file, any one of the files of its processors (all are read), or the
 /// prefix that these have in common.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
-    Ok(Box::new(Recording::open(path, *options)?))
+    Ok(Box::new(Recording::open(path, options)?))
 }
 
 /// A recording that is being read.
@@ -85,7 +96,7 @@ struct Recording {
 }
 
 impl Recording {
-    fn open(path: &Path, options: ReadOptions) -> Result<Self, TraceError> {
+    fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
         let files = Files::find(path)?;
         let feeds = files.open()?;
         if feeds.is_empty() {
@@ -156,9 +167,7 @@ impl Recording {
             // as they were: then they have no common clock.
             if self.per_cpu || time <= first {
                 let wall = wall + i128::from(first) - i128::from(time);
-                let (seconds, nanos) =
-                    (wall.div_euclid(1_000_000_000), wall.rem_euclid(1_000_000_000));
-                self.header.started = Some(calendar::rfc3339(seconds as i64, nanos as u32));
+                self.header.started = i64::try_from(wall).ok().map(calendar::rfc3339);
             }
         }
     }

@@ -2,23 +2,90 @@
 //!
 //! A format is recognised by what the file holds, not by its name: recordings get renamed. Only
 //! what is written is chosen by name, because there is nothing else to go by.
+//!
+//! A further format is a module with a [`Format`] (and a [`Writable`]) and its line in [`FORMATS`]
+//! (and [`WRITABLE`](write::WRITABLE)).
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::compression::{self, Codec, Decoder, Peeked};
+use crate::compression::{self, Codec, Decoder, Peeked, Positioned};
 use crate::error::TraceError;
-use crate::header::Header;
-use crate::stream::{Sink, Source};
+use crate::stream::Source;
 use crate::text;
+use crate::units::Bytes;
 
 pub mod blkreplay;
 pub mod blktrace;
+pub mod import;
 pub mod native;
+pub mod write;
+
+pub use self::import::WholeSeconds;
+pub use self::write::{Writable, create};
 
 /// How much of a file is looked at to recognise it, after decompression.
 const LOOK_BYTES: usize = 64 << 10;
+
+/// A format that can be read.
+#[derive(Debug)]
+pub struct Format {
+    /// What `--format` calls it.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub title: &'static str,
+    /// Whether a file that begins with these bytes, unpacked, is of this format.
+    pub recognise: fn(first_bytes: &[u8]) -> bool,
+    /// Begins to read a file that is.
+    pub open: fn(Opening<'_>) -> Result<Box<dyn Source>, TraceError>,
+}
+
+/// Every format, in the order in which a file is tried: what is certain by a magic number first,
+/// then text by how particular its lines are, because few columns of numbers fit many formats.
+pub const FORMATS: &[Format] = &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT];
+
+/// The format of this name, or the remedy.
+pub fn by_name(name: &str) -> Result<&'static Format, String> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        format!("there is no format '{name}'; known are {}", names.join(", "))
+    })
+}
+
+/// A file, unpacked, whose first bytes can be looked at.
+pub type Stream = Peeked<Box<dyn Positioned + Send>>;
+
+/// A file that a format begins to read.
+pub struct Opening<'a> {
+    /// What is in it, unpacked.
+    pub stream: Stream,
+    /// Where it is, for messages; and for formats that must jump about, if it is `seekable`.
+    pub path: &'a Path,
+    /// Whether it can be opened once more by its path and read as it is: a file, and not packed.
+    pub seekable: bool,
+    /// How to read it.
+    pub options: &'a ReadOptions,
+}
+
+impl Opening<'_> {
+    /// Refuses what is not `seekable`.
+    pub fn demand_seekable(&self) -> Result<(), TraceError> {
+        if self.seekable {
+            return Ok(());
+        }
+        let (reason, remedy) = if self.path.is_file() {
+            ("this is a compressed binary trace", "unpack it first")
+        } else {
+            ("a binary trace cannot be read from a pipe", "put it into a file and name that")
+        };
+        Err(TraceError::Unusable {
+            path: self.path.to_owned(),
+            reason: reason.to_owned(),
+            remedy: remedy.to_owned(),
+        })
+    }
+}
 
 /// Which event of a kernel recording is the instant of issue (blktrace's letters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,20 +102,27 @@ pub enum IssueEvent {
 }
 
 /// How to read a trace.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
     /// Stop at the first malformed line or record instead of counting it.
     pub strict: bool,
     /// For kernel recordings: the event to take.
     pub event: IssueEvent,
+    /// The format to read as, whatever the file looks like.
+    pub format: Option<&'static Format>,
+    /// For formats whose instants are whole seconds: what to make of them.
+    pub whole_seconds: WholeSeconds,
+    /// For formats that do not say it: how many nanoseconds their unit of time is.
+    pub time_unit_ns: Option<i64>,
+    /// For formats that do not say it: how large the blocks are that they count in.
+    pub block_size: Option<Bytes>,
 }
 
-/// Opens the trace at `path`, whatever its format; `-` is the standard input, from which text is
-/// read, compressed or not. A prefix `dev` of files `dev.blktrace.N` names the recording that they
-/// make up.
+/// Opens the trace at `path`, whatever its format; `-` is the standard input. A prefix `dev` of
+/// files `dev.blktrace.N` names the recording that they make up.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     if path == Path::new("-") {
-        return recognise(io::stdin(), Path::new("standard input"), *options, false);
+        return recognise(io::stdin(), Path::new("standard input"), options, false);
     }
     let read_error = |error| TraceError::read(path, error);
     let metadata = match fs::metadata(path) {
@@ -69,92 +143,63 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         });
     }
     let file = File::open(path).map_err(read_error)?;
-    recognise(file, path, *options, metadata.is_file())
+    recognise(file, path, options, metadata.is_file())
 }
 
-/// Chooses the format by the first bytes of `file`. A format that has to jump about in the file
-/// opens it once more by its path, for which it must be a `regular` one.
+/// Chooses the format by the first bytes of `file`.
 fn recognise<R: Read + Send + 'static>(
     file: R,
     path: &Path,
-    options: ReadOptions,
+    options: &ReadOptions,
     regular: bool,
 ) -> Result<Box<dyn Source>, TraceError> {
     let mut packed = Peeked::new(file, LOOK_BYTES);
     if let Some(error) = packed.take_error() {
         return Err(TraceError::read(path, error));
     }
-    let first_bytes = packed.first_bytes();
-    if first_bytes.is_empty() {
+    if packed.first_bytes().is_empty() {
         // A processor without an event has an empty file; what it belongs to only its name says.
         if regular && blktrace::is_per_cpu(path) {
-            return blktrace::open(path, &options);
+            return blktrace::open(path, options);
         }
         return Err(TraceError::Empty { path: path.to_owned() });
     }
-    let is_native = native::recognise(first_bytes);
-    if is_native || blktrace::is_blktrace(first_bytes) {
-        if !regular {
-            return Err(TraceError::Unusable {
-                path: path.to_owned(),
-                reason: "a binary trace cannot be read from a pipe".to_owned(),
-                remedy: "put it into a file and name that".to_owned(),
-            });
-        }
-        return if is_native {
-            native::open(path, &options)
-        } else {
-            blktrace::open(path, &options)
-        };
+    let codec = Codec::of_first_bytes(packed.first_bytes());
+    let seekable = regular && codec == Codec::Plain;
+    let unpacked: Box<dyn Positioned + Send> = Box::new(Decoder::new(packed, codec));
+    let mut stream = Peeked::new(unpacked, LOOK_BYTES);
+    let format = options
+        .format
+        .or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));
+    if let Some(format) = format
+        && !stream.first_bytes().is_empty()
+    {
+        return (format.open)(Opening { stream, path, seekable, options });
     }
-    let codec = Codec::of_first_bytes(first_bytes);
-    let mut text = Peeked::new(Decoder::new(packed, codec), LOOK_BYTES);
-    if blkreplay::recognise(text.first_bytes()) {
-        return blkreplay::open(text, path, &options);
-    }
-    if let Some(error) = text.take_error() {
-        return Err(match compression::damage(&error) {
+    Err(unrecognised(&mut stream, path))
+}
+
+/// Why nothing can be made of `stream`.
+fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
+    let path = path.to_owned();
+    if let Some(error) = stream.take_error() {
+        return match compression::damage(&error) {
             Some(damage) => TraceError::Unusable {
-                path: path.to_owned(),
+                path,
                 reason: format!("nothing in it can be read: {damage}"),
                 remedy: "get the file again".to_owned(),
             },
-            None => TraceError::read(path, error),
-        });
+            None => TraceError::read(&path, error),
+        };
     }
-    let first_bytes = text.first_bytes();
+    let first_bytes = stream.first_bytes();
     if first_bytes.is_empty() {
-        return Err(TraceError::Empty { path: path.to_owned() });
+        return TraceError::Empty { path };
     }
-    let remedy = if blktrace::is_blktrace(first_bytes) || native::recognise(first_bytes) {
-        "this is a compressed binary trace: unpack it with gunzip first"
-    } else {
-        "readable are ioecho's own files (.parquet), blkreplay's loads and results, and \
-         recordings of blktrace"
-    };
-    Err(TraceError::Unrecognised {
-        path: path.to_owned(),
+    TraceError::Unrecognised {
+        path,
         begins: format!("'{}'", text::shown(&first_bytes[..first_bytes.len().min(48)])),
-        remedy: remedy.to_owned(),
-    })
-}
-
-/// Begins a trace at `path` in the format that the name says. The columns that it will have are
-/// those of `header`. It appears under its name when the sink is finished.
-pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let ends = |ending: &str| name.len() > ending.len() && name.ends_with(ending);
-    if ends(".parquet") {
-        native::create(path, header)
-    } else if ends(".load") || ends(".load.gz") {
-        blkreplay::create(path, header)
-    } else {
-        Err(TraceError::UnknownOutput {
-            path: path.to_owned(),
-            remedy: "name it NAME.parquet for ioecho's own format, or NAME.load or NAME.load.gz \
-                     for blkreplay's"
-                .to_owned(),
-        })
+        remedy: "`--format NAME` forces one of the formats that docs/formats.md lists".to_owned(),
     }
 }
 
@@ -163,7 +208,7 @@ mod tests {
     use super::*;
     use crate::compression::tests::gzip;
     use crate::stream::copy;
-    use crate::{Batch, Op};
+    use crate::{Batch, Header, Op};
     use std::io::Write as _;
     use std::path::PathBuf;
 
@@ -227,7 +272,7 @@ mod tests {
         for name in ["x", "x.csv", ".parquet", "load.gz"] {
             let error = create(&directory.path().join(name), &header).err().unwrap();
             assert!(matches!(error, TraceError::UnknownOutput { .. }));
-            assert!(error.to_string().contains(".load.gz"), "{error}");
+            assert!(error.to_string().contains(".load for"), "{error}");
         }
         let error = create(Path::new("/nowhere/x.load"), &header).err().unwrap();
         assert!(error.is_io());

@@ -31,10 +31,31 @@ use parquet::errors::ParquetError;
 
 pub use self::reader::open;
 pub use self::writer::create;
+use super::{Format, Writable};
 
 /// The version of the format that this program writes, and the newest that it reads. It grows when
 /// a reader of the version before would misread a file; a further column alone is no such change.
 pub const VERSION: u32 = 1;
+
+/// ioecho's own format, as it is read.
+pub const FORMAT: Format = Format {
+    name: "native",
+    title: "ioecho's own Parquet files",
+    recognise,
+    open: |opening| {
+        opening.demand_seekable()?;
+        open(opening.path, opening.options)
+    },
+};
+
+/// ioecho's own format, as it is written.
+pub const WRITABLE: Writable = Writable {
+    name: "native",
+    title: "ioecho's own format",
+    endings: &[".parquet"],
+    packs: false,
+    create,
+};
 
 /// Whether a file that begins with these bytes is a Parquet file.
 pub fn recognise(first_bytes: &[u8]) -> bool {

@@ -1,16 +1,116 @@
 //! What can be done to a trace on its way from a source to whoever reads it.
 //!
-//! A transform is a [`Source`](crate::Source) over a source. Each writes itself into
-//! [`Header::transforms`](crate::Header::transforms), so that a trace that was cut or scaled never
-//! passes for the recording.
+//! A load is rarely replayed as it was recorded: it is cut to its peak, repeated, spread over a
+//! larger device. Each such transform is a [`Source`] over a source and streams. Each writes itself
+//! into [`Header::transforms`](crate::Header::transforms), so that a trace that was cut or scaled
+//! never passes for the recording; what stands there can be given to a chain again.
+//!
+//! A further transform is a module with a [`Kind`] and its line in [`KINDS`]; the command line
+//! and the documentation of flags follow from that. Most are a [`Step`](stage::Step) that changes
+//! a batch in place and leave the rest to [`Stage`].
 
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::error::TraceError;
+use crate::stream::Source;
 use crate::units::Nanos;
 
+pub mod arguments;
 pub mod sort;
+pub mod stage;
 pub mod window;
 
+pub use arguments::{ArgumentError, Arguments};
 pub use sort::Sorted;
+pub use stage::Stage;
 pub use window::Window;
+
+/// Every transform, in the order in which they are listed for people.
+pub const KINDS: &[Kind] = &[window::KIND];
+
+/// A kind of transform: what it is called and how what was typed becomes one.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name: of its flag on the command line and in provenance.
+    pub name: &'static str,
+    /// What follows the name, as a placeholder: `FACTOR[,align=SIZE]`. Empty where nothing does.
+    pub value: &'static str,
+    /// What it does, in one or two sentences without a full stop at the end.
+    pub help: &'static str,
+    /// Whether it must hold the trace, which it then does in a temporary file.
+    pub spills: bool,
+    /// Reads what follows the name.
+    pub parse: fn(&str) -> Result<Box<dyn Transform>, ArgumentError>,
+}
+
+/// What a transform may need beside its source.
+pub struct Context<'a> {
+    /// Opens another trace, in any format.
+    pub open: &'a dyn Fn(&Path) -> Result<Box<dyn Source>, TraceError>,
+    /// Where temporary files go.
+    pub spill_directory: PathBuf,
+}
+
+/// A transform with its arguments, checked, ready to be laid over a source.
+pub trait Transform: fmt::Debug + Send + Sync {
+    /// Lays it over `source`.
+    fn over(
+        &self,
+        source: Box<dyn Source>,
+        context: &Context<'_>,
+    ) -> Result<Box<dyn Source>, TraceError>;
+}
+
+/// A transform as it was asked for: `busiest 5m,by=bytes`.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// What followed the name.
+    pub text: String,
+    transform: Arc<dyn Transform>,
+}
+
+impl Asked {
+    /// The transform of this kind that `text` describes.
+    pub fn new(kind: &'static Kind, text: &str) -> Result<Self, ArgumentError> {
+        Ok(Self { kind, text: text.to_owned(), transform: (kind.parse)(text)?.into() })
+    }
+}
+
+impl FromStr for Asked {
+    type Err = ArgumentError;
+
+    /// Reads a line of provenance: a name, a blank, what follows it.
+    fn from_str(line: &str) -> Result<Self, ArgumentError> {
+        let (name, text) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+            let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+            let names = names.join(", ");
+            ArgumentError::new(format!("there is no transform '{name}'; known are {names}"))
+        })?;
+        Self::new(kind, text.trim())
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blank = if self.text.is_empty() { "" } else { " " };
+        write!(f, "{}{blank}{}", self.kind.name, self.text)
+    }
+}
+
+/// Lays every transform of `chain` over `source`, the first one first.
+pub fn apply(
+    chain: &[Asked],
+    source: Box<dyn Source>,
+    context: &Context<'_>,
+) -> Result<Box<dyn Source>, TraceError> {
+    chain.iter().try_fold(source, |source, asked| asked.transform.over(source, context))
+}
 
 /// A span in seconds, exact, with as many decimals as it needs: `10`, `0.5`.
 pub(crate) fn decimal_seconds(span: Nanos) -> String {
@@ -27,13 +127,15 @@ pub(crate) fn decimal_seconds(span: Nanos) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Batch, Columns, Header, Request, Source, TraceError};
+    use crate::{Batch, Columns, Header, Request, TraceError};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A source of given requests, in batches of a given size.
     pub(crate) struct Given {
         header: Header,
         batches: Vec<Batch>,
         next: usize,
+        given: Arc<AtomicUsize>,
     }
 
     impl Given {
@@ -48,11 +150,12 @@ pub(crate) mod tests {
                     batch
                 })
                 .collect();
-            Self { header, batches, next: 0 }
+            Self { header, batches, next: 0, given: Arc::default() }
         }
 
-        pub(crate) fn batches_given(&self) -> usize {
-            self.next
+        /// How many batches were asked for, to be looked at while the source is in use.
+        pub(crate) fn batches_given(&self) -> Arc<AtomicUsize> {
+            Arc::clone(&self.given)
         }
     }
 
@@ -66,6 +169,7 @@ pub(crate) mod tests {
             let Some(next) = self.batches.get(self.next) else { return Ok(false) };
             batch.append(next, 0, next.len());
             self.next += 1;
+            self.given.store(self.next, Ordering::Relaxed);
             Ok(true)
         }
     }

@@ -3,78 +3,95 @@
 //! The instants stay those of the trace: who cuts ten seconds out of a day wants to find them
 //! again.
 
+use super::stage::{Flow, Stage, Step};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::Header;
 use crate::stream::Source;
 use crate::units::Nanos;
 
+/// `window START,DURATION`.
+pub const KIND: Kind = Kind {
+    name: "window",
+    value: "START[,DURATION]",
+    help: "Keep what is issued from START on, for DURATION or to the end; START is an instant of \
+           the trace's own time, or 'first' for its first request",
+    spills: false,
+    parse,
+};
+
+fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
+    let mut arguments = Arguments::new(text, ',')?;
+    let start = match arguments.demand::<String>("the start")?.as_str() {
+        "first" => None,
+        start => Some(
+            start
+                .parse()
+                .map_err(|error| ArgumentError::new(format!("the start: '{start}': {error}")))?,
+        ),
+    };
+    let duration = arguments.value("the duration")?;
+    arguments.finish()?;
+    if duration.is_some_and(|duration| duration <= Nanos::ZERO) {
+        return Err(ArgumentError::new("the duration must be longer than nothing"));
+    }
+    Ok(Box::new(Window { start, duration }))
+}
+
 /// The requests issued in `[start, start + duration)`.
-pub struct Window<S> {
-    source: S,
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// The first instant; `None` for that of the first request.
+    pub start: Option<Nanos>,
+    /// How long; `None` for all that follows.
+    pub duration: Option<Nanos>,
+}
+
+impl Window {
+    /// Keeps of `source` what lies in the window.
+    pub fn of(self, source: Box<dyn Source>) -> Box<dyn Source> {
+        Box::new(Stage::new(source, Cut { window: self, start: self.start }))
+    }
+}
+
+impl Transform for Window {
+    fn over(
+        &self,
+        source: Box<dyn Source>,
+        _context: &Context<'_>,
+    ) -> Result<Box<dyn Source>, TraceError> {
+        Ok(self.of(source))
+    }
+}
+
+struct Cut {
+    window: Window,
     /// Not known before the first request came, if that is where the window begins.
     start: Option<Nanos>,
-    duration: Option<Nanos>,
-    header: Header,
-    transform: String,
-    ended: bool,
 }
 
-impl<S: Source> Window<S> {
-    /// Keeps what `source` issues from `start` or its first request on, for as long as `duration`
-    /// or to its end.
-    pub fn new(source: S, start: Option<Nanos>, duration: Option<Nanos>) -> Self {
-        let from =
-            start.map_or("first".to_owned(), |at| format!("{}s", super::decimal_seconds(at)));
-        let length = duration.map_or(String::new(), |duration| {
-            format!(" duration={}s", super::decimal_seconds(duration))
+impl Step for Cut {
+    fn told(&self) -> String {
+        let seconds = |span| format!("{}s", super::decimal_seconds(span));
+        let start = self.window.start.map_or("first".to_owned(), seconds);
+        let duration =
+            self.window.duration.map_or(String::new(), |span| format!(",{}", seconds(span)));
+        format!("window {start}{duration}")
+    }
+
+    fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
+        let start = *self.start.get_or_insert(Nanos(batch.issue_ns()[0]));
+        // The source is in order, so both ends are found by halving.
+        let from = batch.issue_ns().partition_point(|issue| *issue < start.0);
+        let to = self.window.duration.map_or(batch.len(), |duration| {
+            let end = start.saturating_add(duration).0;
+            batch.issue_ns().partition_point(|issue| *issue < end)
         });
-        let transform = format!("window start={from}{length}");
-        let mut header = source.header().clone();
-        header.transforms.push(transform.clone());
-        Self { source, start, duration, header, transform, ended: false }
-    }
-
-    /// Takes over what the source has noted by now.
-    fn end(&mut self) {
-        self.ended = true;
-        self.header = self.source.header().clone();
-        self.header.transforms.push(std::mem::take(&mut self.transform));
-    }
-}
-
-impl<S: Source> Source for Window<S> {
-    /// Losses and guesses are those met up to the end of the window; what lies behind it is not
-    /// read.
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        while !self.ended {
-            if !self.source.next_batch(batch)? {
-                self.end();
-                break;
-            }
-            let start = *self.start.get_or_insert(Nanos(batch.issue_ns()[0]));
-            // The source is in order, so both ends are found by halving.
-            let from = batch.issue_ns().partition_point(|issue| *issue < start.0);
-            let to = self.duration.map_or(batch.len(), |duration| {
-                let end = start.saturating_add(duration).0;
-                batch.issue_ns().partition_point(|issue| *issue < end)
-            });
-            if to < batch.len() {
-                self.end();
-            }
-            if from > 0 || to < batch.len() {
-                batch.retain_range(from, to.max(from));
-            }
-            if !batch.is_empty() {
-                return Ok(true);
-            }
+        let flow = if to < batch.len() { Flow::End } else { Flow::More };
+        if from > 0 || to < batch.len() {
+            batch.retain_range(from, to.max(from));
         }
-        batch.reset(self.header.columns);
-        Ok(false)
+        Ok(flow)
     }
 }
 
@@ -96,7 +113,8 @@ mod tests {
             }
             requests.sort_by_key(|request| request.issue);
             let given = Given::new(&requests, rows);
-            let mut window = Window::new(given, Some(Nanos(start)), duration.map(Nanos));
+            let cut = Window { start: Some(Nanos(start)), duration: duration.map(Nanos) };
+            let mut window = cut.of(Box::new(given));
             let mut batch = Batch::default();
             let mut all = Vec::new();
             while window.next_batch(&mut batch).unwrap() {
@@ -119,14 +137,16 @@ mod tests {
             })
             .collect();
         let given = Given::new(&requests, 10);
+        let batches = given.batches_given();
         let duration = Some(Nanos::from_millis(500));
-        let mut window = Window::new(given, Some(Nanos::from_secs(10)), duration);
+        let cut = Window { start: Some(Nanos::from_secs(10)), duration };
+        let mut window = cut.of(Box::new(given));
         let mut batch = Batch::default();
         assert!(window.next_batch(&mut batch).unwrap());
         assert_eq!(batch.len(), 1);
         assert!(!window.next_batch(&mut batch).unwrap());
-        assert_eq!(window.header().transforms, ["window start=10s duration=0.5s"]);
-        assert_eq!(window.source.batches_given(), 2);
+        assert_eq!(window.header().transforms, ["window 10s,0.5s"]);
+        assert_eq!(batches.load(std::sync::atomic::Ordering::Relaxed), 2);
     }
 
     #[test]
@@ -136,7 +156,8 @@ mod tests {
             crate::Request::new(Nanos::from_secs(secs), crate::Op::Read, offset, length)
         };
         let given = Given::new(&[at(70), at(71), at(72)], 10);
-        let mut window = Window::new(given, None, Some(Nanos::from_secs(2)));
+        let cut = Window { start: None, duration: Some(Nanos::from_secs(2)) };
+        let mut window = cut.of(Box::new(given));
         let mut batch = Batch::default();
         assert!(window.next_batch(&mut batch).unwrap());
         assert_eq!(batch.len(), 2);

@@ -10,6 +10,7 @@ use super::{LICENSE, LICENSE_TEXT};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
+use crate::formats::write::decimal;
 use crate::header::{Header, Notes};
 use crate::request::{Flags, Op, Request};
 use crate::stream::{Sink, Written};
@@ -148,21 +149,6 @@ impl Writer {
         lines.extend_from_slice(b" ; 0.0 ; 0.0\n");
         self.requests += 1;
     }
-}
-
-/// Appends `value` in decimal, at least `width` characters, filled with `fill` on the left.
-fn decimal(line: &mut Vec<u8>, mut value: u64, width: usize, fill: u8) {
-    let mut digits = [fill; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    line.extend_from_slice(&digits[at.min(digits.len() - width)..]);
 }
 
 impl Sink for Writer {

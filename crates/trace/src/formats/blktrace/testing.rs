@@ -138,7 +138,7 @@ pub(super) fn read_with(
     event: IssueEvent,
 ) -> (Vec<Request>, Header) {
     let directory = directory(files);
-    let options = ReadOptions { strict: false, event };
+    let options = ReadOptions { strict: false, event, ..ReadOptions::default() };
     let mut source = open(&directory.path().join(name), &options).unwrap();
     let requests = drain(&mut *source);
     (requests, source.header().clone())

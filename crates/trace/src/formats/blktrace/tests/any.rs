@@ -12,12 +12,17 @@ use crate::formats::{IssueEvent, ReadOptions};
 use crate::header::Header;
 use crate::stream::Source;
 
-const STRICT: ReadOptions = ReadOptions { strict: true, event: IssueEvent::Auto };
+fn strict() -> ReadOptions {
+    ReadOptions { strict: true, ..ReadOptions::default() }
+}
 
 /// Reads these bytes to their end, with whatever outcome, and answers how many requests there were.
 fn read_anything(bytes: &[u8], event: IssueEvent) -> Result<(u64, Header), TraceError> {
     let directory = directory(&[("x.blktrace.0", bytes)]);
-    let mut source = open(&directory.path().join("x"), &ReadOptions { strict: false, event })?;
+    let mut source = open(
+        &directory.path().join("x"),
+        &ReadOptions { strict: false, event, ..ReadOptions::default() },
+    )?;
     let mut batch = Batch::new(source.header().columns);
     let mut rows = 0;
     while source.next_batch(&mut batch)? {
@@ -115,7 +120,7 @@ proptest! {
             tape.c(time, WRITE, begin, sectors);
         }
         let directory = directory(&[("x", &tape.bytes)]);
-        let mut source = open(&directory.path().join("x"), &STRICT).unwrap();
+        let mut source = open(&directory.path().join("x"), &strict()).unwrap();
         let requests = drain(&mut *source);
         prop_assert_eq!(requests.len(), pieces.len());
         prop_assert!(requests.iter().all(|request| request.latency.is_some()));

@@ -12,7 +12,9 @@ use crate::request::{Flags, Op};
 use crate::stream::Source;
 use crate::units::Nanos;
 
-const STRICT: ReadOptions = ReadOptions { strict: true, event: IssueEvent::Auto };
+fn strict() -> ReadOptions {
+    ReadOptions { strict: true, ..ReadOptions::default() }
+}
 
 #[test]
 fn both_layouts_and_both_byte_orders_are_read_alike() {
@@ -62,7 +64,7 @@ fn the_files_of_all_processors_are_one_recording_by_any_of_their_names() {
     assert!(!is_prefix(&directory.path().join("sda.blktrace.0")));
     // A directory of the device's name is no obstacle.
     std::fs::create_dir(directory.path().join("sda")).unwrap();
-    assert_eq!(drain(&mut *open(&directory.path().join("sda"), &STRICT).unwrap()).len(), 3);
+    assert_eq!(drain(&mut *open(&directory.path().join("sda"), &strict()).unwrap()).len(), 3);
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn the_empty_file_of_a_processor_stands_for_a_recording_and_no_other_empty_file_
         ("sdb.blktrace.0", b""),
         ("sda.blktrace", b""),
     ]);
-    let open = |name: &str| crate::formats::open(&directory.path().join(name), &STRICT);
+    let open = |name: &str| crate::formats::open(&directory.path().join(name), &strict());
     assert_eq!(times(&drain(&mut *open("sda.blktrace.3").unwrap())), [(0, Some(50))]);
     for name in ["sdb.blktrace.0", "sda.blktrace"] {
         assert!(matches!(open(name).err().unwrap(), TraceError::Empty { .. }), "{name}");
@@ -99,7 +101,8 @@ fn a_recording_without_the_event_names_what_it_has() {
     let mut tape = Tape::new(0);
     tape.d(8, READ, 0, 8).c(9, READ, 0, 8);
     let directory = directory(&[("x", &tape.bytes)]);
-    let options = ReadOptions { strict: false, event: IssueEvent::Queued };
+    let options =
+        ReadOptions { strict: false, event: IssueEvent::Queued, ..ReadOptions::default() };
     let error = open(&directory.path().join("x"), &options).err().unwrap().to_string();
     assert!(error.contains("1 issued to the driver (D), 1 completed (C)"), "{error}");
     assert!(error.contains("--event D"), "{error}");
@@ -191,7 +194,7 @@ fn a_recording_cut_short_gives_what_it_holds_and_says_where_it_ends() {
     assert!(damage.contains("merged.bin: at byte 48: the file ends 22 bytes into"), "{damage}");
 
     let directory = directory(&[("x", &tape.bytes)]);
-    let error = open(&directory.path().join("x"), &STRICT).err().unwrap();
+    let error = open(&directory.path().join("x"), &strict()).err().unwrap();
     assert!(matches!(error, TraceError::Binary { offset: 48, .. }), "{error}");
 }
 
@@ -228,7 +231,7 @@ fn a_file_of_another_format_or_without_content_is_refused() {
         ("none.blktrace.0", b""),
         ("none.blktrace.1", b""),
     ]);
-    let error = |name: &str| open(&directory.path().join(name), &STRICT).err().unwrap();
+    let error = |name: &str| open(&directory.path().join(name), &strict()).err().unwrap();
     assert!(matches!(error("text"), TraceError::Binary { offset: 0, .. }));
     assert!(error("v6").to_string().contains("version 6"));
     assert!(matches!(error("short"), TraceError::Binary { .. }));
@@ -243,7 +246,7 @@ fn a_long_recording_comes_in_full_batches() {
         tape.q(at * 10, READ, at * 8, 8).c(at * 10 + 5, READ, at * 8, 8);
     }
     let directory = directory(&[("x", &tape.bytes)]);
-    let mut source = open(&directory.path().join("x"), &STRICT).unwrap();
+    let mut source = open(&directory.path().join("x"), &strict()).unwrap();
     let mut batch = Batch::new(source.header().columns);
     let mut rows = 0;
     while source.next_batch(&mut batch).unwrap() {

@@ -1,0 +1,50 @@
+//! What the readers of published formats have in common.
+//!
+//! Twenty formats differ in how a line or a record says a request, and in nothing else that a
+//! reader has to do: junk is counted and shown, requests that nothing could replay are refused
+//! alike everywhere, names of devices become numbers, what was ordered by completion is sorted,
+//! clocks of every epoch are brought to the trace's own start, and a file that breaks off gives
+//! what it held. All that is here, once. A format is then a parser ([`LineParser`] or
+//! [`RecordParser`]) and a few [`Facts`].
+//!
+//! The way of a request: a parser → [`Intake`] (checked and counted) → the sort window →
+//! whole seconds spread, if asked for → the trace's own start subtracted → a batch.
+
+mod intake;
+mod lines;
+mod records;
+mod seconds;
+mod source;
+
+pub use self::intake::{Fault, Intake, JUNK};
+pub use self::lines::{LineParser, Look, Said, lines, looks_like};
+pub use self::records::{RecordError, RecordParser, Records, records};
+pub use self::seconds::WholeSeconds;
+
+use crate::batch::Columns;
+
+/// From where a format counts its instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Epoch {
+    /// From the start of the trace: kept as they are.
+    Start,
+    /// From 1970-01-01 UTC, in nanoseconds: the first request becomes the trace's start, and the
+    /// header says when that was.
+    Unix,
+    /// From an instant that nobody knows, such as the start of the host: the first request becomes
+    /// the trace's start.
+    Unknown,
+}
+
+/// What a format's reader knows of a file before its first request.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// [`Header::format`](crate::Header::format).
+    pub format: &'static str,
+    /// The optional columns.
+    pub columns: Columns,
+    /// From where instants count.
+    pub epoch: Epoch,
+    /// Whether instants are whole seconds, within which requests may be spread.
+    pub whole_seconds: bool,
+}

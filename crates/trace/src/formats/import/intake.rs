@@ -1,0 +1,193 @@
+//! What every reader does with a request that it has read, and with a line that is none.
+
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+
+use super::Facts;
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::{Header, Volume};
+use crate::request::{Op, Request};
+use crate::text;
+use crate::units::{Bytes, VolumeId};
+
+/// The loss that a line is which does not read as the format says.
+pub const JUNK: &str = "junk lines";
+
+const ZERO_LENGTH: &str = "requests of zero length";
+const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
+const VOLUMES_FULL: &str = "requests to volumes beyond the first 65,536";
+
+/// How many volumes a trace may have: Tencent's 5,584 are the most that was published, and a column
+/// that holds something else than volumes must not fill the memory.
+const VOLUMES_MAX: usize = 65_536;
+
+/// How many names of processes are kept.
+const PROCESSES_MAX: usize = 65_536;
+
+/// How much of a name is kept, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Why a line or record is no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where that shows: the column of a line, counted from 1, or the byte of a record.
+    pub column: usize,
+    /// What is lost, as a phrase that follows a number; [`JUNK`] mostly.
+    pub loss: &'static str,
+    /// What is wrong, for who reads strictly.
+    pub reason: &'static str,
+}
+
+impl Fault {
+    /// Something at `column` that does not read as the format says.
+    pub const fn junk(column: usize, reason: &'static str) -> Self {
+        Self { column, loss: JUNK, reason }
+    }
+}
+
+/// Takes the requests of a reader, and what it has to say beside them.
+pub struct Intake {
+    /// What is known of the trace. Parsers may add losses, guesses, a recorder, a description.
+    pub header: Header,
+    pub(super) path: PathBuf,
+    pub(super) strict: bool,
+    pub(super) batch: Batch,
+    /// Requests taken so far.
+    pub(super) requests: u64,
+    volumes: FxHashMap<Box<[u8]>, VolumeId>,
+    /// The name that was asked for last, and its number: most lines have the same as before.
+    last_volume: Option<(Box<[u8]>, VolumeId)>,
+}
+
+impl Intake {
+    pub(super) fn new(path: &Path, strict: bool, facts: &Facts) -> Self {
+        let header = Header {
+            source: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            format: facts.format.to_owned(),
+            columns: facts.columns,
+            ..Header::default()
+        };
+        let batch = Batch::new(facts.columns);
+        Self {
+            header,
+            path: path.to_owned(),
+            strict,
+            batch,
+            requests: 0,
+            volumes: FxHashMap::default(),
+            last_volume: None,
+        }
+    }
+
+    /// Takes a request. Its instant counts from the format's own epoch. A flush loses its range;
+    /// anything else of zero length and what reaches beyond 64-bit addresses is refused, because
+    /// nothing could replay it.
+    #[inline]
+    pub fn push(&mut self, request: &Request) -> Result<(), Fault> {
+        if request.offset.0.checked_add(request.length.0).is_none() {
+            return Err(Fault {
+                column: 1,
+                loss: TOO_FAR,
+                reason: "the range ends beyond 64 bits",
+            });
+        }
+        if request.op == Op::Flush {
+            let flush = Request { offset: Bytes::ZERO, length: Bytes::ZERO, ..*request };
+            self.batch.push(&flush);
+        } else if request.length == Bytes::ZERO && request.op != Op::Zone {
+            let reason = "the request covers nothing";
+            return Err(Fault { column: 1, loss: ZERO_LENGTH, reason });
+        } else {
+            self.batch.push(request);
+        }
+        self.requests += 1;
+        Ok(())
+    }
+
+    /// The number of the volume with this name; a name that is new becomes a volume of the header.
+    #[inline]
+    pub fn volume(&mut self, name: &[u8]) -> Result<VolumeId, Fault> {
+        match &self.last_volume {
+            Some((last, id)) if **last == *name => Ok(*id),
+            _ => self.other_volume(name),
+        }
+    }
+
+    fn other_volume(&mut self, name: &[u8]) -> Result<VolumeId, Fault> {
+        let name = &name[..name.len().min(NAME_BYTES_MAX)];
+        let id = match self.volumes.get(name) {
+            Some(id) => *id,
+            None if self.volumes.len() >= VOLUMES_MAX => {
+                let reason = "there are more volumes than 65,536";
+                return Err(Fault { column: 1, loss: VOLUMES_FULL, reason });
+            }
+            None => {
+                let id = VolumeId(self.volumes.len() as u32);
+                self.volumes.insert(name.into(), id);
+                let name = text::shown(name);
+                self.header.volumes.push(Volume { id, name, size: None });
+                id
+            }
+        };
+        self.last_volume = Some((name.into(), id));
+        Ok(id)
+    }
+
+    /// Keeps the name of process `pid`, the first one said, for the header.
+    #[inline]
+    pub fn process(&mut self, pid: u32, name: &[u8]) {
+        let processes = &mut self.header.processes;
+        if processes.contains_key(&pid) || processes.len() >= PROCESSES_MAX {
+            return;
+        }
+        let name = &name[..name.len().min(NAME_BYTES_MAX)];
+        processes.insert(pid, text::shown(name));
+    }
+
+    /// How many requests were taken.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Counts a line as lost, or refuses it if reading is strict.
+    #[cold]
+    pub(super) fn lose_line(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        fault: &Fault,
+    ) -> Result<(), TraceError> {
+        if self.strict {
+            return Err(TraceError::Line {
+                path: self.path.clone(),
+                line: number,
+                column: fault.column,
+                reason: fault.reason.to_owned(),
+                text: text::shown(line),
+                remedy: "mend the line, or read without --strict to count and skip such lines"
+                    .to_owned(),
+            });
+        }
+        let example = format!("line {number}: {}", text::shown(line));
+        self.header.losses.add(fault.loss, 1, Some(example));
+        Ok(())
+    }
+
+    /// Counts a record as lost, or refuses it if reading is strict.
+    #[cold]
+    pub(super) fn lose_record(&mut self, offset: u64, fault: &Fault) -> Result<(), TraceError> {
+        if self.strict {
+            return Err(TraceError::Binary {
+                path: self.path.clone(),
+                offset,
+                reason: fault.reason.to_owned(),
+                remedy: "read without --strict to count and skip such records".to_owned(),
+            });
+        }
+        let example = format!("byte {offset}: {}", fault.reason);
+        self.header.losses.add(fault.loss, 1, Some(example));
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! The source that a parser becomes.
+
+use std::path::Path;
+
+use super::{Epoch, Facts, Intake};
+use crate::batch::{BATCH_ROWS, Batch};
+use crate::calendar;
+use crate::error::TraceError;
+use crate::formats::ReadOptions;
+use crate::header::{Header, Imported as Import, Volume};
+use crate::stream::Source;
+use crate::transform::sort::SortWindow;
+
+/// Reads a file piece by piece.
+pub(super) trait Feed: Send {
+    /// What the file consists of: lines, records.
+    const UNIT: &'static str;
+
+    /// Reads until `intake` holds `rows` requests; answers `false` when nothing follows.
+    fn fill(&mut self, intake: &mut Intake, rows: usize) -> Result<bool, TraceError>;
+
+    /// How many units were read.
+    fn units(&self) -> u64;
+}
+
+impl Intake {
+    /// Notes that the file breaks off at byte `offset` of what is stored, or refuses it if reading
+    /// is strict.
+    pub(super) fn break_off(&mut self, damage: String, offset: u64) -> Result<(), TraceError> {
+        if self.strict {
+            return Err(TraceError::Binary {
+                path: self.path.clone(),
+                offset,
+                reason: damage,
+                remedy: "get the file again, or read what there is without --strict".to_owned(),
+            });
+        }
+        let requests = self.requests;
+        self.header.damage = Some(format!("{damage} at byte {offset}, behind {requests} requests"));
+        Ok(())
+    }
+}
+
+/// A file that is being read.
+pub(super) struct Imported<F> {
+    feed: F,
+    intake: Intake,
+    window: SortWindow,
+    epoch: Epoch,
+    /// What is subtracted from every instant, once it is known.
+    start: Option<i64>,
+    ended: bool,
+}
+
+impl<F: Feed> Imported<F> {
+    pub(super) fn open(
+        feed: F,
+        path: &Path,
+        options: &ReadOptions,
+        facts: Facts,
+        remedy: &str,
+    ) -> Result<Box<dyn Source>, TraceError>
+    where
+        F: 'static,
+    {
+        let intake = Intake::new(path, options.strict, &facts);
+        let start = (facts.epoch == Epoch::Start).then_some(0);
+        let window = SortWindow::default();
+        let mut source = Self { feed, intake, window, epoch: facts.epoch, start, ended: false };
+        // A file of which no line is a request is told as such, not as an empty trace.
+        source.read(1)?;
+        if source.intake.requests == 0 {
+            let found = match &source.intake.header.damage {
+                Some(damage) => format!("no request could be read: {damage}"),
+                None => format!("there is no request in its {} {}", source.feed.units(), F::UNIT),
+            };
+            return Err(TraceError::Unusable {
+                path: path.to_owned(),
+                reason: found,
+                remedy: remedy.to_owned(),
+            });
+        }
+        Ok(Box::new(source))
+    }
+
+    fn read(&mut self, rows: usize) -> Result<(), TraceError> {
+        let more = self.feed.fill(&mut self.intake, rows)?;
+        self.window.feed(&mut self.intake.batch);
+        if !more {
+            self.ended = true;
+            let header = &mut self.intake.header;
+            let (unit, units) = (F::UNIT.to_owned(), self.feed.units());
+            header.imported = Some(Import { unit, units, requests: self.intake.requests });
+            if header.volumes.is_empty() {
+                header.volumes.push(Volume::default());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<F: Feed> Source for Imported<F> {
+    fn header(&self) -> &Header {
+        &self.intake.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.reset(self.intake.header.columns);
+        while !self.window.give(batch, self.ended) {
+            if self.ended {
+                self.window.note(&mut self.intake.header.guesses);
+                return Ok(false);
+            }
+            self.read(BATCH_ROWS)?;
+        }
+        let first = batch.issue_ns()[0];
+        let start = *self.start.get_or_insert_with(|| {
+            if self.epoch == Epoch::Unix {
+                self.intake.header.started = Some(calendar::rfc3339(first));
+            }
+            first
+        });
+        if start != 0 {
+            for issue in &mut batch.issue_ns {
+                *issue = issue.saturating_sub(start);
+            }
+        }
+        Ok(true)
+    }
+}

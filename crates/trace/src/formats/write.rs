@@ -1,0 +1,212 @@
+//! The formats that can be written, and what their writers have in common.
+//!
+//! A published format says less than a trace: it has no flushes, one volume, whole sectors. What is
+//! lost is counted per kind, so that nobody takes the file for the whole. That, packing, and the
+//! file that appears when it is complete are here; a text format is then a [`LineWriter`].
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{blkreplay, native};
+use crate::batch::Batch;
+use crate::compression::{Codec, Encoder, PartialFile};
+use crate::error::TraceError;
+use crate::header::{Header, Notes};
+use crate::request::{Op, Request};
+use crate::stream::{Sink, Written};
+use crate::units::VolumeId;
+
+/// A format that can be written.
+#[derive(Debug)]
+pub struct Writable {
+    /// What `--to` calls it.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub title: &'static str,
+    /// How names of such files end, in lower case and without an ending of compression.
+    pub endings: &'static [&'static str],
+    /// Whether a packed file of this format, named `.gz`, `.zst` and so on, makes sense.
+    pub packs: bool,
+    /// Begins such a file.
+    pub create: fn(&Path, &Header) -> Result<Box<dyn Sink>, TraceError>,
+}
+
+/// Every format that can be written. An ending that another one ends with stands before it.
+pub const WRITABLE: &[Writable] = &[native::WRITABLE, blkreplay::WRITABLE];
+
+/// Begins a trace at `path` in the format that the name says. The columns that it will have are
+/// those of `header`. It appears under its name when the sink is finished.
+pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    create_as(None, path, header)
+}
+
+/// As [`create`], in `format` if one is given, whatever the name says.
+pub fn create_as(
+    format: Option<&Writable>,
+    path: &Path,
+    header: &Header,
+) -> Result<Box<dyn Sink>, TraceError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let format = format.or_else(|| WRITABLE.iter().find(|format| format.is_named(&name)));
+    match format {
+        Some(format) => (format.create)(path, header),
+        None => Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() }),
+    }
+}
+
+/// The writable format of this name, or the remedy.
+pub fn by_name(name: &str) -> Result<&'static Writable, String> {
+    WRITABLE.iter().find(|format| format.name == name).ok_or_else(|| {
+        let names: Vec<_> = WRITABLE.iter().map(|format| format.name).collect();
+        format!("there is no format '{name}' to write; known are {}", names.join(", "))
+    })
+}
+
+impl Writable {
+    /// Whether `name`, in lower case, is one of a file of this format.
+    fn is_named(&self, name: &str) -> bool {
+        let plain = match name.rsplit_once('.') {
+            Some((plain, "gz" | "zst" | "xz" | "bz2")) if self.packs => plain,
+            _ => name,
+        };
+        self.endings.iter().any(|ending| plain.len() > ending.len() && plain.ends_with(ending))
+    }
+}
+
+fn known_names() -> String {
+    let names: Vec<_> = WRITABLE
+        .iter()
+        .map(|format| format!("NAME{} for {}", format.endings[0], format.title))
+        .collect();
+    format!("name it {}; text may be packed: add .gz, .zst or .xz", names.join(", "))
+}
+
+/// What a format cannot say, counted per kind.
+#[derive(Debug, Default)]
+pub struct Lost(Notes);
+
+impl Lost {
+    /// Counts a loss; `what` is a phrase that follows a number: "flushes", "latencies".
+    #[cold]
+    pub fn add(&mut self, what: &'static str) {
+        self.0.add(what, 1, None);
+    }
+
+    /// Counts a request that is lost for its operation.
+    #[cold]
+    pub fn op(&mut self, op: Op) {
+        self.add(match op {
+            Op::Read => "reads",
+            Op::Write => "writes",
+            Op::Flush => "flushes",
+            Op::Discard => "discards",
+            Op::WriteZeroes => "writes of zeroes",
+            Op::Zone => "zone operations",
+        });
+    }
+}
+
+/// Writes the lines of a format.
+pub trait LineWriter {
+    /// Appends what stands before the first request.
+    fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
+        let _ = (header, lines);
+    }
+
+    /// Appends the line or lines of a request and answers `true`, or counts in `lost` why there is
+    /// none and answers `false`. Columns of a request that the format has no place for are counted
+    /// too. `header` is that of the trace at its beginning.
+    fn request(
+        &mut self,
+        request: &Request,
+        header: &Header,
+        lines: &mut Vec<u8>,
+        lost: &mut Lost,
+    ) -> bool;
+
+    /// Appends what stands behind the last request.
+    fn end(&mut self, header: &Header, lines: &mut Vec<u8>) {
+        let _ = (header, lines);
+    }
+}
+
+/// Begins a text file at `path`, packed as its name says.
+pub fn lines<W: LineWriter + 'static>(
+    path: &Path,
+    header: &Header,
+    mut writer: W,
+) -> Result<Box<dyn Sink>, TraceError> {
+    let begin = || -> io::Result<(Encoder, W)> {
+        let mut output = Encoder::new(PartialFile::create(path)?, Codec::of_name(path));
+        let mut head = Vec::new();
+        writer.begin(header, &mut head);
+        output.write_all(&head)?;
+        Ok((output, writer))
+    };
+    let (output, writer) = begin().map_err(|error| TraceError::write(path, error))?;
+    Ok(Box::new(Lines {
+        path: path.to_owned(),
+        output,
+        writer,
+        lines: Vec::new(),
+        header: header.clone(),
+        requests: 0,
+        lost: Lost::default(),
+    }))
+}
+
+struct Lines<W> {
+    path: PathBuf,
+    output: Encoder,
+    writer: W,
+    lines: Vec<u8>,
+    header: Header,
+    requests: u64,
+    lost: Lost,
+}
+
+impl<W: LineWriter> Sink for Lines<W> {
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        self.lines.clear();
+        for request in batch.iter() {
+            let kept = self.writer.request(&request, &self.header, &mut self.lines, &mut self.lost);
+            self.requests += u64::from(kept);
+        }
+        self.output.write_all(&self.lines).map_err(|error| TraceError::write(&self.path, error))
+    }
+
+    fn finish(mut self: Box<Self>, header: &Header) -> Result<Written, TraceError> {
+        self.lines.clear();
+        self.writer.end(header, &mut self.lines);
+        let Self { output, lines, .. } = &mut *self;
+        let written = output.write_all(lines);
+        let Self { output, path, requests, lost, .. } = *self;
+        let finished = written.and_then(|()| output.finish());
+        finished.map_err(|error| TraceError::write(&path, error))?;
+        Ok(Written { requests, lost: lost.0 })
+    }
+}
+
+/// The name of a volume: the header's, or its number where it has none.
+pub fn volume_name(header: &Header, id: VolumeId) -> String {
+    let volume = header.volumes.iter().find(|volume| volume.id == id);
+    match volume.map(|volume| volume.name.as_str()) {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => id.0.to_string(),
+    }
+}
+
+/// Appends `value` in decimal, at least `width` characters, filled with `fill` on the left.
+pub fn decimal(line: &mut Vec<u8>, mut value: u64, width: usize, fill: u8) {
+    let mut digits = [fill; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    line.extend_from_slice(&digits[at.min(digits.len() - width)..]);
+}

@@ -1,0 +1,98 @@
+//! A transform that changes one batch after the other.
+//!
+//! Whatever a transform does, it also has to keep the header up to date, to skip batches of which
+//! nothing is left and to pass on what it holds back at the end. That is the same for all of them.
+
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::Source;
+
+/// Whether a step wants more of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// It does.
+    More,
+    /// Nothing that follows matters.
+    End,
+}
+
+/// What a transform does to a batch.
+pub trait Step: Send {
+    /// The line of provenance: the name of the kind and its arguments, as they are typed, and with
+    /// everything that was decided on the way, such as a seed.
+    fn told(&self) -> String;
+
+    /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
+    /// the source's header at the beginning and at the end. The columns must stay.
+    fn describe(&self, header: &mut Header) {
+        let _ = header;
+    }
+
+    /// Changes `batch` in place; nothing may be left of it. Instants must not step back, neither
+    /// within it nor from one batch to the next.
+    fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError>;
+
+    /// Puts requests that were held back into `batch`, which is empty, when the source has ended.
+    /// Called until it leaves the batch empty.
+    fn rest(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
+        let _ = batch;
+        Ok(())
+    }
+}
+
+/// A source with a step over it.
+pub struct Stage<T> {
+    source: Box<dyn Source>,
+    step: T,
+    header: Header,
+    flow: Flow,
+}
+
+impl<T: Step> Stage<T> {
+    /// Lays `step` over `source`.
+    pub fn new(source: Box<dyn Source>, step: T) -> Self {
+        let mut stage = Self { source, step, header: Header::default(), flow: Flow::More };
+        stage.take_header();
+        stage
+    }
+
+    fn take_header(&mut self) {
+        self.header = self.source.header().clone();
+        self.step.describe(&mut self.header);
+        self.header.transforms.push(self.step.told());
+    }
+}
+
+impl<T: Step> Source for Stage<T> {
+    /// Losses and guesses are those met so far; of what lies behind the end of a part nothing is
+    /// known, because it is not read.
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        while self.flow == Flow::More {
+            if self.source.next_batch(batch)? {
+                self.flow = self.step.change(batch)?;
+            } else {
+                batch.reset(self.header.columns);
+                self.flow = Flow::End;
+            }
+            if self.flow == Flow::End {
+                self.take_header();
+            }
+            if !batch.is_empty() {
+                return Ok(true);
+            }
+        }
+        batch.reset(self.header.columns);
+        self.step.rest(batch)?;
+        if !batch.is_empty() {
+            return Ok(true);
+        }
+        // What is noted at the very end, once more: the rest may have had something to say.
+        self.take_header();
+        Ok(false)
+    }
+}
