@@ -15,6 +15,8 @@ mod lines;
 mod records;
 mod seconds;
 mod source;
+#[cfg(test)]
+mod tests;
 
 pub use self::intake::{Fault, Intake, JUNK};
 pub use self::lines::{LineParser, Look, Said, lines, looks_like};
