@@ -40,7 +40,7 @@ use super::{Format, IssueEvent, ReadOptions};
 use crate::batch::{Batch, Columns};
 use crate::calendar;
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, Imported};
 use crate::stream::Source;
 
 /// How many of the recording's first events decide which event is taken and whether there are
@@ -181,6 +181,11 @@ impl Recording {
         if self.requests.taken == 0 {
             return Err(no_requests(&self.path, self.issue, &self.merge));
         }
+        self.header.imported = Some(Imported {
+            unit: "events".to_owned(),
+            units: self.merge.kinds().iter().sum(),
+            requests: self.requests.taken,
+        });
         let losses = &mut self.header.losses;
         let lost = self.merge.feeds().iter().map(feed::Feed::lost).sum();
         losses.add("events lost by the recorder (sequence gaps)", lost, None);

@@ -28,8 +28,7 @@ impl LineParser for Made {
             cursor.integer().map_err(|_| Fault::junk(column, "no whole number"))
         };
         let [issue, offset, length] = [number()?, number()?, number()?];
-        let mut request =
-            Request::new(Nanos(issue as i64), Op::Read, Bytes(offset), Bytes(length));
+        let mut request = Request::new(Nanos(issue as i64), Op::Read, Bytes(offset), Bytes(length));
         request.volume = intake.volume(cursor.word())?;
         intake.push(&request)?;
         Ok(Said::Request)
