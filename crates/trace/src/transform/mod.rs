@@ -20,11 +20,13 @@ use crate::units::Nanos;
 
 pub mod arguments;
 pub mod sort;
+pub mod spill;
 pub mod stage;
 pub mod window;
 
 pub use arguments::{ArgumentError, Arguments};
 pub use sort::Sorted;
+pub use spill::Spill;
 pub use stage::Stage;
 pub use window::Window;
 
