@@ -21,6 +21,7 @@ use crate::units::Nanos;
 pub mod arguments;
 pub mod busiest;
 pub mod derive;
+pub mod merge;
 pub mod parts;
 pub mod reverse;
 pub mod sort;
@@ -28,6 +29,7 @@ pub mod spill;
 pub mod stage;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod unstack;
 pub mod window;
 
 pub use arguments::{ArgumentError, Arguments};
@@ -38,7 +40,7 @@ pub use stage::Stage;
 pub use window::Window;
 
 /// Every transform, in the order in which they are listed for people.
-pub const KINDS: &[Kind] = &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND];
+pub const KINDS: &[Kind] = &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
 #[derive(Debug)]
