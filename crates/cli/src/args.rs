@@ -177,7 +177,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: PathBuf,
 
     /// What to write, in the format that its name says (docs/formats.md lists them); replaced if it
-    /// is there
+    /// is there. `-` is the standard output, in the format of --to
     pub(crate) output: PathBuf,
 
     /// Write this format, whatever the name says

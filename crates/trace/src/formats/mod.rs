@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::compression::{self, Codec, Decoder, Peeked, Positioned};
+use crate::compression::{self, Peeked, Positioned};
 use crate::error::TraceError;
 use crate::stream::Source;
 use crate::text;
@@ -164,9 +164,8 @@ fn recognise<R: Read + Send + 'static>(
         }
         return Err(TraceError::Empty { path: path.to_owned() });
     }
-    let codec = Codec::of_first_bytes(packed.first_bytes());
-    let seekable = regular && codec == Codec::Plain;
-    let unpacked: Box<dyn Positioned + Send> = Box::new(Decoder::new(packed, codec));
+    let (unpacked, stored) = compression::unpack(packed).map_err(|e| TraceError::read(path, e))?;
+    let seekable = regular && stored;
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
     let format = options
         .format
@@ -187,7 +186,7 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
             Some(damage) => TraceError::Unusable {
                 path,
                 reason: format!("nothing in it can be read: {damage}"),
-                remedy: "get the file again".to_owned(),
+                remedy: compression::remedy(&error).to_owned(),
             },
             None => TraceError::read(&path, error),
         };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{blkreplay, native};
 use crate::batch::Batch;
-use crate::compression::{Codec, Encoder, PartialFile};
+use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::request::{Op, Request};
@@ -40,7 +40,8 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
     create_as(None, path, header)
 }
 
-/// As [`create`], in `format` if one is given, whatever the name says.
+/// As [`create`], in `format` if one is given, whatever the name says. The path `-` is the standard
+/// output, which says nothing.
 pub fn create_as(
     format: Option<&Writable>,
     path: &Path,
@@ -50,6 +51,10 @@ pub fn create_as(
     let format = format.or_else(|| WRITABLE.iter().find(|format| format.is_named(&name)));
     match format {
         Some(format) => (format.create)(path, header),
+        None if path == Path::new(STANDARD_OUTPUT) => Err(TraceError::UnknownOutput {
+            path: PathBuf::from("standard output"),
+            remedy: format!("say it with --to, one of {}", names().join(", ")),
+        }),
         None => Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() }),
     }
 }
@@ -57,9 +62,12 @@ pub fn create_as(
 /// The writable format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Writable, String> {
     WRITABLE.iter().find(|format| format.name == name).ok_or_else(|| {
-        let names: Vec<_> = WRITABLE.iter().map(|format| format.name).collect();
-        format!("there is no format '{name}' to write; known are {}", names.join(", "))
+        format!("there is no format '{name}' to write; known are {}", names().join(", "))
     })
+}
+
+fn names() -> Vec<&'static str> {
+    WRITABLE.iter().map(|format| format.name).collect()
 }
 
 impl Writable {
@@ -69,14 +77,23 @@ impl Writable {
             Some((plain, "gz" | "zst" | "xz" | "bz2")) if self.packs => plain,
             _ => name,
         };
-        self.endings.iter().any(|ending| plain.len() > ending.len() && plain.ends_with(ending))
+        let is_named = |ending: &&str| match plain.strip_suffix(*ending) {
+            // What begins with a dot is but the end of a name.
+            Some("") => !ending.starts_with('.'),
+            other => other.is_some(),
+        };
+        self.endings.iter().any(is_named)
     }
 }
 
 fn known_names() -> String {
     let names: Vec<_> = WRITABLE
         .iter()
-        .map(|format| format!("NAME{} for {}", format.endings[0], format.title))
+        .map(|format| {
+            let ending = format.endings[0];
+            let name = if ending.starts_with('.') { "NAME" } else { "" };
+            format!("{name}{ending} for {}", format.title)
+        })
         .collect();
     format!("name it {}; text may be packed: add .gz, .zst or .xz", names.join(", "))
 }
