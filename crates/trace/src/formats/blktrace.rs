@@ -15,15 +15,16 @@ mod files;
 mod matching;
 mod merge;
 mod notices;
+pub(super) mod order;
 mod plausible;
-mod record;
-mod requests;
+pub(super) mod record;
+pub(super) mod requests;
 mod row;
 mod sequence;
 mod splits;
 mod telling;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -45,7 +46,7 @@ use crate::stream::Source;
 
 /// How many of the recording's first events decide which event is taken and whether there are
 /// completions.
-const PROBE_EVENTS: usize = 1 << 16;
+pub(super) const PROBE_EVENTS: usize = 1 << 16;
 
 /// Recordings of blktrace, as they are read.
 pub const FORMAT: Format = Format {
@@ -191,7 +192,7 @@ impl Recording {
         losses.add("events lost by the recorder (sequence gaps)", lost, None);
         losses.add("passthrough commands", self.merge.passthrough(), None);
         self.requests.tell_losses(losses);
-        let out_of_order = self.merge.feeds().iter().map(|feed| feed.out_of_order).sum();
+        let out_of_order = self.merge.feeds().iter().map(feed::Feed::out_of_order).sum();
         self.header.guesses.add("events out of time order", out_of_order, None);
         Ok(())
     }
@@ -232,12 +233,12 @@ impl Source for Recording {
 }
 
 /// A bit for each of these kinds.
-fn bits(kinds: &[u8]) -> u32 {
+pub(super) fn bits(kinds: &[u8]) -> u32 {
     kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
 }
 
 /// The event to take, by the wish of the user and by what was seen of the recording.
-fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
+pub(super) fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
     match wish {
         IssueEvent::Queued => kind::QUEUE,
         IssueEvent::Inserted => kind::INSERT,

@@ -16,10 +16,13 @@ use crate::stream::Source;
 use crate::text;
 use crate::units::Bytes;
 
+pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
 pub mod import;
 pub mod native;
+#[cfg(test)]
+mod reading;
 pub mod write;
 
 pub use self::import::WholeSeconds;
@@ -43,7 +46,8 @@ pub struct Format {
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
 /// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] = &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT];
+pub const FORMATS: &[Format] =
+    &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, blkparse::FORMAT];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {

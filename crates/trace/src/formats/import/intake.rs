@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::Facts;
-use crate::batch::Batch;
+use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::header::{Header, Volume};
 use crate::request::{Op, Request};
@@ -79,6 +79,14 @@ impl Intake {
             volumes: FxHashMap::default(),
             last_volume: None,
         }
+    }
+
+    /// Says which optional columns there are, where only the first lines tell: before the first
+    /// request is taken.
+    pub fn set_columns(&mut self, columns: Columns) {
+        debug_assert_eq!(self.requests, 0, "the columns of a trace never change");
+        self.header.columns = columns;
+        self.batch.reset(columns);
     }
 
     /// Takes a request. Its instant counts from the format's own epoch. A flush loses its range;
