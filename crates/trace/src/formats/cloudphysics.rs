@@ -1,4 +1,4 @@
-//! `CloudPhysics`' traces as text: the twin that libCacheSim ships of VMware's binary records.
+//! `CloudPhysics`' traces as text: the twin that libCacheSim ships of `VMware`'s binary records.
 //!
 //! Lines of `version,time,op,size,lbn` below a header that says so: the version of the binary
 //! record, whole seconds since the host's start, the SCSI operation code in hexadecimal without

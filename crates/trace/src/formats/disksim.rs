@@ -1,9 +1,9 @@
-//! The ASCII traces of `DiskSim`, and of MQSim, trace-replay and other simulators after it.
+//! The ASCII traces of `DiskSim`, and of `MQSim`, trace-replay and other simulators after it.
 //!
 //! Lines of `arrival device block count flags` with blanks between: blocks and counts are sectors,
 //! flags are hexadecimal and their lowest bit says read. What unit the arrival is in the file does
 //! not say: milliseconds with decimals in `DiskSim`, whole numbers of a unit that a configuration
-//! names in MQSim (nanoseconds in the traces that come with it). So decimals are taken as
+//! names in `MQSim` (nanoseconds in the traces that come with it). So decimals are taken as
 //! milliseconds and whole numbers as nanoseconds, which is told; `--time-unit` says otherwise.
 
 use super::import::{
@@ -37,7 +37,7 @@ fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<(u64, Request), Fault>
 fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| {
         // Five numbers are little to go by: a simulator's flags are short.
-        let flags = line.rsplit(|byte| byte.is_ascii_whitespace()).next();
+        let flags = line.rsplit(u8::is_ascii_whitespace).next();
         let is_short = flags.is_some_and(|flags| flags.len() <= 4);
         if is_short && parse(line, 1, SECTOR).is_ok() { Look::Request } else { Look::Strange }
     })

@@ -76,8 +76,8 @@ fn recognise(first_bytes: &[u8]) -> bool {
 }
 
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-    let lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
-    let first = lines.filter_map(|line| parse(line.trim_ascii()).ok()).next();
+    let mut lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
+    let first = lines.find_map(|line| parse(line.trim_ascii()).ok());
     let is_since_1601 = first.is_none_or(|row| row.ticks >= UNIX_EPOCH_TICKS as u64);
     let (epoch, zero_ticks) =
         if is_since_1601 { (Epoch::Unix, UNIX_EPOCH_TICKS) } else { (Epoch::Unknown, 0) };

@@ -1,5 +1,5 @@
-//! The trace format of the Storage Performance Council (`.spc`): the UMass traces Financial1 and 2
-//! and WebSearch1 to 3, and many since.
+//! The trace format of the Storage Performance Council (`.spc`): the `UMass` traces Financial1 and
+//! 2 and `WebSearch1` to 3, and many since.
 //!
 //! Lines of `ASU,LBA,Size,Opcode,Timestamp` and any optional columns behind them. The address
 //! counts blocks, whose size only the description of a trace says (512 bytes in all the published

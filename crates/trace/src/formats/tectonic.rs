@@ -131,12 +131,11 @@ fn recognise(first_bytes: &[u8]) -> bool {
     let mut layout = None;
     looks_like(first_bytes, |line| match parse(line, layout) {
         Ok(row) if row.offset.saturating_add(row.request.length.0) <= BLOCK_BYTES => Look::Request,
-        Ok(_) => Look::Strange,
         Err(_) if line.starts_with(b"#") => {
             layout = Layout::of_comment(line).or(layout);
             Look::Other
         }
-        Err(_) => Look::Strange,
+        _ => Look::Strange,
     })
 }
 
