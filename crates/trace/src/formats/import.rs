@@ -45,7 +45,7 @@ pub enum Epoch {
 }
 
 /// What a format's reader knows of a file before its first request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// [`Header::format`](crate::Header::format).
     pub format: &'static str,

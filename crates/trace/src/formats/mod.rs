@@ -17,12 +17,27 @@ use crate::text;
 use crate::units::Bytes;
 
 pub mod blkparse;
+pub mod alibaba;
 pub mod blkreplay;
 pub mod blktrace;
+pub mod cloudphysics;
+pub mod disksim;
+pub mod fiu;
+pub mod huaicheng;
 pub mod import;
+pub mod k5cloud;
+pub mod msr;
 pub mod native;
 #[cfg(test)]
 mod reading;
+pub mod scsi;
+pub mod smreplay;
+pub mod spc;
+pub mod systor;
+pub mod tectonic;
+pub mod tencent;
+pub mod thesios;
+pub mod wall_clock;
 pub mod write;
 
 pub use self::import::WholeSeconds;
@@ -48,6 +63,24 @@ pub struct Format {
 /// then text by how particular its lines are, because few columns of numbers fit many formats.
 pub const FORMATS: &[Format] =
     &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, blkparse::FORMAT];
+pub const FORMATS: &[Format] = &[
+    native::FORMAT,
+    blktrace::FORMAT,
+    blkreplay::FORMAT,
+    thesios::FORMAT,
+    msr::FORMAT,
+    systor::FORMAT,
+    spc::FORMAT,
+    k5cloud::FORMAT,
+    alibaba::FORMAT,
+    fiu::FORMAT,
+    tencent::FORMAT,
+    cloudphysics::FORMAT,
+    huaicheng::FORMAT,
+    tectonic::FORMAT,
+    disksim::FORMAT,
+    smreplay::FORMAT,
+];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {

@@ -8,11 +8,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::{blkparse, blkreplay, native};
+use super::{alibaba, blkreplay, msr, native};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
-use crate::request::{Op, Request};
+use crate::request::{Op, Origin, Request};
 use crate::stream::{Sink, Written};
 use crate::units::VolumeId;
 
@@ -33,6 +34,8 @@ pub struct Writable {
 
 /// Every format that can be written. An ending that another one ends with stands before it.
 pub const WRITABLE: &[Writable] = &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE];
+pub const WRITABLE: &[Writable] =
+    &[native::WRITABLE, blkreplay::WRITABLE, msr::WRITABLE, alibaba::WRITABLE];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
@@ -211,6 +214,21 @@ impl<W: LineWriter> Sink for Lines<W> {
         let finished = written.and_then(|()| output.finish());
         finished.map_err(|error| TraceError::write(&path, error))?;
         Ok(Written { requests, lost: lost.0 })
+    }
+}
+
+/// Counts the columns of a request that formats of published traces have no place for: flags, who
+/// issued it, and what a replay measured.
+#[inline]
+pub fn lose_columns(request: &Request, lost: &mut Lost) {
+    if !request.flags.is_empty() {
+        lost.add("flags");
+    }
+    if request.origin.is_some_and(|origin| origin != Origin::default()) {
+        lost.add("processes and processors");
+    }
+    if request.measured.is_some() {
+        lost.add("measured times");
     }
 }
 

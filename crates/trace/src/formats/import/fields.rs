@@ -129,6 +129,33 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Ok(op)
     }
 
+    /// As [`Fields::op`], or `None` where nothing stands between two commas.
+    #[inline]
+    pub fn op_if_any(&mut self) -> Result<Option<Op>, Fault> {
+        if self.skip_empty()? { Ok(None) } else { self.op().map(Some) }
+    }
+
+    /// As [`Fields::decimal`], or `None` where nothing stands between two commas.
+    #[inline]
+    pub fn decimal_if_any(
+        &mut self,
+        unit_ns: i64,
+        reason: &'static str,
+    ) -> Result<Option<i64>, Fault> {
+        if self.skip_empty()? { Ok(None) } else { self.decimal(unit_ns, reason).map(Some) }
+    }
+
+    /// Passes over the next column if nothing stands in it; answers whether that is so.
+    #[inline]
+    fn skip_empty(&mut self) -> Result<bool, Fault> {
+        self.begin()?;
+        let is_empty = self.cursor.peek().is_none_or(|byte| byte == SEPARATOR);
+        if is_empty {
+            self.pass("")?;
+        }
+        Ok(is_empty)
+    }
+
     /// The next column as one of two numbers.
     #[inline]
     pub fn op_code(&mut self, read: u64, write: u64) -> Result<Op, Fault> {

@@ -154,7 +154,7 @@ impl Seconds {
                     WholeSeconds::Poisson => {
                         let seed = mixed(SEED ^ self.second as u64) ^ self.from as u64;
                         let random = mixed(seed.wrapping_add(row as u64));
-                        (u128::from(random) * span.unsigned_abs() as u128 >> 64) as i64
+                        ((u128::from(random) * u128::from(span.unsigned_abs())) >> 64) as i64
                     }
                     _ => (row as i128 * i128::from(span) / rows as i128) as i64,
                 };
@@ -283,7 +283,7 @@ mod tests {
         // The gaps of independent arrivals are exponential: of e⁻¹ of them is more than the mean.
         let gaps = all.windows(2).filter(|pair| pair[1] - pair[0] > 10_000).count() as i64;
         assert!((gaps - 36_788).abs() < 800, "{gaps}");
-        let other = placed(WholeSeconds::Poisson, &vec![8 * S; 10], 10, 100).0;
+        let other = placed(WholeSeconds::Poisson, &[8 * S; 10], 10, 100).0;
         assert_ne!(other.iter().map(|issue| issue - S).collect::<Vec<_>>(), all[..10]);
     }
 
