@@ -19,6 +19,7 @@ use crate::units::Bytes;
 pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
+pub mod fio;
 pub mod import;
 pub mod native;
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub struct Format {
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
 /// then text by how particular its lines are, because few columns of numbers fit many formats.
 pub const FORMATS: &[Format] =
-    &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, blkparse::FORMAT];
+    &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, blkparse::FORMAT, fio::FORMAT];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
