@@ -20,6 +20,7 @@ pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
 pub mod fio;
+pub mod fio_latency;
 pub mod import;
 pub mod native;
 #[cfg(test)]
@@ -47,8 +48,14 @@ pub struct Format {
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
 /// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] =
-    &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, blkparse::FORMAT, fio::FORMAT];
+pub const FORMATS: &[Format] = &[
+    native::FORMAT,
+    blktrace::FORMAT,
+    blkreplay::FORMAT,
+    blkparse::FORMAT,
+    fio::FORMAT,
+    fio_latency::FORMAT,
+];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
