@@ -24,6 +24,8 @@ pub mod cloudphysics;
 pub mod disksim;
 pub mod fiu;
 pub mod huaicheng;
+pub mod fio;
+pub mod fio_latency;
 pub mod import;
 pub mod k5cloud;
 pub mod msr;
@@ -80,6 +82,9 @@ pub const FORMATS: &[Format] = &[
     tectonic::FORMAT,
     disksim::FORMAT,
     smreplay::FORMAT,
+    blkparse::FORMAT,
+    fio::FORMAT,
+    fio_latency::FORMAT,
 ];
 
 /// The format of this name, or the remedy.

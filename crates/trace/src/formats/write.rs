@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::{blkparse, blkreplay, native};
 use super::{alibaba, blkreplay, msr, native};
+use super::{blkparse, blkreplay, fio, native};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -36,6 +37,8 @@ pub struct Writable {
 pub const WRITABLE: &[Writable] = &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE];
 pub const WRITABLE: &[Writable] =
     &[native::WRITABLE, blkreplay::WRITABLE, msr::WRITABLE, alibaba::WRITABLE];
+pub const WRITABLE: &[Writable] =
+    &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE, fio::WRITABLE];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
