@@ -18,8 +18,15 @@ use crate::units::Bytes;
 
 pub mod blkreplay;
 pub mod blktrace;
+pub mod btreplay;
+pub mod cachesim;
+mod fields;
+#[cfg(test)]
+mod from_bytes;
 pub mod import;
 pub mod native;
+pub mod vdbench;
+pub mod vscsi;
 pub mod write;
 
 pub use self::import::WholeSeconds;
@@ -42,8 +49,21 @@ pub struct Format {
 }
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
-/// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] = &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT];
+/// then records without one, which are judged by what stands in them, then text by how particular
+/// its lines are, because few columns of numbers fit many formats.
+pub const FORMATS: &[Format] = &[
+    native::FORMAT,
+    blktrace::FORMAT,
+    cachesim::LCS,
+    vdbench::FORMAT,
+    btreplay::FORMAT,
+    vscsi::FORMAT,
+    cachesim::ORACLE_GENERAL,
+    cachesim::ORACLE_GENERAL_OPNS,
+    cachesim::IQIBH,
+    cachesim::IQI,
+    blkreplay::FORMAT,
+];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {

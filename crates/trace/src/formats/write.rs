@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{blkreplay, native};
+use super::{blkreplay, btreplay, native, vdbench};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -32,7 +32,8 @@ pub struct Writable {
 }
 
 /// Every format that can be written. An ending that another one ends with stands before it.
-pub const WRITABLE: &[Writable] = &[native::WRITABLE, blkreplay::WRITABLE];
+pub const WRITABLE: &[Writable] =
+    &[native::WRITABLE, blkreplay::WRITABLE, btreplay::WRITABLE, vdbench::WRITABLE];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
@@ -120,6 +121,13 @@ impl Lost {
             Op::WriteZeroes => "writes of zeroes",
             Op::Zone => "zone operations",
         });
+    }
+}
+
+impl Lost {
+    /// What was counted.
+    pub(super) fn into_notes(self) -> Notes {
+        self.0
     }
 }
 
