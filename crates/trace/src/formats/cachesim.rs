@@ -1,7 +1,7 @@
 //! The binary traces of libCacheSim, into which the public traces were converted by the dozen.
 //!
 //! A cache simulator knows objects, not devices: a number, a size and a second. In traces made of
-//! block traces (CloudPhysics, MSR, Alibaba) the number is that of a block, in others a hash of a
+//! block traces (`CloudPhysics`, MSR, Alibaba) the number is that of a block, in others a hash of a
 //! name; the operation is missing in most. So addresses are guessed by the size of a block and
 //! requests without an operation are taken for reads, and both is said in the header.
 //!

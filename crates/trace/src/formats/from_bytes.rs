@@ -58,12 +58,14 @@ pub(super) fn written(name: &str, volumes: &[&str], requests: &[Request]) -> (Ve
         size: None,
     };
     let volumes = volumes.iter().enumerate().map(volume).collect();
-    let header = Header { columns, volumes, ..Header::default() };
+    let header = Header { volumes, columns, ..Header::default() };
     let mut sink = create(&path, &header).unwrap();
     let mut batch = Batch::new(columns);
     for some in requests.chunks(1000) {
         batch.reset(columns);
-        some.iter().for_each(|request| batch.push(request));
+        for request in some {
+            batch.push(request);
+        }
         sink.write(&batch).unwrap();
     }
     let written = sink.finish(&header).unwrap();

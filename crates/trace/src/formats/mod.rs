@@ -95,9 +95,16 @@ impl Opening<'_> {
             return Ok(());
         }
         let (reason, remedy) = if self.path.is_file() {
-            ("this is a compressed binary trace", "unpack it first")
+            (
+                "this is a Parquet file inside a compressed file or an archive, and is read from \
+                 its end",
+                "unpack it first; it is compressed as it is",
+            )
         } else {
-            ("a binary trace cannot be read from a pipe", "put it into a file and name that")
+            (
+                "a Parquet file is read from its end, which a pipe does not have",
+                "put it into a file and name that",
+            )
         };
         Err(TraceError::Unusable {
             path: self.path.to_owned(),
@@ -187,6 +194,10 @@ fn recognise<R: Read + Send + 'static>(
     let (unpacked, stored) = compression::unpack(packed).map_err(|e| TraceError::read(path, e))?;
     let seekable = regular && stored;
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
+    let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
+    if is_empty && regular && blktrace::is_per_cpu(path) {
+        return blktrace::open(path, options);
+    }
     let format = options
         .format
         .or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));

@@ -175,13 +175,12 @@ impl RecordParser for Parser {
 impl Parser {
     /// The volume of a device other than the last.
     fn volume(&mut self, device: u64, intake: &mut Intake) -> Result<VolumeId, Fault> {
-        let volume = match self.devices.get(&device) {
-            Some(volume) => *volume,
-            None => {
-                let volume = intake.volume(device.to_string().as_bytes())?;
-                self.devices.insert(device, volume);
-                volume
-            }
+        let volume = if let Some(volume) = self.devices.get(&device) {
+            *volume
+        } else {
+            let volume = intake.volume(device.to_string().as_bytes())?;
+            self.devices.insert(device, volume);
+            volume
         };
         self.last = Some((device, volume));
         Ok(volume)

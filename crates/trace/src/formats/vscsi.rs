@@ -1,4 +1,4 @@
-//! What `vscsiStats` of VMware's hypervisor records, as CloudPhysics published it.
+//! What `vscsiStats` of `VMware`'s hypervisor records, as `CloudPhysics` published it.
 //!
 //! The records are SCSI commands of one virtual disk, not requests: besides reads and writes there
 //! are commands that have no range, and some whose range stands in data that was not recorded.

@@ -40,7 +40,7 @@ pub(super) fn fits(first_bytes: &[u8], layout: &Layout) -> bool {
     for (index, bytes) in records.enumerate() {
         let record = layout.record(bytes);
         let step = record.second.checked_sub(before.unwrap_or(record.second));
-        if !step.is_some_and(|step| step <= STEP_MAX) {
+        if step.is_none_or(|step| step > STEP_MAX) {
             return false;
         }
         before = Some(record.second);

@@ -14,7 +14,7 @@ fn record(words: [u64; 7]) -> Vec<u8> {
 const HEAD: u64 = 0xeeee_0500_0000_0007;
 
 fn request(us: u64, device: u64, flag: u64) -> Vec<u8> {
-    record([HEAD, us, 250, device, 8192, 4096 << 32 | 77, flag << 56])
+    record([HEAD, us, 250, device, 8192, 4096 << 32 | 0x4d, flag << 56])
 }
 
 #[test]
@@ -145,7 +145,7 @@ proptest! {
                 op: if request.op == Op::Read { Op::Read } else { Op::Write },
                 flags: crate::Flags::empty(),
                 issue: Nanos(request.issue.0 / 1000 * 1000),
-                length: Bytes(request.length.0 % (1 << 31) + 1 & 0x7fff_ffff | 1),
+                length: Bytes(request.length.0 % ((1 << 31) - 1) + 1),
                 latency: request.latency.map(|ns| Nanos(ns.0 / 1000 * 1000 + 1000)),
                 origin: request.origin.map(|origin| Origin { cpu: 0, ..origin }),
                 measured: None,
