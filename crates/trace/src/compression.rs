@@ -69,8 +69,8 @@ impl Codec {
     /// The codec that the name of an output asks for.
     pub fn of_name(path: &Path) -> Self {
         let Some(extension) = path.extension() else { return Self::Plain };
-        let named = |name: &&str| extension.eq_ignore_ascii_case(name);
-        match ["gz", "zst", "xz", "bz2"].iter().position(|name| named(&name)) {
+        let named = |name: &str| extension.eq_ignore_ascii_case(name);
+        match ["gz", "zst", "xz", "bz2"].into_iter().position(named) {
             Some(0) => Self::Gzip,
             Some(1) => Self::Zstd,
             Some(2) => Self::Xz,
@@ -142,6 +142,11 @@ impl<R: Read> Peeked<R> {
     /// The first bytes.
     pub fn first_bytes(&self) -> &[u8] {
         &self.head
+    }
+
+    /// Whether nothing went wrong within the first bytes.
+    pub fn is_sound(&self) -> bool {
+        self.error.is_none()
     }
 
     /// Answers, once, what went wrong within the first bytes.

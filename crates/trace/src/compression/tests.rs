@@ -171,7 +171,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     for byte in bytes {
         crc ^= u32::from(*byte);
         for _ in 0..8 {
-            crc = crc >> 1 ^ 0xedb8_8320 * (crc & 1);
+            crc = (crc >> 1) ^ (0xedb8_8320 * (crc & 1));
         }
     }
     !crc
@@ -235,7 +235,7 @@ fn the_thread_ends_when_nobody_reads_any_more() {
         ahead.read_exact(&mut vec![0; bytes]).unwrap();
         drop(ahead);
         // Not a measure of time: only that it does not last for ever.
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while !gone.load(Ordering::SeqCst) {
             assert!(Instant::now() < deadline, "the thread lives on");
             std::thread::sleep(Duration::from_millis(1));

@@ -26,6 +26,11 @@ pub mod fiu;
 pub mod huaicheng;
 pub mod fio;
 pub mod fio_latency;
+pub mod btreplay;
+pub mod cachesim;
+mod fields;
+#[cfg(test)]
+mod from_bytes;
 pub mod import;
 pub mod k5cloud;
 pub mod msr;
@@ -40,6 +45,8 @@ pub mod tectonic;
 pub mod tencent;
 pub mod thesios;
 pub mod wall_clock;
+pub mod vdbench;
+pub mod vscsi;
 pub mod write;
 
 pub use self::import::WholeSeconds;
@@ -85,6 +92,20 @@ pub const FORMATS: &[Format] = &[
     blkparse::FORMAT,
     fio::FORMAT,
     fio_latency::FORMAT,
+/// then records without one, which are judged by what stands in them, then text by how particular
+/// its lines are, because few columns of numbers fit many formats.
+pub const FORMATS: &[Format] = &[
+    native::FORMAT,
+    blktrace::FORMAT,
+    cachesim::LCS,
+    vdbench::FORMAT,
+    btreplay::FORMAT,
+    vscsi::FORMAT,
+    cachesim::ORACLE_GENERAL,
+    cachesim::ORACLE_GENERAL_OPNS,
+    cachesim::IQIBH,
+    cachesim::IQI,
+    blkreplay::FORMAT,
 ];
 
 /// The format of this name, or the remedy.
@@ -117,9 +138,16 @@ impl Opening<'_> {
             return Ok(());
         }
         let (reason, remedy) = if self.path.is_file() {
-            ("this is a compressed binary trace", "unpack it first")
+            (
+                "this is a Parquet file inside a compressed file or an archive, and is read from \
+                 its end",
+                "unpack it first; it is compressed as it is",
+            )
         } else {
-            ("a binary trace cannot be read from a pipe", "put it into a file and name that")
+            (
+                "a Parquet file is read from its end, which a pipe does not have",
+                "put it into a file and name that",
+            )
         };
         Err(TraceError::Unusable {
             path: self.path.to_owned(),
@@ -209,6 +237,10 @@ fn recognise<R: Read + Send + 'static>(
     let (unpacked, stored) = compression::unpack(packed).map_err(|e| TraceError::read(path, e))?;
     let seekable = regular && stored;
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
+    let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
+    if is_empty && regular && blktrace::is_per_cpu(path) {
+        return blktrace::open(path, options);
+    }
     let format = options
         .format
         .or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::{blkparse, blkreplay, native};
 use super::{alibaba, blkreplay, msr, native};
 use super::{blkparse, blkreplay, fio, native};
+use super::{blkreplay, btreplay, native, vdbench};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -39,6 +40,8 @@ pub const WRITABLE: &[Writable] =
     &[native::WRITABLE, blkreplay::WRITABLE, msr::WRITABLE, alibaba::WRITABLE];
 pub const WRITABLE: &[Writable] =
     &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE, fio::WRITABLE];
+pub const WRITABLE: &[Writable] =
+    &[native::WRITABLE, blkreplay::WRITABLE, btreplay::WRITABLE, vdbench::WRITABLE];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
@@ -126,6 +129,13 @@ impl Lost {
             Op::WriteZeroes => "writes of zeroes",
             Op::Zone => "zone operations",
         });
+    }
+}
+
+impl Lost {
+    /// What was counted.
+    pub(super) fn into_notes(self) -> Notes {
+        self.0
     }
 }
 
