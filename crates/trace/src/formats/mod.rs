@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::compression::{self, Codec, Decoder, Peeked, Positioned};
 use crate::error::TraceError;
@@ -18,10 +19,15 @@ use crate::units::Bytes;
 
 pub mod blkreplay;
 pub mod blktrace;
+pub mod csv;
+pub mod described;
+pub mod hfplayer;
 pub mod import;
 pub mod native;
+pub mod perfetto;
 pub mod write;
 
+pub use self::described::{Description, DescriptionError, Separator, Words};
 pub use self::import::WholeSeconds;
 pub use self::write::{Writable, create};
 
@@ -43,7 +49,13 @@ pub struct Format {
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
 /// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] = &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT];
+pub const FORMATS: &[Format] = &[
+    native::FORMAT,
+    blktrace::FORMAT,
+    hfplayer::FORMAT,
+    csv::FORMAT,
+    blkreplay::FORMAT,
+];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
@@ -116,6 +128,8 @@ pub struct ReadOptions {
     pub time_unit_ns: Option<i64>,
     /// For formats that do not say it: how large the blocks are that they count in.
     pub block_size: Option<Bytes>,
+    /// For text that is of no format with a name: what is in its lines. It goes before all others.
+    pub described: Option<Arc<Description>>,
 }
 
 /// Opens the trace at `path`, whatever its format; `-` is the standard input. A prefix `dev` of
@@ -168,8 +182,9 @@ fn recognise<R: Read + Send + 'static>(
     let seekable = regular && codec == Codec::Plain;
     let unpacked: Box<dyn Positioned + Send> = Box::new(Decoder::new(packed, codec));
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
-    let format = options
-        .format
+    let described = options.described.as_ref().map(|_| &described::FORMAT);
+    let format = described
+        .or(options.format)
         .or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));
     if let Some(format) = format
         && !stream.first_bytes().is_empty()

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{blkreplay, native};
+use super::{blkreplay, csv, hfplayer, native, perfetto};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
@@ -32,7 +32,14 @@ pub struct Writable {
 }
 
 /// Every format that can be written. An ending that another one ends with stands before it.
-pub const WRITABLE: &[Writable] = &[native::WRITABLE, blkreplay::WRITABLE];
+pub const WRITABLE: &[Writable] = &[
+    native::WRITABLE,
+    blkreplay::WRITABLE,
+    blkreplay::RESULT_WRITABLE,
+    hfplayer::WRITABLE,
+    csv::WRITABLE,
+    perfetto::WRITABLE,
+];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
