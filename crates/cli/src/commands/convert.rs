@@ -69,7 +69,9 @@ impl Source for Described<'_> {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let more = self.source.next_batch(batch)?;
-        if !more {
+        if more {
+            self.header.learn(self.source.header());
+        } else {
             self.take_header();
         }
         Ok(more)

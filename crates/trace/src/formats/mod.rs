@@ -49,13 +49,8 @@ pub struct Format {
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
 /// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] = &[
-    native::FORMAT,
-    blktrace::FORMAT,
-    hfplayer::FORMAT,
-    csv::FORMAT,
-    blkreplay::FORMAT,
-];
+pub const FORMATS: &[Format] =
+    &[native::FORMAT, blktrace::FORMAT, hfplayer::FORMAT, csv::FORMAT, blkreplay::FORMAT];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
@@ -284,7 +279,7 @@ mod tests {
         for name in ["x.parquet", "x.load", "X.LOAD.GZ"] {
             assert!(create(&directory.path().join(name), &header).is_ok());
         }
-        for name in ["x", "x.csv", ".parquet", "load.gz"] {
+        for name in ["x", "x.text", ".parquet", "load.gz"] {
             let error = create(&directory.path().join(name), &header).err().unwrap();
             assert!(matches!(error, TraceError::UnknownOutput { .. }));
             assert!(error.to_string().contains(".load for"), "{error}");

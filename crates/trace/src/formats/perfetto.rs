@@ -81,10 +81,8 @@ impl LineWriter for Events {
         if let Some(origin) = request.origin {
             let process = header.processes.get(&origin.pid).map(String::as_str);
             let process = json(process.unwrap_or(""));
-            let text = format!(
-                ",\"pid\":{},\"process\":{process},\"cpu\":{}",
-                origin.pid, origin.cpu
-            );
+            let text =
+                format!(",\"pid\":{},\"process\":{process},\"cpu\":{}", origin.pid, origin.cpu);
             lines.extend_from_slice(text.as_bytes());
         }
         if let Some(measured) = measured {
@@ -217,7 +215,10 @@ mod tests {
         assert_eq!((&begin["id"], &begin["pid"]), (&end["id"], &end["pid"]));
         assert_eq!(begin["pid"], events[0]["pid"]);
         assert_eq!((begin["ts"].as_f64(), end["ts"].as_f64()), (Some(1.5), Some(3.501)));
-        assert_eq!((&begin["args"]["offset"], &begin["args"]["length"]), (&4096.into(), &512.into()));
+        assert_eq!(
+            (&begin["args"]["offset"], &begin["args"]["length"]),
+            (&4096.into(), &512.into())
+        );
     }
 
     #[test]

@@ -122,7 +122,8 @@ pub trait LineWriter {
 
     /// Appends the line or lines of a request and answers `true`, or counts in `lost` why there is
     /// none and answers `false`. Columns of a request that the format has no place for are counted
-    /// too. `header` is that of the trace at its beginning.
+    /// too. `header` is that of the trace at its beginning, with the volumes and processes that are
+    /// known by now.
     fn request(
         &mut self,
         request: &Request,
@@ -173,6 +174,10 @@ struct Lines<W> {
 }
 
 impl<W: LineWriter> Sink for Lines<W> {
+    fn learn(&mut self, header: &Header) {
+        self.header.learn(header);
+    }
+
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.lines.clear();
         for request in batch.iter() {

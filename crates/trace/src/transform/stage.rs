@@ -24,7 +24,7 @@ pub trait Step: Send {
     fn told(&self) -> String;
 
     /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
-    /// the source's header at the beginning and at the end. The columns must stay.
+    /// the source's header at the beginning, when further volumes came up, and at the end. The columns must stay.
     fn describe(&self, header: &mut Header) {
         let _ = header;
     }
@@ -46,15 +46,29 @@ pub struct Stage<T> {
     source: Box<dyn Source>,
     step: T,
     header: Header,
+    /// How many volumes and processes the source knew when the header was taken.
+    known: (usize, usize),
     flow: Flow,
 }
 
 impl<T: Step> Stage<T> {
     /// Lays `step` over `source`.
     pub fn new(source: Box<dyn Source>, step: T) -> Self {
-        let mut stage = Self { source, step, header: Header::default(), flow: Flow::More };
+        let header = Header::default();
+        let known = (source.header().volumes.len(), source.header().processes.len());
+        let mut stage = Self { source, step, header, known, flow: Flow::More };
         stage.take_header();
         stage
+    }
+
+    /// Volumes and processes that came up in the source are told before their requests are given.
+    fn learn(&mut self) {
+        let known = |header: &Header| (header.volumes.len(), header.processes.len());
+        let now = known(self.source.header());
+        if now != self.known {
+            self.known = now;
+            self.take_header();
+        }
     }
 
     fn take_header(&mut self) {
@@ -74,6 +88,7 @@ impl<T: Step> Source for Stage<T> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         while self.flow == Flow::More {
             if self.source.next_batch(batch)? {
+                self.learn();
                 self.flow = self.step.change(batch)?;
             } else {
                 batch.reset(self.header.columns);

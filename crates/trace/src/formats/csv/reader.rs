@@ -6,6 +6,7 @@ use super::columns::{
     VOLUME,
 };
 use crate::batch::Columns;
+use crate::formats::described::delimited::unquoted;
 use crate::formats::described::number;
 use crate::formats::import::{Fault, Intake, LineParser, Said};
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
@@ -63,7 +64,7 @@ impl LineParser for Parser {
         }
         if !row[VOLUME].is_empty() || self.volume {
             self.volume = true;
-            request.volume = intake.volume(row[VOLUME])?;
+            request.volume = intake.volume(&unquoted(row[VOLUME]))?;
         }
         intake.push(&request)?;
         Ok(Said::Request)

@@ -98,10 +98,9 @@ proptest! {
         let header = Header { columns, volumes: volumes.collect(), ..Header::default() };
         let text = written(&requests, &header);
         let (mut all, found) = read(text.as_bytes(), true).unwrap();
-        let shown = |id: VolumeId| found.volumes[id.0 as usize].name.replace("\"\"", "\"");
         for request in &mut all {
-            let name = shown(request.volume);
-            let volume = header.volumes.iter().find(|volume| volume.name == name);
+            let name = &found.volumes[request.volume.0 as usize].name;
+            let volume = header.volumes.iter().find(|volume| volume.name == *name);
             request.volume = volume.unwrap().id;
         }
         for request in &mut requests {

@@ -85,7 +85,11 @@ impl Lines {
 fn cell(text: &str) -> Vec<u8> {
     let text = text.replace(['\n', '\r'], " ");
     let is_plain = !text.contains([',', '"']) && text.trim() == text;
-    if is_plain { text.into_bytes() } else { format!("\"{}\"", text.replace('"', "\"\"")).into_bytes() }
+    if is_plain {
+        text.into_bytes()
+    } else {
+        format!("\"{}\"", text.replace('"', "\"\"")).into_bytes()
+    }
 }
 
 fn flags(line: &mut Vec<u8>, flags: Flags) {

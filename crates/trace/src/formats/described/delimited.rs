@@ -5,6 +5,7 @@
 //! gigabytes of them, so a line is only cut as far as the last column that is wanted, and nothing
 //! is copied.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 /// What stands between two fields.
@@ -59,8 +60,7 @@ pub struct Cutter {
 impl Cutter {
     /// Cuts at `separator`; `columns` says into which slot a column goes, in their order.
     pub fn new(separator: Separator, columns: impl IntoIterator<Item = Option<u8>>) -> Self {
-        let mut slots: Vec<u8> =
-            columns.into_iter().map(|slot| slot.unwrap_or(UNWANTED)).collect();
+        let mut slots: Vec<u8> = columns.into_iter().map(|slot| slot.unwrap_or(UNWANTED)).collect();
         let wanted = slots.iter().rposition(|slot| *slot != UNWANTED).map_or(0, |last| last + 1);
         slots.truncate(wanted);
         Self { separator, slots }
@@ -124,10 +124,7 @@ fn next(rest: &[u8], separator: Separator) -> Option<(&[u8], Option<&[u8]>)> {
 
 /// A field that begins with a quote: it ends at the next one that is not doubled. A quote that is
 /// never closed is part of the text.
-fn quoted(
-    rest: &[u8],
-    find: impl Fn(&[u8]) -> Option<usize>,
-) -> (&[u8], Option<&[u8]>) {
+fn quoted(rest: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> (&[u8], Option<&[u8]>) {
     let mut at = 1;
     let close = loop {
         match memchr::memchr(b'"', &rest[at..]) {
@@ -143,6 +140,23 @@ fn quoted(
         None => &rest[..end.unwrap_or(rest.len())],
     };
     (field, end.map(|end| &rest[end + 1..]))
+}
+
+/// `field` with its doubled quotes as single ones, as they were before it was quoted.
+#[inline]
+pub fn unquoted(field: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'"', field).is_none() {
+        return Cow::Borrowed(field);
+    }
+    let mut text = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some(at) = memchr::memchr(b'"', rest) {
+        text.extend_from_slice(&rest[..=at]);
+        rest = &rest[at + 1..];
+        rest = rest.strip_prefix(b"\"").unwrap_or(rest);
+    }
+    text.extend_from_slice(rest);
+    Cow::Owned(text)
 }
 
 #[cfg(test)]
@@ -167,6 +181,7 @@ mod tests {
         ] {
             assert_eq!(texts(&fields(line.as_bytes(), comma)), expected, "{line}");
         }
+        assert_eq!(*unquoted(b"c \"\"d\"\""), *b"c \"d\"");
         let blanks = fields(b"  a \t b \"c d\"  e ", Separator::Blanks);
         assert_eq!(texts(&blanks), ["a", "b", "c d", "e"]);
     }

@@ -86,9 +86,7 @@ fn power(field: &[u8], unit: u128) -> Result<(u128, bool), NumberError> {
     let factor = 10_u128.checked_pow(shift.unsigned_abs().min(POWER_MAX + 1));
     match (shift >= 0, factor) {
         _ if value == 0 => Ok((0, true)),
-        (true, Some(factor)) => {
-            Ok((value.checked_mul(factor).ok_or(NumberError::TooLarge)?, true))
-        }
+        (true, Some(factor)) => Ok((value.checked_mul(factor).ok_or(NumberError::TooLarge)?, true)),
         (true, None) => Err(NumberError::TooLarge),
         (false, Some(factor)) => Ok((value / factor, value.is_multiple_of(factor))),
         (false, None) => Ok((0, false)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regex::bytes::CaptureLocations;
 
-use super::delimited::{Cutter, Separator};
+use super::delimited::{Cutter, Separator, unquoted};
 use super::description::{Description, Shape};
 use super::units::{Field, SLOTS, span};
 use super::words::{self, Meant, Words};
@@ -35,7 +35,7 @@ const TOO_FAR: Fault =
 
 /// Begins to read the text of `opening`.
 pub(super) fn open(
-    mut opening: Opening<'_>,
+    opening: Opening<'_>,
     description: Arc<Description>,
 ) -> Result<Box<dyn Source>, TraceError> {
     let unusable = |reason: String, remedy: &str| TraceError::Unusable {
@@ -251,8 +251,10 @@ impl LineReader {
         request.flags = flags;
         request.latency = latency.map(Nanos);
         if description.has(Field::Process) || description.has(Field::Processor) {
-            request.origin =
-                Some(Origin { pid: small(get(Field::Process))?, cpu: small(get(Field::Processor))? });
+            request.origin = Some(Origin {
+                pid: small(get(Field::Process))?,
+                cpu: small(get(Field::Processor))?,
+            });
         }
         Ok(Row::Request(request, note))
     }
@@ -317,7 +319,7 @@ impl LineParser for Parser {
             self.volume.extend_from_slice(fields[Field::VolumePart as usize]);
             request.volume = intake.volume(&self.volume)?;
         } else if description.has(Field::Volume) {
-            request.volume = intake.volume(fields[Field::Volume as usize])?;
+            request.volume = intake.volume(&unquoted(fields[Field::Volume as usize]))?;
         }
         if description.has(Field::Command)
             && let Some(origin) = request.origin

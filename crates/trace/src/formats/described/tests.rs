@@ -74,13 +74,16 @@ fn a_published_layout_is_read_by_its_description() {
     assert_eq!(all[0].latency, Some(Nanos(283_300)));
     assert_eq!(all[1].volume, VolumeId(1));
     assert_eq!(header.volumes[1].name, "hm.1");
-    assert_eq!(header.started.as_deref(), Some("2007-02-22T17:08:49.5514663Z"));
+    assert_eq!(header.started.as_deref(), Some("2007-02-22T17:22:09.5514663Z"));
     // And of the Alibaba cloud: microseconds since 1970, the volume first.
     let (all, header) = columns(
         "0,R,126703661056,4096,1577808000000046\n1,W,19496058880,77824,1577808000000426\n",
         "vol,op,offset:bytes,length:bytes,ts:us:unix",
     );
-    assert_eq!(all[1], Request { volume: VolumeId(1), ..request(380_000, Op::Write, 19_496_058_880, 77_824) });
+    assert_eq!(
+        all[1],
+        Request { volume: VolumeId(1), ..request(380_000, Op::Write, 19_496_058_880, 77_824) }
+    );
     assert_eq!(header.started.as_deref(), Some("2019-12-31T16:00:00.000046Z"));
 }
 
@@ -119,14 +122,15 @@ fn numbers_for_operations_must_be_explained() {
     let text = b"1,0,0,8\n2,1,8,8\n";
     let described = || Description::columns("ts:s,op,offset:sectors,length:sectors").unwrap();
     let error = read_as(text, described(), false).unwrap_err().to_string();
-    assert!(error.contains("the operation is '0'") && error.contains("op:0=read/1=write"), "{error}");
+    assert!(
+        error.contains("the operation is '0'") && error.contains("op:0=read/1=write"),
+        "{error}"
+    );
     let words = described().with_words("0=read/1=write".parse().unwrap());
     let (all, _) = read_as(text, words, true).unwrap();
     assert_eq!((all[0].op, all[1].op), (Op::Read, Op::Write));
-    let (all, header) = columns(
-        "1,0,0,8\n2,1,8,8\n",
-        "ts:s,op:1=write/0=skip,offset:sectors,length:sectors",
-    );
+    let (all, header) =
+        columns("1,0,0,8\n2,1,8,8\n", "ts:s,op:1=write/0=skip,offset:sectors,length:sectors");
     assert_eq!(all.len(), 1);
     assert_eq!(header.losses.count_of(reader::SKIPPED), 1);
     let no_op = Description::columns("ts:s,-,offset:sectors,length:sectors").unwrap();

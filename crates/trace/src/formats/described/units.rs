@@ -136,11 +136,7 @@ fn parts(rest: &str, behind: usize) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn time_unit(
-    parts: &[(usize, &str)],
-    text: &str,
-    is_instant: bool,
-) -> Result<TimeUnit, Refusal> {
+fn time_unit(parts: &[(usize, &str)], text: &str, is_instant: bool) -> Result<TimeUnit, Refusal> {
     let mut unit = None;
     let mut epoch = Epoch::Start;
     let mut from_1601 = false;

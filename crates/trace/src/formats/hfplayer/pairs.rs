@@ -100,7 +100,11 @@ impl Pairs {
         // What is held has been checked on arrival.
         let _ = self.leave_all(intake);
         if self.has_completions {
-            intake.header.losses.add("latencies of arrivals without a completion", self.alone, None);
+            intake.header.losses.add(
+                "latencies of arrivals without a completion",
+                self.alone,
+                None,
+            );
         }
         self.alone = 0;
     }
