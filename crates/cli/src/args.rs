@@ -1,5 +1,6 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod described;
 mod replay;
 mod transforms;
 
@@ -14,6 +15,7 @@ use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -77,6 +79,9 @@ pub(crate) struct ReadArgs {
     /// For formats that do not say it: the size of the blocks that they count in, such as 512
     #[arg(long, value_name = "SIZE", help_heading = "Reading")]
     pub(crate) block_size: Option<Bytes>,
+
+    #[command(flatten)]
+    pub(crate) described: DescribedArgs,
 }
 
 /// Where in its second to put a request of which no more is known.
@@ -111,6 +116,7 @@ impl ReadArgs {
             whole_seconds,
             time_unit_ns: self.time_unit,
             block_size: self.block_size,
+            described: self.described.description(),
         }
     }
 }

@@ -153,6 +153,19 @@ pub struct Header {
     pub run: Option<String>,
 }
 
+impl Header {
+    /// Takes over the volumes and processes of `other`, a later state of the same header, if there
+    /// are more of them. That is cheap where there are none, so it can be asked for every batch.
+    pub fn learn(&mut self, other: &Self) {
+        if self.volumes.len() != other.volumes.len() {
+            self.volumes.clone_from(&other.volumes);
+        }
+        if self.processes.len() != other.processes.len() {
+            self.processes.clone_from(&other.processes);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,6 @@
 //! `ioecho convert`: any trace in, any trace out.
 
 use anyhow::Context;
-use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::formats::write;
 use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
@@ -19,10 +18,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
-    let output = match args.output.to_str() {
-        Some(STANDARD_OUTPUT) => "the standard output".to_owned(),
-        _ => args.output.display().to_string(),
-    };
+    let output = args.output.display();
     for note in written.lost.iter() {
         tell(&format!("lost in {output}: {} {}", note.count, note.what));
     }
@@ -33,9 +29,6 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
 
 /// Writing over the file that is being read would lose both.
 fn refuse_same_file(args: &ConvertArgs) -> anyhow::Result<()> {
-    if args.output.to_str() == Some(STANDARD_OUTPUT) {
-        return Ok(());
-    }
     let input = RunDirectory::at(&args.input).map_or(args.input.clone(), |run| run.requests());
     let (Ok(input), Ok(output)) = (input.canonicalize(), args.output.canonicalize()) else {
         return Ok(());
@@ -76,10 +69,9 @@ impl Source for Described<'_> {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let more = self.source.next_batch(batch)?;
-        let seen = self.source.header();
-        let is_new = seen.volumes.len() != self.header.volumes.len()
-            || seen.processes.len() != self.header.processes.len();
-        if !more || is_new {
+        if more {
+            self.header.learn(self.source.header());
+        } else {
             self.take_header();
         }
         Ok(more)

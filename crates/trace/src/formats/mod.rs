@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::compression::{self, Peeked, Positioned};
 use crate::error::TraceError;
@@ -31,6 +32,9 @@ pub mod cachesim;
 mod fields;
 #[cfg(test)]
 mod from_bytes;
+pub mod csv;
+pub mod described;
+pub mod hfplayer;
 pub mod import;
 pub mod k5cloud;
 pub mod msr;
@@ -47,8 +51,10 @@ pub mod thesios;
 pub mod wall_clock;
 pub mod vdbench;
 pub mod vscsi;
+pub mod perfetto;
 pub mod write;
 
+pub use self::described::{Description, DescriptionError, Separator, Words};
 pub use self::import::WholeSeconds;
 pub use self::write::{Writable, create};
 
@@ -107,6 +113,7 @@ pub const FORMATS: &[Format] = &[
     cachesim::IQI,
     blkreplay::FORMAT,
 ];
+    &[native::FORMAT, blktrace::FORMAT, hfplayer::FORMAT, csv::FORMAT, blkreplay::FORMAT];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
@@ -186,6 +193,8 @@ pub struct ReadOptions {
     pub time_unit_ns: Option<i64>,
     /// For formats that do not say it: how large the blocks are that they count in.
     pub block_size: Option<Bytes>,
+    /// For text that is of no format with a name: what is in its lines. It goes before all others.
+    pub described: Option<Arc<Description>>,
 }
 
 /// Opens the trace at `path`, whatever its format; `-` is the standard input. A prefix `dev` of
@@ -243,6 +252,9 @@ fn recognise<R: Read + Send + 'static>(
     }
     let format = options
         .format
+    let described = options.described.as_ref().map(|_| &described::FORMAT);
+    let format = described
+        .or(options.format)
         .or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));
     if let Some(format) = format
         && !stream.first_bytes().is_empty()
@@ -342,7 +354,7 @@ mod tests {
         for name in ["x.parquet", "x.load", "X.LOAD.GZ"] {
             assert!(create(&directory.path().join(name), &header).is_ok());
         }
-        for name in ["x", "x.csv", ".parquet", "load.gz"] {
+        for name in ["x", "x.text", ".parquet", "load.gz"] {
             let error = create(&directory.path().join(name), &header).err().unwrap();
             assert!(matches!(error, TraceError::UnknownOutput { .. }));
             assert!(error.to_string().contains(".load for"), "{error}");

@@ -11,6 +11,7 @@ use super::{blkparse, blkreplay, native};
 use super::{alibaba, blkreplay, msr, native};
 use super::{blkparse, blkreplay, fio, native};
 use super::{blkreplay, btreplay, native, vdbench};
+use super::{blkreplay, csv, hfplayer, native, perfetto};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -42,6 +43,14 @@ pub const WRITABLE: &[Writable] =
     &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE, fio::WRITABLE];
 pub const WRITABLE: &[Writable] =
     &[native::WRITABLE, blkreplay::WRITABLE, btreplay::WRITABLE, vdbench::WRITABLE];
+pub const WRITABLE: &[Writable] = &[
+    native::WRITABLE,
+    blkreplay::WRITABLE,
+    blkreplay::RESULT_WRITABLE,
+    hfplayer::WRITABLE,
+    csv::WRITABLE,
+    perfetto::WRITABLE,
+];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
@@ -150,6 +159,8 @@ pub trait LineWriter {
     /// none and answers `false`. Columns of a request that the format has no place for are counted
     /// too. `header` is that of the trace at its beginning, with the volumes and the processes that
     /// were seen so far.
+    /// too. `header` is that of the trace at its beginning, with the volumes and processes that are
+    /// known by now.
     fn request(
         &mut self,
         request: &Request,
@@ -207,6 +218,7 @@ impl<W: LineWriter> Sink for Lines<W> {
         if header.processes.len() != self.header.processes.len() {
             self.header.processes.clone_from(&header.processes);
         }
+        self.header.learn(header);
     }
 
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
