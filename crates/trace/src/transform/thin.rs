@@ -31,7 +31,8 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     Ok(Box::new(Thin { share, by_op }))
 }
 
-/// Of `n` requests the first ⌈`n` · share⌉ stay, for every `n`.
+/// Request `n`, counted from 0, stays if `n` · share passes a whole number that (`n` − 1) · share had
+/// not reached: of the first `n` + 1 requests ⌊`n` · share⌋ + 1 stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Thin {
     /// How many stay.
@@ -99,7 +100,8 @@ mod tests {
             let expected: Vec<_> = requests.iter().enumerate()
                 .filter(|(n, _)| n * percent % 100 < percent)
                 .map(|(_, request)| *request).collect();
-            prop_assert_eq!(all.len(), (requests.len() * percent).div_ceil(100));
+            let last = requests.len().checked_sub(1);
+            prop_assert_eq!(all.len(), last.map_or(0, |last| last * percent / 100 + 1));
             prop_assert_eq!(all, expected);
             prop_assert_eq!(&header.transforms, &[format!("thin {percent}")]);
         }
@@ -113,7 +115,8 @@ mod tests {
             let (all, _) = made(&format!("thin {percent},by=op"), &requests, rows);
             for op in Op::ALL {
                 let count = |all: &[crate::Request]| all.iter().filter(|r| r.op == op).count();
-                prop_assert_eq!(count(&all), (count(&requests) * percent).div_ceil(100));
+                let last = count(&requests).checked_sub(1);
+                prop_assert_eq!(count(&all), last.map_or(0, |last| last * percent / 100 + 1));
             }
         }
     }

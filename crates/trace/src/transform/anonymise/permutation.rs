@@ -124,7 +124,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_number_is_the_answer_to_one_number(
-            count in 1_u64..3000, volume in any::<u32>(), key in ".{0,10}",
+            count in 1_u64..600, volume in any::<u32>(), key in ".{0,10}",
         ) {
             let mut permutation = Permutation::new(&key, count);
             let mut all: Vec<_> = (0..count).map(|n| permutation.of(volume, n).unwrap()).collect();
