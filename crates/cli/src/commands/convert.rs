@@ -1,6 +1,7 @@
 //! `ioecho convert`: any trace in, any trace out.
 
 use anyhow::Context;
+use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::formats::write;
 use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
@@ -18,7 +19,10 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
-    let output = args.output.display();
+    let output = match args.output.to_str() {
+        Some(STANDARD_OUTPUT) => "the standard output".to_owned(),
+        _ => args.output.display().to_string(),
+    };
     for note in written.lost.iter() {
         tell(&format!("lost in {output}: {} {}", note.count, note.what));
     }
@@ -29,6 +33,9 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
 
 /// Writing over the file that is being read would lose both.
 fn refuse_same_file(args: &ConvertArgs) -> anyhow::Result<()> {
+    if args.output.to_str() == Some(STANDARD_OUTPUT) {
+        return Ok(());
+    }
     let input = RunDirectory::at(&args.input).map_or(args.input.clone(), |run| run.requests());
     let (Ok(input), Ok(output)) = (input.canonicalize(), args.output.canonicalize()) else {
         return Ok(());

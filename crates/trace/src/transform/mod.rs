@@ -18,19 +18,36 @@ use crate::error::TraceError;
 use crate::stream::Source;
 use crate::units::Nanos;
 
+pub mod adjacent;
+pub mod anonymise;
 pub mod arguments;
 pub mod busiest;
 pub mod derive;
 pub mod merge;
 pub mod parts;
 pub mod reverse;
+pub mod exact;
+pub mod ramp;
+pub mod rate;
+pub mod remap;
+pub mod repeat;
+pub mod resize;
+pub mod sample;
+pub mod slip;
 pub mod sort;
+pub mod speed;
 pub mod spill;
+pub mod spread;
 pub mod stage;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod unstack;
+pub mod substitute;
+pub mod thin;
 pub mod window;
+
+mod place;
+mod survey;
 
 pub use arguments::{ArgumentError, Arguments};
 pub use parts::{Divide, Parts};
@@ -41,6 +58,22 @@ pub use window::Window;
 
 /// Every transform, in the order in which they are listed for people.
 pub const KINDS: &[Kind] = &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];
+pub const KINDS: &[Kind] = &[
+    window::KIND,
+    sample::KIND,
+    thin::KIND,
+    repeat::KIND,
+    speed::KIND,
+    rate::KIND,
+    ramp::KIND,
+    slip::KIND,
+    spread::KIND,
+    remap::KIND,
+    adjacent::KIND,
+    resize::KIND,
+    substitute::KIND,
+    anonymise::KIND,
+];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
 #[derive(Debug)]
@@ -193,6 +226,39 @@ pub(crate) mod tests {
             self.given.store(self.next, Ordering::Relaxed);
             Ok(true)
         }
+    }
+
+    /// What the transform that `line` asks for makes of `requests`, and the header then. Whatever
+    /// it is, it keeps the order and the columns it declares, and doing again what its line of
+    /// provenance says makes the same once more.
+    pub(crate) fn made(line: &str, requests: &[Request], rows: usize) -> (Vec<Request>, Header) {
+        let (all, header) = once(line, requests, rows);
+        assert!(all.is_sorted_by_key(|request| request.issue), "{line}");
+        let told = header.transforms.last().unwrap();
+        assert_eq!(once(told, requests, rows), (all.clone(), header.clone()), "{line}");
+        (all, header)
+    }
+
+    pub(crate) fn once(line: &str, requests: &[Request], rows: usize) -> (Vec<Request>, Header) {
+        let directory = tempfile::tempdir().unwrap();
+        let context = Context {
+            open: &|path| panic!("{} is not to be opened", path.display()),
+            spill_directory: directory.path().to_owned(),
+        };
+        let given = Box::new(Given::new(requests, rows));
+        let mut source = apply(&[line.parse().unwrap()], given, &context).unwrap();
+        let (mut batch, mut all) = (Batch::default(), Vec::new());
+        while source.next_batch(&mut batch).unwrap() {
+            assert!(!batch.is_empty() && batch.columns() == source.header().columns, "{line}");
+            all.extend(batch.iter());
+        }
+        assert!(!source.next_batch(&mut batch).unwrap() && batch.is_empty(), "{line}");
+        (all, source.header().clone())
+    }
+
+    /// Why `line` is refused.
+    pub(crate) fn refused(line: &str) -> String {
+        line.parse::<Asked>().unwrap_err().to_string()
     }
 
     #[test]
