@@ -21,11 +21,13 @@ use crate::units::Nanos;
 pub mod arguments;
 pub mod busiest;
 pub mod derive;
+pub mod filter;
 pub mod merge;
 pub mod parts;
 pub mod reverse;
 pub mod sort;
 pub mod spill;
+pub mod split;
 pub mod stage;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -40,7 +42,16 @@ pub use stage::Stage;
 pub use window::Window;
 
 /// Every transform, in the order in which they are listed for people.
-pub const KINDS: &[Kind] = &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];
+pub const KINDS: &[Kind] = &[
+    window::KIND,
+    busiest::KIND,
+    filter::KIND,
+    merge::KIND,
+    reverse::KIND,
+    derive::KIND,
+    split::KIND,
+    unstack::KIND,
+];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
 #[derive(Debug)]
@@ -172,6 +183,11 @@ pub(crate) mod tests {
                 })
                 .collect();
             Self { header, batches, next: 0, given: Arc::default() }
+        }
+
+        /// What it says of the trace, to be changed.
+        pub(crate) fn header_mut(&mut self) -> &mut Header {
+            &mut self.header
         }
 
         /// How many batches were asked for, to be looked at while the source is in use.
