@@ -150,6 +150,7 @@ impl Transform for Merge {
             started: aligned.started,
             columns,
             volumes,
+            told_volumes: 0,
             processes,
             header,
             lost: Notes::default(),
@@ -258,6 +259,8 @@ struct Merged {
     started: Option<String>,
     columns: Columns,
     volumes: Numbers,
+    /// How many volumes there were when the header was last made.
+    told_volumes: u32,
     /// What is added to the numbers of the other's processes.
     processes: u32,
     header: Header,
@@ -360,7 +363,8 @@ impl Merged {
         }
         if let Some(damage) = &other.damage {
             let damage = format!("{file}: {damage}");
-            header.damage = Some(header.damage.map_or(damage.clone(), |d| format!("{d}; {damage}")));
+            header.damage =
+                Some(header.damage.map_or(damage.clone(), |d| format!("{d}; {damage}")));
         }
         self.header = header;
     }
@@ -429,7 +433,11 @@ impl Source for Merged {
             batch.append(&side.batch, side.row, to);
             side.row = to;
         }
-        self.take_header();
+        // What lies in the header grows with new volumes and is complete at the end.
+        if self.told_volumes != self.volumes.next || batch.is_empty() {
+            self.told_volumes = self.volumes.next;
+            self.take_header();
+        }
         Ok(!batch.is_empty())
     }
 }
@@ -538,11 +546,7 @@ mod tests {
         let header = |names: &[&str]| Header {
             volumes: (0..)
                 .zip(names)
-                .map(|(id, name)| Volume {
-                    id: VolumeId(id),
-                    name: (*name).to_owned(),
-                    size: None,
-                })
+                .map(|(id, name)| Volume { id: VolumeId(id), name: (*name).to_owned(), size: None })
                 .collect(),
             ..Header::default()
         };

@@ -23,6 +23,7 @@ pub mod anonymise;
 pub mod arguments;
 pub mod busiest;
 pub mod derive;
+pub mod filter;
 pub mod merge;
 pub mod parts;
 pub mod reverse;
@@ -38,6 +39,7 @@ pub mod sort;
 pub mod speed;
 pub mod spill;
 pub mod spread;
+pub mod split;
 pub mod stage;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -73,6 +75,15 @@ pub const KINDS: &[Kind] = &[
     resize::KIND,
     substitute::KIND,
     anonymise::KIND,
+pub const KINDS: &[Kind] = &[
+    window::KIND,
+    busiest::KIND,
+    filter::KIND,
+    merge::KIND,
+    reverse::KIND,
+    derive::KIND,
+    split::KIND,
+    unstack::KIND,
 ];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
@@ -205,6 +216,11 @@ pub(crate) mod tests {
                 })
                 .collect();
             Self { header, batches, next: 0, given: Arc::default() }
+        }
+
+        /// What it says of the trace, to be changed.
+        pub(crate) fn header_mut(&mut self) -> &mut Header {
+            &mut self.header
         }
 
         /// How many batches were asked for, to be looked at while the source is in use.

@@ -153,8 +153,8 @@ impl Step for Remove {
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
         self.keep.clear();
         for row in 0..batch.len() {
-            let copy = Key::of(batch, row)
-                .is_some_and(|key| self.pairs.is_copy(batch.issue_ns[row], key));
+            let copy =
+                Key::of(batch, row).is_some_and(|key| self.pairs.is_copy(batch.issue_ns[row], key));
             self.removed += u64::from(copy);
             self.keep.push(!copy);
         }
