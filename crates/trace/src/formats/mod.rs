@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::compression::{self, Peeked, Positioned};
 use crate::error::TraceError;
+use crate::generate;
 use crate::stream::Source;
 use crate::text;
 use crate::units::Bytes;
@@ -197,11 +198,15 @@ pub struct ReadOptions {
     pub described: Option<Arc<Description>>,
 }
 
-/// Opens the trace at `path`, whatever its format; `-` is the standard input. A prefix `dev` of
+/// Opens the trace at `path`, whatever its format; `-` is the standard input, and what begins with
+/// `gen:` describes a load that is [generated](crate::generate). A prefix `dev` of
 /// files `dev.blktrace.N` names the recording that they make up.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     if path == Path::new("-") {
         return recognise(io::stdin(), Path::new("standard input"), options, false);
+    }
+    if generate::is_line(path) {
+        return generate::open(path);
     }
     let read_error = |error| TraceError::read(path, error);
     let metadata = match fs::metadata(path) {
