@@ -29,12 +29,6 @@ pub trait Sink {
     /// Writes the requests of `batch` behind those before.
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
-    /// Takes note of what the header says before the next batch: the names of volumes and
-    /// processes that came up since.
-    fn learn(&mut self, header: &Header) {
-        let _ = header;
-    }
-
     /// Completes the output with what the header says now that the source has ended. An output
     /// that is not finished does not appear under its name.
     fn finish(self: Box<Self>, header: &Header) -> Result<Written, TraceError>;

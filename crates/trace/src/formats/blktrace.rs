@@ -210,7 +210,7 @@ impl Recording {
         losses.add("events lost by the recorder (sequence gaps)", lost, None);
         losses.add("passthrough commands", self.merge.passthrough(), None);
         self.requests.tell_losses(losses);
-        let out_of_order = self.merge.feeds().iter().map(feed::Feed::out_of_order).sum();
+        let out_of_order = self.merge.feeds().iter().map(Feed::out_of_order).sum();
         self.header.guesses.add("events out of time order", out_of_order, None);
         Ok(())
     }

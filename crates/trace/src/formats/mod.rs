@@ -18,28 +18,29 @@ use crate::stream::Source;
 use crate::text;
 use crate::units::Bytes;
 
-pub mod blkparse;
 pub mod alibaba;
+pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
-pub mod cloudphysics;
-pub mod disksim;
-pub mod fiu;
-pub mod huaicheng;
-pub mod fio;
-pub mod fio_latency;
 pub mod btreplay;
 pub mod cachesim;
-mod fields;
-#[cfg(test)]
-mod from_bytes;
+pub mod cloudphysics;
 pub mod csv;
 pub mod described;
+pub mod disksim;
+mod fields;
+pub mod fio;
+pub mod fio_latency;
+pub mod fiu;
+#[cfg(test)]
+mod from_bytes;
 pub mod hfplayer;
+pub mod huaicheng;
 pub mod import;
 pub mod k5cloud;
 pub mod msr;
 pub mod native;
+pub mod perfetto;
 #[cfg(test)]
 mod reading;
 pub mod scsi;
@@ -49,10 +50,9 @@ pub mod systor;
 pub mod tectonic;
 pub mod tencent;
 pub mod thesios;
-pub mod wall_clock;
 pub mod vdbench;
 pub mod vscsi;
-pub mod perfetto;
+pub mod wall_clock;
 pub mod write;
 
 pub use self::described::{Description, DescriptionError, Separator, Words};
@@ -76,29 +76,6 @@ pub struct Format {
 }
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
-/// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] =
-    &[native::FORMAT, blktrace::FORMAT, blkreplay::FORMAT, blkparse::FORMAT];
-pub const FORMATS: &[Format] = &[
-    native::FORMAT,
-    blktrace::FORMAT,
-    blkreplay::FORMAT,
-    thesios::FORMAT,
-    msr::FORMAT,
-    systor::FORMAT,
-    spc::FORMAT,
-    k5cloud::FORMAT,
-    alibaba::FORMAT,
-    fiu::FORMAT,
-    tencent::FORMAT,
-    cloudphysics::FORMAT,
-    huaicheng::FORMAT,
-    tectonic::FORMAT,
-    disksim::FORMAT,
-    smreplay::FORMAT,
-    blkparse::FORMAT,
-    fio::FORMAT,
-    fio_latency::FORMAT,
 /// then records without one, which are judged by what stands in them, then text by how particular
 /// its lines are, because few columns of numbers fit many formats.
 pub const FORMATS: &[Format] = &[
@@ -112,9 +89,26 @@ pub const FORMATS: &[Format] = &[
     cachesim::ORACLE_GENERAL_OPNS,
     cachesim::IQIBH,
     cachesim::IQI,
+    hfplayer::FORMAT,
+    csv::FORMAT,
     blkreplay::FORMAT,
+    blkparse::FORMAT,
+    fio::FORMAT,
+    fio_latency::FORMAT,
+    thesios::FORMAT,
+    msr::FORMAT,
+    systor::FORMAT,
+    spc::FORMAT,
+    k5cloud::FORMAT,
+    alibaba::FORMAT,
+    fiu::FORMAT,
+    tencent::FORMAT,
+    cloudphysics::FORMAT,
+    huaicheng::FORMAT,
+    tectonic::FORMAT,
+    disksim::FORMAT,
+    smreplay::FORMAT,
 ];
-    &[native::FORMAT, blktrace::FORMAT, hfplayer::FORMAT, csv::FORMAT, blkreplay::FORMAT];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
@@ -255,8 +249,6 @@ fn recognise<R: Read + Send + 'static>(
     if is_empty && regular && blktrace::is_per_cpu(path) {
         return blktrace::open(path, options);
     }
-    let format = options
-        .format
     let described = options.described.as_ref().map(|_| &described::FORMAT);
     let format = described
         .or(options.format)

@@ -7,11 +7,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{blkparse, blkreplay, native};
-use super::{alibaba, blkreplay, msr, native};
-use super::{blkparse, blkreplay, fio, native};
-use super::{blkreplay, btreplay, native, vdbench};
-use super::{blkreplay, csv, hfplayer, native, perfetto};
+use super::{
+    alibaba, blkparse, blkreplay, btreplay, csv, fio, hfplayer, msr, native, perfetto, vdbench,
+};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -36,20 +34,19 @@ pub struct Writable {
 }
 
 /// Every format that can be written. An ending that another one ends with stands before it.
-pub const WRITABLE: &[Writable] = &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE];
-pub const WRITABLE: &[Writable] =
-    &[native::WRITABLE, blkreplay::WRITABLE, msr::WRITABLE, alibaba::WRITABLE];
-pub const WRITABLE: &[Writable] =
-    &[native::WRITABLE, blkreplay::WRITABLE, blkparse::WRITABLE, fio::WRITABLE];
-pub const WRITABLE: &[Writable] =
-    &[native::WRITABLE, blkreplay::WRITABLE, btreplay::WRITABLE, vdbench::WRITABLE];
 pub const WRITABLE: &[Writable] = &[
     native::WRITABLE,
     blkreplay::WRITABLE,
     blkreplay::RESULT_WRITABLE,
+    blkparse::WRITABLE,
+    btreplay::WRITABLE,
+    fio::WRITABLE,
     hfplayer::WRITABLE,
-    csv::WRITABLE,
+    msr::WRITABLE,
+    alibaba::WRITABLE,
+    vdbench::WRITABLE,
     perfetto::WRITABLE,
+    csv::WRITABLE,
 ];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
@@ -212,12 +209,6 @@ struct Lines<W> {
 
 impl<W: LineWriter> Sink for Lines<W> {
     fn learn(&mut self, header: &Header) {
-        if header.volumes.len() != self.header.volumes.len() {
-            self.header.volumes.clone_from(&header.volumes);
-        }
-        if header.processes.len() != self.header.processes.len() {
-            self.header.processes.clone_from(&header.processes);
-        }
         self.header.learn(header);
     }
 

@@ -23,33 +23,32 @@ pub mod anonymise;
 pub mod arguments;
 pub mod busiest;
 pub mod derive;
+pub mod exact;
 pub mod filter;
 pub mod merge;
 pub mod parts;
-pub mod reverse;
-pub mod exact;
+mod place;
 pub mod ramp;
 pub mod rate;
 pub mod remap;
 pub mod repeat;
 pub mod resize;
+pub mod reverse;
 pub mod sample;
 pub mod slip;
 pub mod sort;
 pub mod speed;
 pub mod spill;
-pub mod spread;
 pub mod split;
+pub mod spread;
 pub mod stage;
+pub mod substitute;
+mod survey;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod unstack;
-pub mod substitute;
 pub mod thin;
+pub mod unstack;
 pub mod window;
-
-mod place;
-mod survey;
 
 pub use arguments::{ArgumentError, Arguments};
 pub use parts::{Divide, Parts};
@@ -59,31 +58,28 @@ pub use stage::Stage;
 pub use window::Window;
 
 /// Every transform, in the order in which they are listed for people.
-pub const KINDS: &[Kind] = &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];
 pub const KINDS: &[Kind] = &[
     window::KIND,
+    busiest::KIND,
+    filter::KIND,
     sample::KIND,
     thin::KIND,
+    merge::KIND,
+    adjacent::KIND,
     repeat::KIND,
+    reverse::KIND,
+    derive::KIND,
+    split::KIND,
     speed::KIND,
     rate::KIND,
     ramp::KIND,
     slip::KIND,
     spread::KIND,
     remap::KIND,
-    adjacent::KIND,
     resize::KIND,
     substitute::KIND,
-    anonymise::KIND,
-pub const KINDS: &[Kind] = &[
-    window::KIND,
-    busiest::KIND,
-    filter::KIND,
-    merge::KIND,
-    reverse::KIND,
-    derive::KIND,
-    split::KIND,
     unstack::KIND,
+    anonymise::KIND,
 ];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
