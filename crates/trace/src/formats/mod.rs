@@ -16,9 +16,12 @@ use crate::stream::Source;
 use crate::text;
 use crate::units::Bytes;
 
+pub mod biosnoop;
 pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
+pub mod diskmon;
+pub mod etw;
 pub mod fio;
 pub mod fio_latency;
 pub mod import;
@@ -52,8 +55,11 @@ pub const FORMATS: &[Format] = &[
     native::FORMAT,
     blktrace::FORMAT,
     blkreplay::FORMAT,
-    blkparse::FORMAT,
     fio::FORMAT,
+    blkparse::FORMAT,
+    etw::FORMAT,
+    biosnoop::FORMAT,
+    diskmon::FORMAT,
     fio_latency::FORMAT,
 ];
 
