@@ -1,7 +1,7 @@
-//! The saved log of Sysinternals' DiskMon for Windows (`*.LOG`).
+//! The saved log of Sysinternals' `DiskMon` for Windows (`*.LOG`).
 //!
 //! A line is `number time duration disk request sector length`, columns divided by tabs or blanks:
-//! seconds since the log began, seconds that the request took, sectors of 512 bytes. DiskMon can be
+//! seconds since the log began, seconds that the request took, sectors of 512 bytes. `DiskMon` can be
 //! told to show the time of day instead of the time since the beginning, with `AM` or `PM` as the
 //! host's settings have it; lines then begin anew at midnight.
 //!
@@ -19,7 +19,7 @@ use crate::stream::Source;
 use crate::text::{Cursor, NumberError};
 use crate::units::{Bytes, Nanos};
 
-/// Logs of DiskMon.
+/// Logs of `DiskMon`.
 pub const FORMAT: Format =
     Format { name: "diskmon", title: "logs of DiskMon for Windows", recognise, open };
 

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 
 use super::FORMAT;
@@ -153,7 +155,7 @@ fn what_tells_no_place_or_no_time_is_refused_with_the_reason() {
 
 #[test]
 fn the_heading_may_be_missing() {
-    let text: String = BCC.lines().skip(1).map(|line| format!("{line}\r\n")).collect();
+    let text = BCC.lines().skip(1).collect::<Vec<_>>().join("\r\n");
     assert_eq!(recognised(&text), Some("biosnoop"));
     assert_eq!(read(&FORMAT, &text).0.len(), 4);
     assert!(!(FORMAT.recognise)(b"0.0 4 264719034 16 0 1 2 3.5\n"));
@@ -172,7 +174,7 @@ fn junk_is_counted() {
         "99999999999.0 x 1 sda W 8 512 0.1",
         "1.0 x 1 sda W 18446744073709551614 512 0.1",
     ] {
-        text += &format!("{line}\n");
+        let _ = write!(text, "{line}\n");
     }
     let (requests, header) = read(&FORMAT, &text);
     assert_eq!((requests.len(), header.losses.count_of(JUNK)), (4, 8));
@@ -201,7 +203,7 @@ proptest! {
         let mut expected = Vec::new();
         for (index, (time, sector, name)) in rows.iter().enumerate() {
             let (s, us) = (time / 1000 + 5, time % 1000);
-            text += &format!("{s}.{us:06} {name} {index} dm-0 RA {sector} 4096 0.25\n{junk}\n");
+            let _ = write!(text, "{s}.{us:06} {name} {index} dm-0 RA {sector} 4096 0.25\n{junk}\n");
             expected.push((*sector, index as u32, name.trim().to_owned()));
         }
         let (requests, header) = read(&FORMAT, &text);

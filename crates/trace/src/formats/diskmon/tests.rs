@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 
 use super::FORMAT;
@@ -76,7 +78,7 @@ fn junk_is_counted() {
         "1 99999999999.0 0.1 0 Read 8 8",
         "1 0.1 0.1 0 Read 18446744073709551615 8",
     ] {
-        text += &format!("{line}\n");
+        let _ = write!(text, "{line}\n");
     }
     let (requests, header) = read(&FORMAT, &text);
     assert_eq!((requests.len(), header.losses.count_of(JUNK)), (3, 12));
@@ -102,7 +104,7 @@ proptest! {
     ) {
         let mut text = String::new();
         for (index, (sector, sectors, disk)) in rows.iter().enumerate() {
-            text += &format!("{index}\t{index}.25\t0.5\t{disk}\tRead\t{sector}\t{sectors}\n{junk}\n");
+            let _ = write!(text, "{index}\t{index}.25\t0.5\t{disk}\tRead\t{sector}\t{sectors}\n{junk}\n");
         }
         let (requests, header) = read(&FORMAT, &text);
         let found: Vec<_> = requests

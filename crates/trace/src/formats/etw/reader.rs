@@ -199,10 +199,10 @@ impl LineParser for Parser {
                 return Ok(Said::Other);
             }
             let is_other = is_event(name) && (fields.count() >= 2 || name == b"EndHeader");
-            return match is_other {
-                true => Ok(Said::Other),
-                false => Err(Fault::junk(1, "no name of an event here")),
-            };
+            if is_other {
+                return Ok(Said::Other);
+            }
+            return Err(Fault::junk(1, "no name of an event here"));
         };
         let places = match kind {
             Kind::Transfer(Op::Read) => self.reads,

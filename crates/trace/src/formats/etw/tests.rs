@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 
 use super::FORMAT;
@@ -90,7 +92,7 @@ fn junk_is_counted_and_so_is_what_never_completed() {
         "DiskRead, 99999999999999999, a (1), 2, 0x1, 0x200, 0x200, 1, 0",
         "DiskReadInit, 9, a (1), 2, 9",
     ] {
-        text += &format!("{line}\n");
+        let _ = write!(text, "{line}\n");
     }
     let (requests, header) = read(&FORMAT, &text);
     assert_eq!((requests.len(), header.losses.count_of(JUNK)), (1, 9));
@@ -119,7 +121,7 @@ proptest! {
     ) {
         let mut text = HEADING.to_owned();
         for (index, (offset, size, disk)) in rows.iter().enumerate() {
-            text += &format!(
+            let _ = write!(text,
                 "  DiskWrite, {}, a (7), 1, 0x{index:x}, {offset:#x}, {size:#010x}, 3, {disk}\n{junk}\n",
                 index + 10,
             );
