@@ -174,7 +174,7 @@ fn junk_is_counted() {
         "99999999999.0 x 1 sda W 8 512 0.1",
         "1.0 x 1 sda W 18446744073709551614 512 0.1",
     ] {
-        let _ = write!(text, "{line}\n");
+        let _ = writeln!(text, "{line}");
     }
     let (requests, header) = read(&FORMAT, &text);
     assert_eq!((requests.len(), header.losses.count_of(JUNK)), (4, 8));

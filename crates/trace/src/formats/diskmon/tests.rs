@@ -78,7 +78,7 @@ fn junk_is_counted() {
         "1 99999999999.0 0.1 0 Read 8 8",
         "1 0.1 0.1 0 Read 18446744073709551615 8",
     ] {
-        let _ = write!(text, "{line}\n");
+        let _ = writeln!(text, "{line}");
     }
     let (requests, header) = read(&FORMAT, &text);
     assert_eq!((requests.len(), header.losses.count_of(JUNK)), (3, 12));

@@ -92,7 +92,7 @@ fn junk_is_counted_and_so_is_what_never_completed() {
         "DiskRead, 99999999999999999, a (1), 2, 0x1, 0x200, 0x200, 1, 0",
         "DiskReadInit, 9, a (1), 2, 9",
     ] {
-        let _ = write!(text, "{line}\n");
+        let _ = writeln!(text, "{line}");
     }
     let (requests, header) = read(&FORMAT, &text);
     assert_eq!((requests.len(), header.losses.count_of(JUNK)), (1, 9));
