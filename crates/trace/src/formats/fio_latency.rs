@@ -101,12 +101,11 @@ impl LineParser for Parser {
             i64::try_from(units).ok().and_then(|units| units.checked_mul(unit_ns)).ok_or(TOO_LARGE)
         };
         let latency = span(values.numbers[1], self.unit_ns)?;
-        let issue = match place(self.places.issue) {
-            Some(issue) => span(*issue, 1)?,
-            None => {
-                let completion = span(values.numbers[0], 1_000_000)?;
-                completion.checked_sub(latency).ok_or(TOO_LARGE)?
-            }
+        let issue = if let Some(issue) = place(self.places.issue) {
+            span(*issue, 1)?
+        } else {
+            let completion = span(values.numbers[0], 1_000_000)?;
+            completion.checked_sub(latency).ok_or(TOO_LARGE)?
         };
         let offset = place(self.places.offset).copied().unwrap_or_default();
         let length = values.numbers[self.places.direction + 1];

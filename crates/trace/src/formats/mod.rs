@@ -29,6 +29,12 @@ pub mod csv;
 pub mod described;
 pub mod disksim;
 mod fields;
+pub mod biosnoop;
+pub mod blkparse;
+pub mod blkreplay;
+pub mod blktrace;
+pub mod diskmon;
+pub mod etw;
 pub mod fio;
 pub mod fio_latency;
 pub mod fiu;
@@ -92,8 +98,11 @@ pub const FORMATS: &[Format] = &[
     hfplayer::FORMAT,
     csv::FORMAT,
     blkreplay::FORMAT,
-    blkparse::FORMAT,
     fio::FORMAT,
+    blkparse::FORMAT,
+    etw::FORMAT,
+    biosnoop::FORMAT,
+    diskmon::FORMAT,
     fio_latency::FORMAT,
     thesios::FORMAT,
     msr::FORMAT,

@@ -70,7 +70,9 @@ pub(super) fn written(format: &Writable, header: &Header, rows: &[Request]) -> (
     let path = directory.path().join("x");
     let mut sink = (format.create)(&path, header).unwrap();
     let mut batch = Batch::new(header.columns);
-    rows.iter().for_each(|request| batch.push(request));
+    for request in rows {
+        batch.push(request);
+    }
     sink.write(&batch).unwrap();
     let written = sink.finish(header).unwrap();
     (std::fs::read_to_string(&path).unwrap(), written.lost)

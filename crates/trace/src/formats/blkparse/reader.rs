@@ -49,9 +49,10 @@ impl Parser {
     fn decide(&mut self, intake: &mut Intake) {
         let issue = choose(self.wish, &self.seen);
         let latency = self.seen[usize::from(kind::COMPLETE)] > 0;
-        self.wanted = match latency {
-            true => bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT]),
-            false => bits(&[issue, kind::REQUEUE]),
+        self.wanted = if latency {
+            bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
+        } else {
+            bits(&[issue, kind::REQUEUE])
         };
         let columns = Columns { latency, origin: true, measured: false };
         intake.set_columns(columns);

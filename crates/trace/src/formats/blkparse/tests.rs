@@ -160,12 +160,10 @@ fn text_of_blkparse_is_known_by_its_lines() {
     assert!(!(FORMAT.recognise)(fiu.as_bytes()));
 }
 
-/// An event as blkparse prints it: `process_default` of blkparse_fmt.c.
+/// An event as blkparse prints it: its `process_default`.
 fn printed(time: u64, kind: u8, bits: u32, sector: u64, sectors: u32) -> String {
     let mut letters = String::new();
-    for (bit, letter) in [(FLUSH, 'F')] {
-        letters.extend((bits & bit != 0).then_some(letter));
-    }
+    letters.extend((bits & FLUSH != 0).then_some('F'));
     letters.push(match () {
         () if bits & DISCARD != 0 => 'D',
         () if bits & WRITE != 0 => 'W',
@@ -277,7 +275,9 @@ proptest! {
         }
         let mut expected = requests.clone();
         if requests.iter().all(|request| request.latency.is_none()) {
-            expected.iter_mut().for_each(|request| request.latency = None);
+            for request in &mut expected {
+                request.latency = None;
+            }
         }
         prop_assert_eq!(read, expected);
         prop_assert_eq!(back.processes[&7].as_str(), "a [b]");

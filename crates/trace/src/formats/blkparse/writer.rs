@@ -65,18 +65,16 @@ impl Writer {
             let device: (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
             (device.0 >> 12 == 0 && device.1 >> 20 == 0).then_some(device)
         };
-        let device = match numbers(&name).filter(|device| !self.taken.contains(device)) {
-            Some(device) => device,
-            None => {
-                lost.add("names of volumes");
-                let mut device = (MAJOR, id.0 & 0xf_ffff);
-                while self.taken.contains(&device) {
-                    device.1 = (device.1 + 1) & 0xf_ffff;
-                    device.0 = (device.0 + u32::from(device.1 == 0)) & 0xfff;
-                }
-                device
+        let device = numbers(&name).filter(|device| !self.taken.contains(device));
+        let device = device.unwrap_or_else(|| {
+            lost.add("names of volumes");
+            let mut device = (MAJOR, id.0 & 0xf_ffff);
+            while self.taken.contains(&device) {
+                device.1 = (device.1 + 1) & 0xf_ffff;
+                device.0 = (device.0 + u32::from(device.1 == 0)) & 0xfff;
             }
-        };
+            device
+        });
         self.taken.insert(device);
         self.devices.insert(id, device);
         device

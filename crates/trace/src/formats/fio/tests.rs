@@ -176,7 +176,8 @@ proptest! {
         }).collect();
         let (text, lost) = written(&WRITABLE, &header, &requests);
         prop_assert!(lost.is_empty(), "{lost:?}");
-        let mixed: String = text.lines().map(|line| format!("{line}\n{junk}!\n")).collect();
+        let junk = format!("\n{junk}!\n");
+        let mixed = text.lines().map(|line| line.to_owned() + &junk).collect::<String>();
         let (mut back, seen) = read(&FORMAT, &mixed);
         for request in &mut back {
             let name = &seen.volumes[request.volume.0 as usize].name;

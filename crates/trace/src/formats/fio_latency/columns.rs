@@ -51,7 +51,9 @@ impl Values {
 
     /// Whether the columns can be those of a log.
     pub(super) fn is_sample(&self) -> bool {
-        (4..=7).contains(&self.count) && self.numbers[2] <= 2 && self.hexadecimal & 0b1111 == 0
+        (4..=7).contains(&self.count)
+            && self.numbers[2] <= 2
+            && self.hexadecimal.trailing_zeros() >= 4
     }
 
     /// Whether the number in this place can be a priority.

@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use proptest::prelude::*;
 
 use super::FORMAT;
@@ -111,7 +113,7 @@ proptest! {
     ) {
         let mut text = String::new();
         for (latency, direction, offset) in &rows {
-            text += &format!("70, {latency}, {direction}, 512, {offset}, 0\n{junk}\n");
+            let _ = write!(text, "70, {latency}, {direction}, 512, {offset}, 0\n{junk}\n");
         }
         let (requests, header) = read(&FORMAT, &text);
         let mut found: Vec<_> = requests.iter().map(|r| r.offset.0).collect();
