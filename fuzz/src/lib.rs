@@ -5,10 +5,35 @@
 //! [`Source`] is asserted.
 #![forbid(unsafe_code)]
 
+use std::io::Cursor;
 use std::panic;
+use std::path::Path;
 
-use ioecho_trace::formats::{IssueEvent, ReadOptions};
+use ioecho_trace::compression::{Codec, Decoder, Peeked, Positioned};
+use ioecho_trace::formats::{self, IssueEvent, Opening, ReadOptions, WholeSeconds};
 use ioecho_trace::{Batch, Source};
+
+/// No format makes more requests of a byte: deflate makes at most 1,032 bytes of one.
+const ROWS_PER_BYTE: u64 = 1032;
+
+/// Reads `bytes` as the format called `name`, recognised or not.
+pub fn format(name: &str, bytes: &[u8]) {
+    let format = formats::by_name(name).expect("there is such a format");
+    let options = options(bytes);
+    let unpacked = Decoder::new(Cursor::new(bytes.to_vec()), Codec::of_first_bytes(bytes));
+    let stream: Box<dyn Positioned + Send> = Box::new(unpacked);
+    let stream = Peeked::new(stream, 64 << 10);
+    let _ = (format.recognise)(stream.first_bytes());
+    let opening = Opening { stream, path: Path::new("x"), seekable: false, options: &options };
+    match (format.open)(opening) {
+        Ok(mut source) => {
+            let rows_max = ROWS_PER_BYTE * bytes.len() as u64;
+            let rows = drain(&mut *source, rows_max);
+            assert!(rows <= rows_max, "more requests than the file can hold");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
 
 /// Reads `source` to its end, to an error, or until it gave more than `rows_max` requests, and
 /// asserts what a source promises on the way. Answers how many requests there were.
@@ -50,7 +75,13 @@ pub fn options(bytes: &[u8]) -> ReadOptions {
         2 => IssueEvent::Inserted,
         _ => IssueEvent::Issued,
     };
-    ReadOptions { strict: bytes.len() % 2 == 1, event, ..ReadOptions::default() }
+    let whole_seconds = match bytes.len() / 8 % 4 {
+        0 => WholeSeconds::Unchosen,
+        1 => WholeSeconds::Even,
+        2 => WholeSeconds::Poisson,
+        _ => WholeSeconds::Burst,
+    };
+    ReadOptions { strict: bytes.len() % 2 == 1, event, whole_seconds, ..ReadOptions::default() }
 }
 
 /// Lets panics inside the Parquet library pass, which the reader catches: the fuzzer's own hook

@@ -165,6 +165,9 @@ pub(crate) struct InfoArgs {
     pub(crate) json: bool,
 
     #[command(flatten)]
+    pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 

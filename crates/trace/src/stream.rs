@@ -20,6 +20,12 @@ pub trait Source: Send {
 
 /// Where a stream of requests is written to.
 pub trait Sink {
+    /// Takes over what the source has learned since the sink was begun: volumes and processes whose
+    /// first request is in the next batch.
+    fn learn(&mut self, header: &Header) {
+        let _ = header;
+    }
+
     /// Writes the requests of `batch` behind those before.
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
@@ -57,6 +63,7 @@ pub fn copy(
     let mut requests = 0;
     while source.next_batch(&mut batch)? {
         requests += batch.len() as u64;
+        sink.learn(source.header());
         sink.write(&batch)?;
     }
     let written = sink.finish(source.header())?;

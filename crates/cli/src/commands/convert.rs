@@ -76,7 +76,10 @@ impl Source for Described<'_> {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let more = self.source.next_batch(batch)?;
-        if !more {
+        let seen = self.source.header();
+        let is_new = seen.volumes.len() != self.header.volumes.len()
+            || seen.processes.len() != self.header.processes.len();
+        if !more || is_new {
             self.take_header();
         }
         Ok(more)

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
+use ioecho_trace::header::Imported;
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
-use crate::args::{InfoArgs, LoadArgs};
+use crate::args::InfoArgs;
 use crate::commands::visible;
 use crate::exit;
 use crate::run::{directory, open};
@@ -16,11 +17,14 @@ use crate::run::{directory, open};
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
 const INFO_VERSION: u32 = 1;
 
+/// How many volumes the text lists.
+const VOLUMES_SHOWN: usize = 32;
+
 /// How many request sizes the text lists.
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
-    let mut source = open::trace(&args.file, &args.read.options(), &LoadArgs::default())?;
+    let mut source = open::trace(&args.file, &args.read.options(), &args.load)?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
     while source.next_batch(&mut batch)? {
@@ -140,7 +144,7 @@ fn print_text(
         )?;
     }
     print_sizes(&mut out, figures)?;
-    for (id, count) in &figures.per_volume {
+    for (id, count) in figures.per_volume.iter().take(VOLUMES_SHOWN) {
         let volume = header.volumes.iter().find(|volume| volume.id == *id);
         let name = volume.map(|volume| volume.name.as_str()).filter(|name| !name.is_empty());
         let name = name.map_or(String::new(), |name| format!(" ({name})"));
@@ -154,6 +158,10 @@ fn print_text(
             count.requests,
             count.extent
         )?;
+    }
+    if figures.per_volume.len() > VOLUMES_SHOWN {
+        let more = figures.per_volume.len() - VOLUMES_SHOWN;
+        row!(out, "", "and {more} volumes more (--json lists them)")?;
     }
     if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
         row!(out, "in flight", "mean {mean:.2}, max {max} (as recorded)")?;
@@ -180,6 +188,10 @@ fn print_provenance(
         if let Some(value) = value {
             row!(out, name, "{value}")?;
         }
+    }
+    if let Some(imported) = &header.imported {
+        let Imported { unit, units, requests } = imported;
+        row!(out, "read", "{units} {unit}, which made {requests} requests")?;
     }
     for transform in &header.transforms {
         row!(out, "transform", "{transform}")?;

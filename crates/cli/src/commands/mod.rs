@@ -34,10 +34,14 @@ pub(crate) fn visible(text: &str) -> String {
         .collect()
 }
 
-/// Says what a reader or writer lost, guessed and could not read, on standard error; answers the
-/// exit code that this asks for.
+/// Says what a reader read, lost, guessed and could not read, on standard error; answers the exit
+/// code that this asks for.
 pub(crate) fn tell_import(header: &Header) -> u8 {
     let mut stderr = std::io::stderr().lock();
+    if let Some(imported) = &header.imported {
+        let (units, unit) = (imported.units, visible(&imported.unit));
+        let _ = writeln!(stderr, "read: {units} {unit}, which made {} requests", imported.requests);
+    }
     for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
         for note in notes.iter() {
             let _ = writeln!(stderr, "{kind}: {} {}", note.count, visible(&note.what));

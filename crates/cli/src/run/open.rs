@@ -10,6 +10,7 @@ use ioecho_trace::transform::{self, Context, Window};
 use ioecho_trace::{Batch, Columns, Header, Source, TraceError};
 
 use crate::args::LoadArgs;
+use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 
@@ -38,10 +39,15 @@ pub(crate) fn trace(
         return Ok(source);
     }
     let source = if is_part { part.of(source) } else { source };
-    let context = Context {
-        open: &|path| formats::open(path, options),
-        spill_directory: std::env::temp_dir(),
-    };
+    let spill_directory = std::env::temp_dir();
+    for asked in chain.iter().filter(|asked| asked.kind.spills) {
+        let name = asked.kind.name;
+        tell(&format!(
+            "{name} keeps the trace in a temporary file in {}",
+            spill_directory.display()
+        ));
+    }
+    let context = Context { open: &|path| formats::open(path, options), spill_directory };
     let mut source = transform::apply(chain, source, &context)?;
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);

@@ -10,6 +10,7 @@ use ioecho_replay::map::{Map, RouteSpec};
 use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
+use ioecho_trace::formats::WholeSeconds;
 use ioecho_trace::{Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
@@ -36,6 +37,8 @@ pub(crate) struct PacingPlan {
 pub(crate) struct ReplayPlan {
     pub(crate) trace: PathBuf,
     pub(crate) window: WindowArgs,
+    /// What else is made of the trace, in order.
+    pub(crate) transforms: Vec<String>,
     pub(crate) timing: Timing,
     pub(crate) targets: Vec<Target>,
     pub(crate) routes: Vec<RouteSpec>,
@@ -60,7 +63,12 @@ impl ReplayPlan {
     pub(crate) fn new(args: &ReplayArgs) -> anyhow::Result<(Self, Box<dyn Source>)> {
         contradictions(args)?;
         // A trace that cannot be opened is told before the target is so much as looked at.
-        let source = open::trace(&args.trace, &args.read.options(), &args.load)?;
+        let mut options = args.read.options();
+        if options.whole_seconds == WholeSeconds::Unchosen {
+            // The instants of a replay are its point; nobody shall take invented ones for recorded.
+            options.whole_seconds = WholeSeconds::Refuse;
+        }
+        let source = open::trace(&args.trace, &options, &args.load)?;
         follows_what_is_known(args, source.header())?;
         let routes = routes::read(&args.map, args.map_file.as_deref())?;
         let targets = targets(args, &routes)?;
@@ -99,6 +107,7 @@ impl ReplayPlan {
         let plan = Self {
             trace: args.trace.clone(),
             window: args.load.window,
+            transforms: args.load.transforms.chain.iter().map(ToString::to_string).collect(),
             timing,
             targets,
             routes,
@@ -323,6 +332,9 @@ impl fmt::Display for ReplayPlan {
             TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),
         };
         writeln!(f, "part          from {from} to {length}, {timing}")?;
+        for transform in &self.transforms {
+            writeln!(f, "transform     {transform}")?;
+        }
         for target in &self.targets {
             match target {
                 Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,

@@ -15,15 +15,16 @@ mod files;
 mod matching;
 mod merge;
 mod notices;
+pub(super) mod order;
 mod plausible;
-mod record;
-mod requests;
+pub(super) mod record;
+pub(super) mod requests;
 mod row;
 mod sequence;
 mod splits;
 mod telling;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;
 mod volumes;
@@ -40,12 +41,12 @@ use super::{Format, IssueEvent, Opening, ReadOptions};
 use crate::batch::{Batch, Columns};
 use crate::calendar;
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, Imported};
 use crate::stream::Source;
 
 /// How many of the recording's first events decide which event is taken and whether there are
 /// completions.
-const PROBE_EVENTS: usize = 1 << 16;
+pub(super) const PROBE_EVENTS: usize = 1 << 16;
 
 /// Size of the buffer for a recording that comes through a pipe.
 const STREAM_BUFFER_BYTES: usize = 1 << 20;
@@ -199,12 +200,17 @@ impl Recording {
         if self.requests.taken == 0 {
             return Err(no_requests(&self.path, self.issue, &self.merge));
         }
+        self.header.imported = Some(Imported {
+            unit: "events".to_owned(),
+            units: self.merge.kinds().iter().sum(),
+            requests: self.requests.taken,
+        });
         let losses = &mut self.header.losses;
         let lost = self.merge.feeds().iter().map(Feed::lost).sum();
         losses.add("events lost by the recorder (sequence gaps)", lost, None);
         losses.add("passthrough commands", self.merge.passthrough(), None);
         self.requests.tell_losses(losses);
-        let out_of_order = self.merge.feeds().iter().map(|feed| feed.out_of_order).sum();
+        let out_of_order = self.merge.feeds().iter().map(Feed::out_of_order).sum();
         self.header.guesses.add("events out of time order", out_of_order, None);
         Ok(())
     }
@@ -245,12 +251,12 @@ impl Source for Recording {
 }
 
 /// A bit for each of these kinds.
-fn bits(kinds: &[u8]) -> u32 {
+pub(super) fn bits(kinds: &[u8]) -> u32 {
     kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
 }
 
 /// The event to take, by the wish of the user and by what was seen of the recording.
-fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
+pub(super) fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
     match wish {
         IssueEvent::Queued => kind::QUEUE,
         IssueEvent::Inserted => kind::INSERT,

@@ -16,6 +16,7 @@ use crate::stream::Source;
 use crate::text;
 use crate::units::Bytes;
 
+pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
 pub mod btreplay;
@@ -25,6 +26,8 @@ mod fields;
 mod from_bytes;
 pub mod import;
 pub mod native;
+#[cfg(test)]
+mod reading;
 pub mod vdbench;
 pub mod vscsi;
 pub mod write;
@@ -63,6 +66,7 @@ pub const FORMATS: &[Format] = &[
     cachesim::IQIBH,
     cachesim::IQI,
     blkreplay::FORMAT,
+    blkparse::FORMAT,
 ];
 
 /// The format of this name, or the remedy.

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{blkreplay, btreplay, native, vdbench};
+use super::{blkparse, blkreplay, btreplay, native, vdbench};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -32,8 +32,13 @@ pub struct Writable {
 }
 
 /// Every format that can be written. An ending that another one ends with stands before it.
-pub const WRITABLE: &[Writable] =
-    &[native::WRITABLE, blkreplay::WRITABLE, btreplay::WRITABLE, vdbench::WRITABLE];
+pub const WRITABLE: &[Writable] = &[
+    native::WRITABLE,
+    blkreplay::WRITABLE,
+    blkparse::WRITABLE,
+    btreplay::WRITABLE,
+    vdbench::WRITABLE,
+];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
 /// those of `header`. It appears under its name when the sink is finished.
@@ -140,7 +145,8 @@ pub trait LineWriter {
 
     /// Appends the line or lines of a request and answers `true`, or counts in `lost` why there is
     /// none and answers `false`. Columns of a request that the format has no place for are counted
-    /// too. `header` is that of the trace at its beginning.
+    /// too. `header` is that of the trace at its beginning, with the volumes and the processes that
+    /// were seen so far.
     fn request(
         &mut self,
         request: &Request,
@@ -191,6 +197,15 @@ struct Lines<W> {
 }
 
 impl<W: LineWriter> Sink for Lines<W> {
+    fn learn(&mut self, header: &Header) {
+        if header.volumes.len() != self.header.volumes.len() {
+            self.header.volumes.clone_from(&header.volumes);
+        }
+        if header.processes.len() != self.header.processes.len() {
+            self.header.processes.clone_from(&header.processes);
+        }
+    }
+
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.lines.clear();
         for request in batch.iter() {

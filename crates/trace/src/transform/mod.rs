@@ -19,17 +19,29 @@ use crate::stream::Source;
 use crate::units::Nanos;
 
 pub mod arguments;
+pub mod busiest;
+pub mod derive;
+pub mod merge;
+pub mod parts;
+pub mod reverse;
 pub mod sort;
+pub mod spill;
 pub mod stage;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod unstack;
 pub mod window;
 
 pub use arguments::{ArgumentError, Arguments};
+pub use parts::{Divide, Parts};
 pub use sort::Sorted;
+pub use spill::Spill;
 pub use stage::Stage;
 pub use window::Window;
 
 /// Every transform, in the order in which they are listed for people.
-pub const KINDS: &[Kind] = &[window::KIND];
+pub const KINDS: &[Kind] =
+    &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
 #[derive(Debug)]
@@ -62,6 +74,11 @@ pub trait Transform: fmt::Debug + Send + Sync {
         source: Box<dyn Source>,
         context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError>;
+
+    /// How it makes several traces of one, where it does.
+    fn divide(&self) -> Option<&dyn Divide> {
+        None
+    }
 }
 
 /// A transform as it was asked for: `busiest 5m,by=bytes`.
@@ -78,6 +95,11 @@ impl Asked {
     /// The transform of this kind that `text` describes.
     pub fn new(kind: &'static Kind, text: &str) -> Result<Self, ArgumentError> {
         Ok(Self { kind, text: text.to_owned(), transform: (kind.parse)(text)?.into() })
+    }
+
+    /// How it makes several traces of one, where it does.
+    pub fn divide(&self) -> Option<&dyn Divide> {
+        self.transform.divide()
     }
 }
 

@@ -46,18 +46,28 @@ pub struct Stage<T> {
     source: Box<dyn Source>,
     step: T,
     header: Header,
+    /// How many volumes and processes the source had seen when its header was taken last.
+    seen: (usize, usize),
     flow: Flow,
 }
 
 impl<T: Step> Stage<T> {
     /// Lays `step` over `source`.
     pub fn new(source: Box<dyn Source>, step: T) -> Self {
-        let mut stage = Self { source, step, header: Header::default(), flow: Flow::More };
+        let header = Header::default();
+        let mut stage = Self { source, step, header, seen: (0, 0), flow: Flow::More };
         stage.take_header();
         stage
     }
 
+    /// How many volumes and processes the source has seen.
+    fn source_has_seen(&self) -> (usize, usize) {
+        let header = self.source.header();
+        (header.volumes.len(), header.processes.len())
+    }
+
     fn take_header(&mut self) {
+        self.seen = self.source_has_seen();
         self.header = self.source.header().clone();
         self.step.describe(&mut self.header);
         self.header.transforms.push(self.step.told());
@@ -79,7 +89,7 @@ impl<T: Step> Source for Stage<T> {
                 batch.reset(self.header.columns);
                 self.flow = Flow::End;
             }
-            if self.flow == Flow::End {
+            if self.flow == Flow::End || self.seen != self.source_has_seen() {
                 self.take_header();
             }
             if !batch.is_empty() {

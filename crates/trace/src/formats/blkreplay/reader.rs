@@ -122,7 +122,7 @@ impl<R: Positioned + Send> Source for Reader<R> {
             self.fill(crate::batch::BATCH_ROWS)?;
             self.window.feed(&mut self.batch);
             if self.ended {
-                self.state.finish();
+                self.state.finish(self.lines.number());
                 self.window.note(&mut self.state.header.guesses);
             }
         }

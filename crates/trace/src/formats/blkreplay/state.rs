@@ -9,7 +9,7 @@ use super::line::{Fault, JUNK, Kind, Row, TOO_FAR, TOO_LATE, ZERO_LENGTH, column
 use super::{LICENSE, LICENSE_MARK, LOAD, RESULT};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
-use crate::header::{Header, Volume};
+use crate::header::{Header, Imported, Volume};
 use crate::request::{Integrity, LateCause, Measured, Op, Outcome, Request};
 use crate::text;
 use crate::units::{Bytes, Nanos};
@@ -244,7 +244,9 @@ impl State {
     }
 
     /// Writes down what is known only at the end.
-    pub(super) fn finish(&mut self) {
+    pub(super) fn finish(&mut self, lines: u64) {
+        let unit = "lines".to_owned();
+        self.header.imported = Some(Imported { unit, units: lines, requests: self.requests });
         let guesses = &mut self.header.guesses;
         guesses.add(
             "starts without nine decimals, taken as fractions (blkreplay takes 0.5 for 5 ns)",
