@@ -117,6 +117,7 @@ pub const FORMATS: &[Format] = &[
     tectonic::FORMAT,
     disksim::FORMAT,
     smreplay::FORMAT,
+    blkparse::FORMAT,
 ];
 
 /// The format of this name, or the remedy.

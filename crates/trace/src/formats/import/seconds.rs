@@ -160,8 +160,10 @@ impl Seconds {
                 };
             }
             issues.sort_unstable();
+            // After many parts nothing is left of the second but its last nanosecond.
+            let from = self.from.min(SECOND - 1);
             for issue in issues {
-                *issue = self.second.saturating_add(self.from).saturating_add(*issue);
+                *issue = self.second.saturating_add(from).saturating_add(*issue);
             }
             self.from += span;
         }
