@@ -205,7 +205,7 @@ impl LineReader {
             Meant::Skip => return Ok(Row::Skip),
         };
         let instant = |unit: super::units::TimeUnit, field: Field| {
-            unit.read(get(field)).map_err(|error| time_fault(error))
+            unit.read(get(field)).map_err(time_fault)
         };
         let time = description.time.map(|unit| instant(unit, Field::Time)).transpose()?;
         let mut note = None;
