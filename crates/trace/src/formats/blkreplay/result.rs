@@ -8,10 +8,13 @@
 //! Format: blkreplay's `blkreplay.c`, whose `printf` is
 //! `"%4lu.%09lu ; %10lld ; %3d ; %c ; %3lu.%09lu ; %3lu.%09lu\n"`.
 
+#[cfg(test)]
+mod tests;
+
 use crate::formats::Writable;
 use crate::formats::write::{LineWriter, Lost, decimal, lines};
 use crate::header::Header;
-use crate::request::{Op, Outcome, Request};
+use crate::request::{Measured, Op, Outcome, Request};
 use crate::units::{Bytes, Nanos, SECTOR};
 
 /// Results of blkreplay, as they are written.
@@ -91,7 +94,7 @@ impl LineWriter for Lines {
             lost.add("places in the trace (where a request went on the target stands for it)");
         }
         count_lost(request, lost);
-        let delay = measured.and_then(|measured| measured.lateness());
+        let delay = measured.and_then(Measured::lateness);
         let duration = match measured {
             Some(measured) => measured.service_time(),
             None => request.latency,

@@ -96,8 +96,7 @@ fn power(field: &[u8], unit: u128) -> Result<(u128, bool), NumberError> {
 fn exponent(text: &[u8]) -> Result<i32, NumberError> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
     };
     let mut cursor = Cursor::new(digits);
     // Far beyond what any number here may have, and far below where sums overflow.

@@ -204,9 +204,8 @@ impl LineReader {
             Meant::Request(op, flags) => (op, flags),
             Meant::Skip => return Ok(Row::Skip),
         };
-        let instant = |unit: super::units::TimeUnit, field: Field| {
-            unit.read(get(field)).map_err(|error| time_fault(error))
-        };
+        let instant =
+            |unit: super::units::TimeUnit, field: Field| unit.read(get(field)).map_err(time_fault);
         let time = description.time.map(|unit| instant(unit, Field::Time)).transpose()?;
         let mut note = None;
         let mut latency = None;

@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ fn read_as(
     let path = directory.path().join("x");
     fs::write(&path, text).unwrap();
     let described = Some(Arc::new(description));
-    let options = ReadOptions { described, strict, ..ReadOptions::default() };
+    let options = ReadOptions { strict, described, ..ReadOptions::default() };
     let mut source = crate::formats::open(&path, &options)?;
     let (mut batch, mut all) = (Batch::default(), Vec::new());
     while source.next_batch(&mut batch)? {
@@ -237,7 +238,8 @@ proptest! {
         let mut text = String::from("when,what,where,how much\n");
         for ((ns, read, sector, bytes), junk) in sorted.iter().zip(&junk) {
             let op = if *read { "R" } else { "W" };
-            text += &format!("{}.{:03},{op},{sector},{bytes}\n{junk}\n", ns / 1000, ns % 1000);
+            let (us, part) = (ns / 1000, ns % 1000);
+            writeln!(text, "{us}.{part:03},{op},{sector},{bytes}\n{junk}").unwrap();
         }
         let (all, header) = columns(&text, "ts:us,op,offset:sectors,length:bytes");
         let expected: Vec<_> = sorted.iter().map(|(ns, read, sector, bytes)| {

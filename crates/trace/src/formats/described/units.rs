@@ -198,13 +198,13 @@ fn size_unit(parts: &[(usize, &str)], text: &str) -> Result<SizeUnit, Refusal> {
                 Some(Ok(size)) => size.0,
                 _ => return refuse("the size of a block follows, as in blocks:4k".to_owned()),
             },
-            size => match size.parse::<Bytes>() {
-                Ok(size) => size.0,
-                Err(_) => {
+            size => {
+                let Ok(size) = size.parse::<Bytes>() else {
                     let known = "bytes, sectors, a size such as 512 or 4k, and hex";
                     return refuse(format!("'{part}' is no unit of sizes; known are {known}"));
-                }
-            },
+                };
+                size.0
+            }
         };
         if bytes == 0 {
             return refuse("a block of no bytes".to_owned());

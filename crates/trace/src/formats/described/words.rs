@@ -52,14 +52,14 @@ fn operation(name: &str) -> Result<Meant, String> {
     let op = match name.trim() {
         "skip" => return Ok(Meant::Skip),
         "trim" | "unmap" => Op::Discard,
-        name => match Op::ALL.into_iter().find(|op| op.name() == name) {
-            Some(op) => op,
-            None => {
+        name => {
+            let Some(op) = Op::ALL.into_iter().find(|op| op.name() == name) else {
                 let known: Vec<_> = Op::ALL.iter().map(|op| op.name()).collect();
                 let known = known.join(", ");
                 return Err(format!("'{name}' is no operation; known are {known} and skip"));
-            }
-        },
+            };
+            op
+        }
     };
     Ok(Meant::Request(op, Flags::empty()))
 }
@@ -112,21 +112,21 @@ pub(super) fn usual(word: &[u8]) -> Option<Meant> {
 mod tests {
     use super::*;
 
-    fn request(op: Op) -> Option<Meant> {
-        Some(Meant::Request(op, Flags::empty()))
+    const fn request(op: Op) -> Meant {
+        Meant::Request(op, Flags::empty())
     }
 
     #[test]
     fn words_mean_what_was_said_and_numbers_nothing_by_themselves() {
         let words: Words = "0=read/1=write/x=skip".parse().unwrap();
-        assert_eq!(words.meant(b"0"), request(Op::Read));
+        assert_eq!(words.meant(b"0"), Some(request(Op::Read)));
         assert_eq!(words.meant(b"X"), Some(Meant::Skip));
         assert_eq!(words.meant(b"2"), None);
         let cases: Words = "r=skip/R=read".parse().unwrap();
-        assert_eq!(cases.meant(b"R"), request(Op::Read));
-        assert_eq!("trim".parse::<Words>().unwrap().meant(b"?"), request(Op::Discard));
-        assert_eq!(usual(b"Read"), request(Op::Read));
-        assert_eq!(usual(b"WR"), request(Op::Write));
+        assert_eq!(cases.meant(b"R"), Some(request(Op::Read)));
+        assert_eq!("trim".parse::<Words>().unwrap().meant(b"?"), Some(request(Op::Discard)));
+        assert_eq!(usual(b"Read"), Some(request(Op::Read)));
+        assert_eq!(usual(b"WR"), Some(request(Op::Write)));
         assert_eq!(usual(b"RA"), Some(Meant::Request(Op::Read, Flags::READAHEAD)));
         assert_eq!((usual(b"0"), usual(b"1"), usual(b"")), (None, None, None));
     }

@@ -1,3 +1,4 @@
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 
@@ -187,10 +188,9 @@ proptest! {
             let code = u8::from(!read);
             // Some have their latency, some a line of completion, some nothing.
             let known = if *how == 0 { *latency } else { 0 };
-            text += &format!(
-                "0,{},0,{command}_IN,0,0,{number},0,{code},0,{sector},{sectors},0,0,0,{}\n{}\n",
-                us(*ns), us(known), junk[number],
-            );
+            let (at, known, junk) = (us(*ns), us(known), &junk[number]);
+            let place = format!("{number},0,{code},0,{sector},{sectors}");
+            writeln!(text, "0,{at},0,{command}_IN,0,0,{place},0,0,0,{known}\n{junk}").unwrap();
             if *how == 1 {
                 ends.push(format!("0,{},0,{command}_OUT,0,0,{number},0,2,1,0,0,0,0,0,0\n",
                     us(ns + latency)));
