@@ -252,7 +252,7 @@ impl Step for Onto {
             How::Wrap if device.is_power_of_two() => {
                 self.mover.places(batch, |_, offset, length| {
                     within(offset & (device - 1), length, device, &mut crossing)
-                })
+                });
             }
             How::Wrap => self.mover.places(batch, |_, offset, length| {
                 within(offset % device, length, device, &mut crossing)
@@ -266,8 +266,8 @@ impl Step for Onto {
             How::Scale { from, align } => {
                 let from = from.map_or(u64::MAX, |from| from.0);
                 self.mover.places(batch, |_, offset, length| {
-                    let unit = scaled(offset, device, from)? / align.0;
                     // Positions beyond `from` are moved back with the others that cross the end.
+                    let unit = scaled(offset, device, from).unwrap_or(u64::MAX) / align.0;
                     let at = (unit * align.0).saturating_add(offset % align.0);
                     within(at, length, device, &mut crossing)
                 });

@@ -53,7 +53,7 @@ impl Transform for Slip {
         source: Box<dyn Source>,
         _context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
-        let step = Moved { slip: *self, count: 0, moved: Some(0), mover: Mover::new(NO_PLACE) };
+        let step = Moved { slip: *self, count: 0, distance: Some(0), mover: Mover::new(NO_PLACE) };
         Ok(Box::new(Stage::new(source, step)))
     }
 }
@@ -62,8 +62,8 @@ struct Moved {
     slip: Slip,
     /// Requests since the positions last moved on.
     count: u64,
-    /// By how much they have moved; `None` where 64 bits do not hold it.
-    moved: Option<u64>,
+    /// By how much they are moved; `None` where 64 bits do not hold it.
+    distance: Option<u64>,
     mover: Mover,
 }
 
@@ -83,7 +83,7 @@ impl Step for Moved {
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
         let Slip { by, every } = self.slip;
-        let (mut count, mut moved) = (self.count, self.moved);
+        let (mut count, mut moved) = (self.count, self.distance);
         let mut next = || {
             if count == every {
                 count = 0;
@@ -103,7 +103,7 @@ impl Step for Moved {
         } else {
             self.mover.places(batch, |_, offset, _| offset.checked_add(next()?));
         }
-        (self.count, self.moved) = (count, moved);
+        (self.count, self.distance) = (count, moved);
         Ok(Flow::More)
     }
 }

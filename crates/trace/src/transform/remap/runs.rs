@@ -11,7 +11,7 @@ const PENDING_MAX: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     /// First and last region of each run, in order, with at least one region between two.
-    runs: Vec<(u64, u64)>,
+    ordered: Vec<(u64, u64)>,
     /// Runs that are not in order yet.
     pending: Vec<(u64, u64)>,
     /// For each run how many touched regions lie before it.
@@ -31,7 +31,7 @@ impl Runs {
             }
             _ => {
                 self.pending.push((first, last));
-                if self.pending.len() >= PENDING_MAX.max(self.runs.len()) {
+                if self.pending.len() >= PENDING_MAX.max(self.ordered.len()) {
                     self.put_in_order();
                 }
             }
@@ -39,9 +39,9 @@ impl Runs {
     }
 
     fn put_in_order(&mut self) {
-        self.runs.append(&mut self.pending);
-        self.runs.sort_unstable();
-        self.runs.dedup_by(|next, run| {
+        self.ordered.append(&mut self.pending);
+        self.ordered.sort_unstable();
+        self.ordered.dedup_by(|next, run| {
             let joins = next.0 <= run.1.saturating_add(1);
             if joins {
                 run.1 = run.1.max(next.1);
@@ -54,19 +54,19 @@ impl Runs {
     pub(super) fn finish(&mut self) {
         self.put_in_order();
         let mut sum = 0_u64;
-        for (first, last) in &self.runs {
+        for (first, last) in &self.ordered {
             self.before.push(sum);
             // The regions are of at least a byte, so their number is at most 2⁶⁴ − 1 here: the last
             // byte that 64 bits address is never part of a range.
             sum = sum.saturating_add((last - first).saturating_add(1));
         }
         self.pending = Vec::new();
-        self.runs.shrink_to_fit();
+        self.ordered.shrink_to_fit();
     }
 
     /// How many regions are touched.
     pub(super) fn regions(&self) -> u64 {
-        let last = self.runs.last().zip(self.before.last());
+        let last = self.ordered.last().zip(self.before.last());
         last.map_or(0, |((first, last), before)| before.saturating_add(last - first + 1))
     }
 
@@ -74,10 +74,10 @@ impl Runs {
     #[inline]
     pub(super) fn packed(&mut self, region: u64) -> Option<u64> {
         let inside = |(first, last): (u64, u64)| first <= region && region <= last;
-        if !self.runs.get(self.recent).is_some_and(|run| inside(*run)) {
-            self.recent = self.runs.partition_point(|run| run.1 < region);
+        if !self.ordered.get(self.recent).is_some_and(|run| inside(*run)) {
+            self.recent = self.ordered.partition_point(|run| run.1 < region);
         }
-        let run = *self.runs.get(self.recent)?;
+        let run = *self.ordered.get(self.recent)?;
         inside(run).then(|| self.before[self.recent] + (region - run.0))
     }
 }

@@ -96,8 +96,9 @@ proptest! {
         let expected = moved(&requests, |request| {
             let last = device.checked_sub(request.length.0)?;
             let at = u128::from(request.offset.0) * u128::from(device) / u128::from(from);
-            let at = u64::try_from(at).ok()? / align * align + request.offset.0 % align;
-            Some(at.min(last))
+            let at = at / u128::from(align) * u128::from(align);
+            let at = at + u128::from(request.offset.0 % align);
+            Some(at.min(u128::from(last)) as u64)
         });
         prop_assert_eq!(all, expected);
         let told = format!("from={},", size(Bytes(from)));
