@@ -24,6 +24,7 @@ use self::line::parse;
 use super::{Format, Writable};
 
 pub use self::reader::open;
+pub(crate) use self::writer::LoadLines;
 pub use self::writer::create;
 
 /// Loads and results of blkreplay, as they are read.

@@ -20,6 +20,7 @@ use crate::units::Nanos;
 
 pub mod arguments;
 pub mod busiest;
+pub mod cmd;
 pub mod derive;
 pub mod filter;
 pub mod merge;
@@ -51,6 +52,7 @@ pub const KINDS: &[Kind] = &[
     derive::KIND,
     split::KIND,
     unstack::KIND,
+    cmd::KIND,
 ];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
