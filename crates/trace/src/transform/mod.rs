@@ -22,6 +22,7 @@ pub mod adjacent;
 pub mod anonymise;
 pub mod arguments;
 pub mod busiest;
+pub mod cmd;
 pub mod derive;
 pub mod exact;
 pub mod filter;
@@ -80,6 +81,7 @@ pub const KINDS: &[Kind] = &[
     substitute::KIND,
     unstack::KIND,
     anonymise::KIND,
+    cmd::KIND,
 ];
 pub const KINDS: &[Kind] =
     &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];

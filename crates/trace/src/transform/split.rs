@@ -11,7 +11,7 @@ use super::{ArgumentError, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::formats::write::volume_name;
-use crate::header::Header;
+use crate::header::{Header, Volume};
 use crate::stream::Source;
 use crate::units::{Bytes, VolumeId};
 
@@ -221,7 +221,9 @@ impl Parts for Dealt {
                 if let By::Range(size) = self.by {
                     let ranges = self.incoming.offset_bytes[from..to].iter();
                     let lengths = &self.incoming.length_bytes[from..to];
-                    let crosses = |(offset, length): (&u64, &u64)| offset % size + length > size;
+                    let crosses = |(offset, length): (&u64, &u64)| {
+                        (offset % size).saturating_add(*length) > size
+                    };
                     let crossing = ranges.zip(lengths).filter(|range| crosses(*range)).count();
                     into.crossing += crossing as u64;
                 }
@@ -250,6 +252,10 @@ impl Parts for Dealt {
         let line = match self.by {
             By::Volume => {
                 header.volumes.retain(|volume| u64::from(volume.id.0) == *key);
+                if header.volumes.is_empty() {
+                    let id = VolumeId(*key as u32);
+                    header.volumes.push(Volume { id, ..Volume::default() });
+                }
                 format!("filter volume = {key}")
             }
             By::Pid => format!("filter pid = {key}"),
@@ -358,11 +364,7 @@ mod tests {
         with_context(&[], |context| {
             let mut given = Given::new(&requests, 7);
             given.header_mut().volumes = volumes
-                .map(|(id, name)| crate::Volume {
-                    id: VolumeId(id),
-                    name: name.to_owned(),
-                    size: None,
-                })
+                .map(|(id, name)| Volume { id: VolumeId(id), name: name.to_owned(), size: None })
                 .to_vec();
             let asked: Asked = "split volume".parse().unwrap();
             let mut parts = asked.divide().unwrap().divide(Box::new(given), context).unwrap();
