@@ -12,6 +12,7 @@ use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     refuse_same_file(args)?;
+    open::refuse_endless(&args.input, &args.load)?;
     let source = open::trace(&args.input, &args.read.options(), &args.load)?;
     let mut source = Described::new(source, args);
     let sink = write::create_as(args.to, &args.output, source.header())?;

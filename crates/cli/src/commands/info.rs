@@ -20,6 +20,7 @@ const INFO_VERSION: u32 = 1;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
+    open::refuse_endless(&args.file, &LoadArgs::default())?;
     let mut source = open::trace(&args.file, &args.read.options(), &LoadArgs::default())?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
