@@ -16,6 +16,7 @@ use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     refuse_same_file(args, &args.output)?;
+    open::refuse_endless(&args.input, &args.load)?;
     let described = |source| -> Box<dyn Source> { Box::new(Described::new(source, args)) };
     if let Some(parts) = open::parts(&args.input, &args.read.options(), &args.load, described)? {
         return into_parts(args, parts);

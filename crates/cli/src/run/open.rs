@@ -7,7 +7,7 @@ use std::path::Path;
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
-use ioecho_trace::{Batch, Columns, Header, Source, TraceError};
+use ioecho_trace::{Batch, Columns, Header, Source, TraceError, generate};
 
 use crate::args::LoadArgs;
 use crate::commands::tell;
@@ -84,6 +84,23 @@ pub(crate) fn parts(
     tell_spills(last.as_slice());
     let source = over(trace(path, options, &load)?);
     Ok(Some(in_context(options, |context| divide.divide(source, context))?))
+}
+
+/// Refuses a generated load without an end unless a window gives it one: who reads to the end would
+/// read for ever.
+pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()> {
+    // A window with a start alone ends where the load does: never.
+    let ends = |asked: &Asked| asked.kind.name == "window" && asked.text.contains(',');
+    let is_cut = load.window.duration.is_some() || load.transforms.chain.iter().any(ends);
+    if is_cut || !generate::is_endless(path) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} has no end
+  = help: give it a `duration` or a `count`, or cut it with --duration",
+        path.display()
+    );
+    Err(Coded::error(exit::USAGE, text))
 }
 
 /// A source whose first batch has been read already.

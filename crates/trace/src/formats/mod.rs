@@ -19,6 +19,7 @@ use crate::text;
 use crate::units::Bytes;
 
 pub mod alibaba;
+pub mod biosnoop;
 pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
@@ -27,14 +28,10 @@ pub mod cachesim;
 pub mod cloudphysics;
 pub mod csv;
 pub mod described;
-pub mod disksim;
-mod fields;
-pub mod biosnoop;
-pub mod blkparse;
-pub mod blkreplay;
-pub mod blktrace;
 pub mod diskmon;
+pub mod disksim;
 pub mod etw;
+mod fields;
 pub mod fio;
 pub mod fio_latency;
 pub mod fiu;
@@ -117,7 +114,6 @@ pub const FORMATS: &[Format] = &[
     tectonic::FORMAT,
     disksim::FORMAT,
     smreplay::FORMAT,
-    blkparse::FORMAT,
 ];
 
 /// The format of this name, or the remedy.

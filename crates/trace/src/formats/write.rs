@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use super::{
     alibaba, blkparse, blkreplay, btreplay, csv, fio, hfplayer, msr, native, perfetto, vdbench,
 };
-use super::{blkparse, blkreplay, btreplay, native, vdbench};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
@@ -48,9 +47,6 @@ pub const WRITABLE: &[Writable] = &[
     vdbench::WRITABLE,
     perfetto::WRITABLE,
     csv::WRITABLE,
-    blkparse::WRITABLE,
-    btreplay::WRITABLE,
-    vdbench::WRITABLE,
 ];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are

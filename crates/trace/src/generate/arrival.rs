@@ -219,16 +219,37 @@ impl Arrivals {
         })
     }
 
-    /// The next instant in nanoseconds; `None` when there is none or time has come to its end.
-    #[inline]
-    pub(super) fn next(&mut self, random: &mut Random) -> Option<i64> {
+    /// Puts the next instants in nanoseconds into `instants`, which is empty: `rows` of them, fewer
+    /// if there are no more before `end`.
+    pub(super) fn fill(
+        &mut self,
+        instants: &mut Vec<i64>,
+        rows: usize,
+        end: i64,
+        random: &mut Random,
+    ) {
+        let next = |next: Option<i64>| next.filter(|instant| *instant < end);
         match self {
-            Self::Constant(steps) => steps.next(),
-            Self::Poisson { mean_ns, at } => at.advance(*mean_ns * random.exponential()),
-            Self::Rising(rising) => rising.next(random),
-            Self::Sources(sources) => sources.next(random),
-            Self::Cascade(cascade) => cascade.next(random),
-            Self::Bursts(bursts) => bursts.next(),
+            Self::Constant(steps) => {
+                instants.extend((0..rows).map_while(|_| next(steps.next())));
+            }
+            Self::Poisson { mean_ns, at } => {
+                instants.extend(
+                    (0..rows).map_while(|_| next(at.advance(*mean_ns * random.exponential()))),
+                );
+            }
+            Self::Rising(rising) => {
+                instants.extend((0..rows).map_while(|_| next(rising.next(random))));
+            }
+            Self::Sources(sources) => {
+                instants.extend((0..rows).map_while(|_| next(sources.next(random))));
+            }
+            Self::Cascade(cascade) => {
+                instants.extend((0..rows).map_while(|_| next(cascade.next(random))));
+            }
+            Self::Bursts(bursts) => {
+                instants.extend((0..rows).map_while(|_| next(bursts.next())));
+            }
         }
     }
 }

@@ -60,6 +60,10 @@ impl Scatter {
 
     #[inline]
     pub(super) fn of(&self, number: u64) -> u64 {
+        // A division of 128 bits takes many times as long.
+        if self.count <= 1 << 31 {
+            return (number * self.factor + self.offset) % self.count;
+        }
         let product = u128::from(number) * u128::from(self.factor) + u128::from(self.offset);
         (product % u128::from(self.count)) as u64
     }

@@ -103,9 +103,10 @@ pub(super) struct Generated {
     header: Header,
     arrivals: Arrivals,
     requests: Requests,
-    /// The numbers for instants and those for all else: the same places at any rate.
+    /// The numbers for instants, for volumes and for all else: the same places at any rate.
     when: Random,
     what: Random,
+    which: Random,
     offset: u64,
     volumes: u32,
     /// The first instant that is too late.
@@ -135,6 +136,7 @@ impl Generated {
             requests,
             when,
             what,
+            which: Random::new(scramble(settings.seed ^ 0x0F_501D)),
             offset: settings.offset,
             volumes: settings.volumes,
             end: settings.duration.map_or(i64::MAX, |duration| duration.0),
@@ -150,36 +152,46 @@ impl Source for Generated {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(Columns::default());
-        let rows = self.left.min(BATCH_ROWS as u64);
-        for _ in 0..rows {
-            let Some(issue) = self.arrivals.next(&mut self.when).filter(|at| *at < self.end) else {
-                self.left = 0;
-                break;
-            };
-            let request = match &mut self.requests {
-                Requests::Simple(simple) | Requests::Bursts(simple, _) => {
-                    simple.next(&mut self.what)
-                }
-                Requests::Model(model) => model.next(&mut self.what),
-            };
-            let Some((op, place, length)) = request else {
-                self.left = 0;
-                break;
-            };
-            let offset = if op == Op::Flush { 0 } else { place + self.offset };
-            let volume = match self.volumes {
-                1 => 0,
-                volumes => self.what.below(u64::from(volumes)) as u32,
-            };
-            batch.issue_ns.push(issue);
-            batch.op.push(op);
-            batch.flags.push(Flags::empty());
-            batch.offset_bytes.push(offset);
-            batch.length_bytes.push(length);
-            batch.volume.push(volume);
-            self.left = self.left.saturating_sub(1);
+        let rows = self.left.min(BATCH_ROWS as u64) as usize;
+        // Instants first, then all else: two short loops are faster than one long one, and neither
+        // needs the other's random numbers.
+        self.arrivals.fill(&mut batch.issue_ns, rows, self.end, &mut self.when);
+        let due = batch.issue_ns.len();
+        match &mut self.requests {
+            Requests::Simple(simple) | Requests::Bursts(simple, _) => {
+                fill(batch, due, self.offset, || simple.next(&mut self.what));
+            }
+            Requests::Model(model) => fill(batch, due, self.offset, || model.next(&mut self.what)),
         }
-        Ok(!batch.is_empty())
+        let made = batch.op.len();
+        batch.issue_ns.truncate(made);
+        batch.flags.resize(made, Flags::empty());
+        match self.volumes {
+            1 => batch.volume.resize(made, 0),
+            volumes => {
+                let volumes = u64::from(volumes);
+                let any = (0..made).map(|_| self.which.below(volumes) as u32);
+                batch.volume.extend(any);
+            }
+        }
+        self.left = if made < rows { 0 } else { self.left - made as u64 };
+        Ok(made > 0)
+    }
+}
+
+/// Puts up to `rows` requests into `batch`, until there are no more.
+#[inline]
+fn fill(
+    batch: &mut Batch,
+    rows: usize,
+    offset: u64,
+    mut next: impl FnMut() -> Option<(Op, u64, u64)>,
+) {
+    for _ in 0..rows {
+        let Some((op, place, length)) = next() else { break };
+        batch.op.push(op);
+        batch.offset_bytes.push(if op == Op::Flush { 0 } else { place + offset });
+        batch.length_bytes.push(length);
     }
 }
 

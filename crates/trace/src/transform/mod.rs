@@ -83,8 +83,6 @@ pub const KINDS: &[Kind] = &[
     anonymise::KIND,
     cmd::KIND,
 ];
-pub const KINDS: &[Kind] =
-    &[window::KIND, busiest::KIND, reverse::KIND, derive::KIND, merge::KIND, unstack::KIND];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
 #[derive(Debug)]
