@@ -246,11 +246,38 @@ impl<'a> Cursor<'a> {
         Some(u64::from(digit))
     }
 
+    /// Takes the digits here, at most `most` of them and never more than nineteen, which fit 64
+    /// bits whatever they are; answers their value and how many there were.
+    #[inline]
+    fn digits(&mut self, most: usize) -> (u64, usize) {
+        let mut value = 0_u64;
+        let mut digits = 0;
+        for byte in self.line[self.at..].iter().take(most.min(19)) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            value = value * 10 + u64::from(digit);
+            digits += 1;
+        }
+        self.at += digits;
+        (value, digits)
+    }
+
     /// An unsigned integer.
     #[inline]
     pub fn integer(&mut self) -> Result<u64, NumberError> {
-        let from = self.at;
-        let mut value = 0_u64;
+        match self.digits(19) {
+            (_, 0) if self.peek() == Some(b'-') => Err(NumberError::Negative),
+            (_, 0) => Err(NumberError::Missing),
+            (value, 19) => self.long_integer(value),
+            (value, _) => Ok(value),
+        }
+    }
+
+    /// The rest of an integer of which nineteen digits have been read.
+    #[cold]
+    fn long_integer(&mut self, mut value: u64) -> Result<u64, NumberError> {
         let mut fits = true;
         while let Some(digit) = self.digit() {
             match value.checked_mul(10).and_then(|tens| tens.checked_add(digit)) {
@@ -258,12 +285,7 @@ impl<'a> Cursor<'a> {
                 None => fits = false,
             }
         }
-        match self.at - from {
-            0 if self.peek() == Some(b'-') => Err(NumberError::Negative),
-            0 => Err(NumberError::Missing),
-            _ if fits => Ok(value),
-            _ => Err(NumberError::TooLarge),
-        }
+        if fits { Ok(value) } else { Err(NumberError::TooLarge) }
     }
 
     /// The hexadecimal digits here, with or without a leading `0x`.
@@ -331,15 +353,12 @@ impl<'a> Cursor<'a> {
             Err(NumberError::Missing) if self.peek() == Some(b'.') => 0,
             Err(error) => return Err(error),
         };
-        let (mut fraction, mut divisor) = (0_u64, 1_u64);
+        let (mut fraction, mut divisor) = (0, 1);
         if self.skip(b'.') {
-            while let Some(digit) = self.digit() {
-                // Twelve decimals of an hour are finer than a nanosecond.
-                if divisor < 1_000_000_000_000 {
-                    fraction = fraction * 10 + digit;
-                    divisor *= 10;
-                }
-            }
+            // Twelve decimals of an hour are finer than a nanosecond.
+            let (value, digits) = self.digits(12);
+            (fraction, divisor) = (value, 10_u64.pow(digits as u32));
+            while self.digit().is_some() {}
         }
         let unit = unit_ns.unsigned_abs();
         let part = match fraction.checked_mul(unit) {

@@ -9,9 +9,7 @@
 //! from arrival to response (`simulated_latency`). There is no device: a request names a file, by a
 //! hash, and an offset in it. Files are placed by [`Slots`].
 
-use super::import::{
-    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like,
-};
+use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like};
 use super::{Format, Opening};
 use crate::batch::Columns;
 use crate::error::TraceError;
@@ -96,24 +94,36 @@ struct Row {
     request: Request,
 }
 
-/// The columns of a line, where each begins, and how many there are.
+/// A line and where its columns begin.
 struct Split<'a> {
-    columns: [&'a [u8]; COLUMNS_MAX],
-    begins: [usize; COLUMNS_MAX],
+    line: &'a [u8],
+    /// Where each column begins, and one behind the last comma where the next one would.
+    begins: [usize; COLUMNS_MAX + 1],
     count: usize,
 }
 
 impl<'a> Split<'a> {
     #[inline]
-    fn new(line: &'a [u8]) -> Result<Self, Fault> {
-        let mut fields = Commas::new(line);
-        let mut split = Self { columns: [&[]; COLUMNS_MAX], begins: [0; COLUMNS_MAX], count: 0 };
-        while split.count < COLUMNS_MAX && !fields.is_at_end() {
-            split.begins[split.count] = fields.column();
-            split.columns[split.count] = fields.text()?;
+    fn new(line: &'a [u8]) -> Self {
+        let mut split = Self { line, begins: [0; COLUMNS_MAX + 1], count: 0 };
+        for comma in memchr::memchr_iter(b',', line).take(COLUMNS_MAX) {
             split.count += 1;
+            split.begins[split.count] = comma + 1;
         }
-        Ok(split)
+        if split.count < COLUMNS_MAX {
+            split.count += 1;
+            split.begins[split.count] = line.len() + 1;
+        }
+        split
+    }
+
+    /// Column `index` without the blanks around it; empty where the line has no such column.
+    #[inline]
+    fn column(&self, index: usize) -> &'a [u8] {
+        if index >= self.count {
+            return b"";
+        }
+        self.line[self.begins[index]..self.begins[index + 1] - 1].trim_ascii()
     }
 
     /// What `read` makes of the whole of column `index`.
@@ -124,22 +134,30 @@ impl<'a> Split<'a> {
         reason: &'static str,
         read: impl FnOnce(&mut Cursor<'a>) -> Result<T, E>,
     ) -> Result<T, Fault> {
-        let mut cursor = Cursor::new(self.columns[index]);
+        let mut cursor = Cursor::new(self.column(index));
         match read(&mut cursor) {
             Ok(value) if cursor.is_at_end() => Ok(value),
-            _ => Err(Fault::junk(self.begins[index], reason)),
+            _ => Err(Fault::junk(self.begin(index), reason)),
         }
+    }
+
+    /// Where column `index` begins, counted from 1.
+    fn begin(&self, index: usize) -> usize {
+        self.begins[index.min(self.count)] + 1
     }
 }
 
 #[inline]
 fn parse(line: &[u8], layout: &Layout) -> Result<Row, Fault> {
     const SECOND_NS: i64 = 1_000_000_000;
-    let split = Split::new(line)?;
-    let op = match split.columns[layout.op] {
+    let split = Split::new(line);
+    let op = match split.column(layout.op) {
         b"READ" => Op::Read,
         b"WRITE" => Op::Write,
-        _ => return Err(Fault::junk(1, "the operation is neither READ nor WRITE")),
+        _ => {
+            let reason = "the operation is neither READ nor WRITE";
+            return Err(Fault::junk(split.begin(layout.op), reason));
+        }
     };
     let number = "a size or an offset is no number of bytes";
     let offset = split.read(layout.offset, number, Cursor::integer)?;
@@ -147,23 +165,23 @@ fn parse(line: &[u8], layout: &Layout) -> Result<Row, Fault> {
     let time = "a time is no number of seconds";
     let issue = split.read(layout.start, time, |cursor| cursor.decimal(SECOND_NS))?;
     let latency = match layout.latency {
-        Some(index) if !split.columns[index].is_empty() => {
+        Some(index) if !split.column(index).is_empty() => {
             Some(Nanos(split.read(index, time, |cursor| cursor.decimal(SECOND_NS))?))
         }
         _ => None,
     };
-    let file = split.columns[layout.file];
+    let file = split.column(layout.file);
     if file.is_empty() {
         return Err(Fault::junk(1, "there is no name of a file"));
     }
     let place = SLOTS.of_name(file);
     let offset = place.0.checked_add(offset).ok_or(Fault {
-        column: split.begins[layout.offset],
+        column: split.begin(layout.offset),
         loss: "requests that reach beyond 64-bit addresses",
         reason: "the offset is too large",
     })?;
     let request = Request::new(Nanos(issue), op, Bytes(offset), Bytes(length));
-    let hit = layout.cache_hit.map_or(&b""[..], |index| split.columns[index]);
+    let hit = layout.cache_hit.map_or(&b""[..], |index| split.column(index));
     let is_cached = op == Op::Read && hit == b"1";
     Ok(Row { is_cached, request: Request { latency, ..request } })
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use ioecho_trace::Op;
-use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Flags, Nanos, Op, Request};
 
 use crate::{data, read_file};
 
@@ -31,4 +31,28 @@ fn the_text_of_cloudphysics_is_its_binary_records_to_the_second() {
     }
     let writes = requests.iter().filter(|request| request.op == Op::Write).count();
     assert_eq!(writes, 66_898);
+}
+
+#[test]
+fn a_real_load_survives_the_formats_that_are_written() {
+    let Some(load) = data("linux-mysql.load.gz") else { return };
+    let (before, header) = read_file(&load, &ReadOptions::default()).unwrap();
+    assert_eq!(before.len(), 80_794);
+    let directory = tempfile::tempdir().unwrap();
+    for (name, unit) in [("x.msr.csv.gz", 100), ("x.alibaba.csv", 1_000)] {
+        let path = directory.path().join(name);
+        let mut source = formats::open(&load, &ReadOptions::default()).unwrap();
+        let sink = formats::create(&path, &header).unwrap();
+        ioecho_trace::stream::copy(&mut source, sink).unwrap();
+        let (after, _) = read_file(&path, &ReadOptions::default()).unwrap();
+        let expected: Vec<_> = before
+            .iter()
+            .map(|request| Request {
+                issue: Nanos(request.issue.0 / unit * unit),
+                flags: Flags::empty(),
+                ..*request
+            })
+            .collect();
+        assert!(after == expected, "{name}");
+    }
 }
