@@ -1,5 +1,6 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod described;
 mod replay;
 mod transforms;
 
@@ -11,9 +12,11 @@ use ioecho_trace::Nanos;
 use ioecho_trace::formats::{self, Format, IssueEvent, ReadOptions, WholeSeconds, Writable, write};
 
 use crate::commands::calibrate::CalibrateArgs;
+use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -33,6 +36,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Convert a trace into another format
     Convert(ConvertArgs),
+    /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
+    Fit(Box<FitArgs>),
     /// Replay a trace on a device, a file or a simulation
     Replay(Box<ReplayArgs>),
     /// Fill a target with data, once, before it is measured
@@ -77,6 +82,9 @@ pub(crate) struct ReadArgs {
     /// For formats that do not say it: the size of the blocks that they count in, such as 512
     #[arg(long, value_name = "SIZE", help_heading = "Reading")]
     pub(crate) block_size: Option<Bytes>,
+
+    #[command(flatten)]
+    pub(crate) described: DescribedArgs,
 }
 
 /// Where in its second to put a request of which no more is known.
@@ -111,6 +119,7 @@ impl ReadArgs {
             whole_seconds,
             time_unit_ns: self.time_unit,
             block_size: self.block_size,
+            described: self.described.description(),
         }
     }
 }
@@ -177,7 +186,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: PathBuf,
 
     /// What to write, in the format that its name says (docs/formats.md lists them); replaced if it
-    /// is there
+    /// is there. `-` is the standard output, in the format of --to
     pub(crate) output: PathBuf,
 
     /// Write this format, whatever the name says

@@ -145,9 +145,25 @@ pub struct Header {
     /// What was done to the trace since, in order.
     #[serde(default)]
     pub transforms: Vec<String>,
+    /// What is known of traces that were merged into this one, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<Self>,
     /// For a result: what the run was, as `run.toml` says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+}
+
+impl Header {
+    /// Takes over the volumes and processes of `other`, a later state of the same header, if there
+    /// are more of them. That is cheap where there are none, so it can be asked for every batch.
+    pub fn learn(&mut self, other: &Self) {
+        if self.volumes.len() != other.volumes.len() {
+            self.volumes.clone_from(&other.volumes);
+        }
+        if self.processes.len() != other.processes.len() {
+            self.processes.clone_from(&other.processes);
+        }
+    }
 }
 
 #[cfg(test)]

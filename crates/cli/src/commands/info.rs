@@ -24,6 +24,7 @@ const VOLUMES_SHOWN: usize = 32;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
+    open::refuse_endless(&args.file, &args.load)?;
     let mut source = open::trace(&args.file, &args.read.options(), &args.load)?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();

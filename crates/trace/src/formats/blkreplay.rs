@@ -10,10 +10,11 @@
 //! `docs/formats.md` for what is read and written here.
 //!
 //! The way through: `line` (the columns of one line) → `state` (what the lines say together) →
-//! `reader`; and back: `writer`.
+//! `reader`; and back: `writer`, and `result` for results.
 
 mod line;
 mod reader;
+mod result;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ use self::line::parse;
 use super::{Format, Writable};
 
 pub use self::reader::open;
+pub use self::result::WRITABLE as RESULT_WRITABLE;
+pub(crate) use self::writer::LoadLines;
 pub use self::writer::create;
 
 /// Loads and results of blkreplay, as they are read.

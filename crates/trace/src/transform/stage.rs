@@ -24,7 +24,9 @@ pub trait Step: Send {
     fn told(&self) -> String;
 
     /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
-    /// the source's header at the beginning and at the end. The columns must stay.
+    /// the source's header at the beginning, when further volumes came up, and at the end. Optional
+    /// columns may be taken away, the same ones each time: they are then taken from every batch
+    /// before it is changed.
     fn describe(&self, header: &mut Header) {
         let _ = header;
     }
@@ -46,8 +48,8 @@ pub struct Stage<T> {
     source: Box<dyn Source>,
     step: T,
     header: Header,
-    /// How many volumes and processes the source had seen when its header was taken last.
-    seen: (usize, usize),
+    /// How many volumes and processes the source knew when the header was taken.
+    known: (usize, usize),
     flow: Flow,
 }
 
@@ -55,19 +57,23 @@ impl<T: Step> Stage<T> {
     /// Lays `step` over `source`.
     pub fn new(source: Box<dyn Source>, step: T) -> Self {
         let header = Header::default();
-        let mut stage = Self { source, step, header, seen: (0, 0), flow: Flow::More };
+        let known = (source.header().volumes.len(), source.header().processes.len());
+        let mut stage = Self { source, step, header, known, flow: Flow::More };
         stage.take_header();
         stage
     }
 
-    /// How many volumes and processes the source has seen.
-    fn source_has_seen(&self) -> (usize, usize) {
-        let header = self.source.header();
-        (header.volumes.len(), header.processes.len())
+    /// Volumes and processes that came up in the source are told before their requests are given.
+    fn learn(&mut self) {
+        let known = |header: &Header| (header.volumes.len(), header.processes.len());
+        let now = known(self.source.header());
+        if now != self.known {
+            self.known = now;
+            self.take_header();
+        }
     }
 
     fn take_header(&mut self) {
-        self.seen = self.source_has_seen();
         self.header = self.source.header().clone();
         self.step.describe(&mut self.header);
         self.header.transforms.push(self.step.told());
@@ -84,12 +90,14 @@ impl<T: Step> Source for Stage<T> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         while self.flow == Flow::More {
             if self.source.next_batch(batch)? {
+                self.learn();
+                batch.keep_columns(self.header.columns);
                 self.flow = self.step.change(batch)?;
             } else {
                 batch.reset(self.header.columns);
                 self.flow = Flow::End;
             }
-            if self.flow == Flow::End || self.seen != self.source_has_seen() {
+            if self.flow == Flow::End {
                 self.take_header();
             }
             if !batch.is_empty() {

@@ -12,6 +12,7 @@ use super::order::{Order, WINDOW};
 use super::plausible::Shown;
 use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
 use super::sequence::Sequences;
+use crate::compression;
 use crate::error::TraceError;
 
 /// What to do about a damaged recording.
@@ -39,6 +40,8 @@ pub(super) struct Feed {
     base: u64,
     /// The reader has no more; what is in the buffer is the rest.
     drained: bool,
+    /// Why it has no more, if that is not the end.
+    broken: Option<String>,
     /// No more events will be decoded.
     ended: bool,
     layout: Layout,
@@ -61,10 +64,17 @@ impl Feed {
         buffer_bytes: usize,
     ) -> Result<Option<Self>, TraceError> {
         let mut buffer = vec![0; buffer_bytes.max(2 * RECORD_MAX)];
-        let end = fill(&mut reader, &mut buffer[..HEADER_MAX])
-            .map_err(|source| TraceError::read(path, source))?;
+        let (end, error) = fill(&mut reader, &mut buffer[..HEADER_MAX]);
+        let broken = error.map(|error| damaged(path, error)).transpose()?;
         if end == 0 {
-            return Ok(None);
+            return match broken {
+                None => Ok(None),
+                Some(damage) => Err(TraceError::Unusable {
+                    path: path.to_owned(),
+                    reason: format!("nothing in it can be read: {damage}"),
+                    remedy: "get the file again".to_owned(),
+                }),
+            };
         }
         let Some(layout) = Layout::of(&buffer[..end]) else {
             return Err(TraceError::Binary {
@@ -84,6 +94,7 @@ impl Feed {
             end,
             base: 0,
             drained: end < HEADER_MAX,
+            broken,
             ended: false,
             layout,
             shown: Shown::new(is_per_cpu(path)),
@@ -131,12 +142,16 @@ impl Feed {
             }
             let bytes = &self.buffer[self.start..self.end];
             if bytes.is_empty() {
-                self.ended = true;
+                match self.broken.take() {
+                    Some(reason) => self.break_off(reason, wanted)?,
+                    None => self.ended = true,
+                }
                 break;
             }
             let Some(layout) = Layout::of(bytes) else {
                 let reason = if bytes.len() < 4 {
-                    format!("the file ends {} bytes into a record", bytes.len())
+                    let cut = format!("the file ends {} bytes into a record", bytes.len());
+                    self.broken.take().unwrap_or(cut)
                 } else {
                     unknown_magic(bytes)
                 };
@@ -159,10 +174,11 @@ impl Feed {
             let Some((event, frame)) = decoded.filter(|(_, f)| header + f.payload <= bytes.len())
             else {
                 let needed = header + decoded.map_or(0, |(_, frame)| frame.payload);
-                let reason = format!(
+                let cut = format!(
                     "the file ends {} bytes into a record of {needed} or more",
                     bytes.len()
                 );
+                let reason = self.broken.take().unwrap_or(cut);
                 self.break_off(reason, wanted)?;
                 break;
             };
@@ -199,8 +215,8 @@ impl Feed {
         self.base += self.start as u64;
         self.end -= self.start;
         self.start = 0;
-        let read = fill(&mut self.reader, &mut self.buffer[self.end..])
-            .map_err(|source| TraceError::read(&self.path, source))?;
+        let (read, error) = fill(&mut self.reader, &mut self.buffer[self.end..]);
+        self.broken = error.map(|error| damaged(&self.path, error)).transpose()?;
         self.end += read;
         self.drained = self.end < self.buffer.len();
         Ok(())
@@ -219,18 +235,24 @@ impl Feed {
     }
 }
 
-/// Reads until `buffer` is full or the source ends; answers how many bytes were read.
-fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+/// Reads until `buffer` is full or the source ends or breaks; answers how many bytes were read, and
+/// how it broke.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
     let mut filled = 0;
     while filled < buffer.len() {
         match reader.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (filled, Some(error)),
         }
     }
-    Ok(filled)
+    (filled, None)
+}
+
+/// What is wrong with a packed file, unless it is the file system.
+fn damaged(path: &Path, error: io::Error) -> Result<String, TraceError> {
+    compression::damage(&error).ok_or_else(|| TraceError::read(path, error))
 }
 
 /// Why these bytes begin no record.

@@ -16,7 +16,7 @@ use crate::units::{Bytes, VolumeId};
 pub const JUNK: &str = "junk lines";
 
 const ZERO_LENGTH: &str = "requests of zero length";
-const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
+pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 const VOLUMES_FULL: &str = "requests to volumes beyond the first 65,536";
 
 /// How many volumes a trace may have: Tencent's 5,584 are the most that was published, and a column

@@ -1,0 +1,155 @@
+//! Writing a result as blkreplay prints one.
+//!
+//! blkreplay's own scripts draw their graphs from such a file, so a run of ours can be laid beside
+//! old ones. A line is what was scheduled, where it went on the target, and how late and how long
+//! it was; an operation in lower case was pushed back. A trace that was never replayed has its
+//! recorded latencies for durations.
+//!
+//! Format: blkreplay's `blkreplay.c`, whose `printf` is
+//! `"%4lu.%09lu ; %10lld ; %3d ; %c ; %3lu.%09lu ; %3lu.%09lu\n"`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::formats::Writable;
+use crate::formats::write::{LineWriter, Lost, decimal, lines};
+use crate::header::Header;
+use crate::request::{Measured, Op, Outcome, Request};
+use crate::units::{Bytes, Nanos, SECTOR};
+
+/// Results of blkreplay, as they are written.
+pub const WRITABLE: Writable = Writable {
+    name: "blkreplay-result",
+    title: "blkreplay's replay result",
+    endings: &[".replay"],
+    packs: true,
+    create: |path, header| lines(path, header, Lines),
+};
+
+struct Lines;
+
+/// The line between the requests and what is told behind them.
+const RULE: &[u8] = b"--------------------------------------\n";
+
+impl LineWriter for Lines {
+    fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
+        // A ';' would make a line of prose look like a request to blkreplay's own scripts.
+        let source = header.source.replace([';', '\n', '\r'], " ");
+        let version = env!("CARGO_PKG_VERSION");
+        lines.extend_from_slice(
+            format!(
+                "This file was automatically generated from '{source}'\n\
+                 converted by ioecho {version}\n\n\
+                 orig_start ; sector; length ; op ;  replay_delay; replay_duration\n"
+            )
+            .as_bytes(),
+        );
+    }
+
+    fn request(
+        &mut self,
+        request: &Request,
+        _header: &Header,
+        lines: &mut Vec<u8>,
+        lost: &mut Lost,
+    ) -> bool {
+        let measured = request.measured.as_ref();
+        let pushed_back = measured.is_some_and(|measured| measured.pushed_back);
+        let op = match (request.op, pushed_back) {
+            (Op::Read, false) => b'R',
+            (Op::Read, true) => b'r',
+            (Op::Write, false) => b'W',
+            (Op::Write, true) => b'w',
+            (op, _) => {
+                lost.op(op);
+                return false;
+            }
+        };
+        if measured.is_some_and(|measured| !measured.outcome.was_issued()) {
+            lost.add("requests that were not issued");
+            return false;
+        }
+        let start = measured.map_or(request.issue, |measured| measured.scheduled);
+        if start < Nanos::ZERO {
+            lost.add("requests before the start of the trace");
+            return false;
+        }
+        if request.length == Bytes::ZERO {
+            lost.add("requests of zero length");
+            return false;
+        }
+        let place = measured.and_then(|measured| measured.target_offset);
+        let offset = place.unwrap_or(request.offset);
+        let first = offset.sectors();
+        let sectors = offset.0.saturating_add(request.length.0).div_ceil(SECTOR) - first;
+        // blkreplay's length is an `int`.
+        if sectors > i32::MAX as u64 {
+            lost.add("requests too long for blkreplay (1 TiB and more)");
+            return false;
+        }
+        if !offset.0.is_multiple_of(SECTOR) || !request.length.0.is_multiple_of(SECTOR) {
+            lost.add("requests widened to whole sectors");
+        }
+        if place.is_some_and(|place| place != request.offset) {
+            lost.add("places in the trace (where a request went on the target stands for it)");
+        }
+        count_lost(request, lost);
+        let delay = measured.and_then(Measured::lateness);
+        let duration = match measured {
+            Some(measured) => measured.service_time(),
+            None => request.latency,
+        };
+        seconds(lines, start, 4);
+        lines.extend_from_slice(b" ; ");
+        decimal(lines, first, 10, b' ');
+        lines.extend_from_slice(b" ; ");
+        decimal(lines, sectors, 3, b' ');
+        lines.extend_from_slice(&[b' ', b';', b' ', op, b' ', b';', b' ']);
+        seconds(lines, delay.unwrap_or_default(), 3);
+        lines.extend_from_slice(b" ; ");
+        seconds(lines, duration.unwrap_or_default(), 3);
+        lines.push(b'\n');
+        true
+    }
+
+    fn end(&mut self, _header: &Header, lines: &mut Vec<u8>) {
+        lines.extend_from_slice(RULE);
+    }
+}
+
+/// Counts what the line of a request does not say.
+fn count_lost(request: &Request, lost: &mut Lost) {
+    if !request.flags.is_empty() {
+        lost.add("flags");
+    }
+    if request.origin.is_some() {
+        lost.add("processes and processors");
+    }
+    if request.volume.0 != 0 {
+        lost.add("volumes of requests");
+    }
+    if let Some(measured) = &request.measured {
+        if measured.outcome != Outcome::Ok {
+            lost.add("outcomes other than success");
+        }
+        if measured.completed.is_none() {
+            lost.add("completions that were not seen, written as durations of 0");
+        }
+        if measured.target != 0 {
+            lost.add("targets of requests");
+        }
+        if request.latency.is_some() {
+            lost.add("recorded latencies, beside what was measured");
+        }
+    } else if request.latency.is_none() {
+        lost.add("durations, which are not known, written as 0");
+    }
+}
+
+/// A span in seconds with all its decimals; one below zero, which blkreplay cannot write, as zero.
+fn seconds(line: &mut Vec<u8>, span: Nanos, width: usize) {
+    let ns = span.0.max(0) as u64;
+    decimal(line, ns / 1_000_000_000, width, b' ');
+    line.push(b'.');
+    decimal(line, ns % 1_000_000_000, 9, b'0');
+}

@@ -1,0 +1,59 @@
+//! The CSV of hfplayer, a replayer that published its traces and its tools in this form.
+//!
+//! A header line begins with `#` and names the columns, each with its type (`LBA.I`); two layouts
+//! are published, so columns are found by name. A request is one line, or, as the storage
+//! controller captured it, two: `RD_IN` when it arrived and `RD_OUT` when it completed, joined by
+//! `SEQID` alone, because the line of the completion has no place and no device. A latency of zero
+//! is one that was not measured.
+//!
+//! Format: the paper and the program of Haghdoost et al., <https://github.com/umn-cris/hfplayer>
+//! (`c/parser`, `tools/raw_trace_parser`); see `docs/formats.md`.
+//!
+//! The way through: `layout` (the header line) → `reader` with `pairs` (arrivals that wait for their
+//! completion); and back: `writer`.
+
+mod layout;
+mod pairs;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use super::import::{self, Epoch, Facts};
+use super::{Format, Writable};
+use crate::batch::Columns;
+
+/// hfplayer's traces, as they are read.
+pub const FORMAT: Format = Format {
+    name: "hfplayer",
+    title: "hfplayer's CSV",
+    recognise,
+    open: |opening| {
+        let facts = Facts {
+            format: "hfplayer CSV",
+            columns: Columns { latency: true, ..Columns::default() },
+            epoch: Epoch::Start,
+            whole_seconds: false,
+        };
+        let remedy = "such a file begins with a line like '#DUMP_OFFSET.I,ELAPSED_USECS.D,CMD.S,\
+                      LUN_SSID.I,OP.I,LBA.I,NBLKS.I,LATENCY_USECS.D'";
+        import::lines(opening, reader::Parser::default(), facts, remedy)
+    },
+};
+
+/// hfplayer's traces, as they are written.
+pub const WRITABLE: Writable = Writable {
+    name: "hfplayer",
+    title: "hfplayer's CSV",
+    endings: &[".hfplayer.csv"],
+    packs: true,
+    create: |path, header| super::write::lines(path, header, writer::Lines::default()),
+};
+
+/// Whether one of the lines that `first_bytes` begin with is hfplayer's header.
+fn recognise(first_bytes: &[u8]) -> bool {
+    first_bytes
+        .split(|byte| *byte == b'\n')
+        .take(50)
+        .any(|line| layout::Layout::of_header(line.trim_ascii()).is_some())
+}

@@ -1,0 +1,180 @@
+//! Reading the lines.
+
+use super::layout::{Column, Layout, Row};
+use super::pairs::Pairs;
+use crate::calendar;
+use crate::formats::described::number;
+use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::request::{Op, Request};
+use crate::text::NumberError;
+use crate::units::{Bytes, Nanos};
+
+/// The loss that a request is which neither reads nor writes.
+pub(super) const OTHER_OPS: &str = "requests that neither read nor write";
+
+/// The guess where two columns contradict each other.
+pub(super) const CONTRADICTIONS: &str = "requests whose OP contradicts their CMD, taken as OP says";
+
+const FAR: Fault =
+    Fault { column: 1, loss: "requests that reach beyond 64-bit addresses", reason: "too far" };
+
+/// What is known while lines are read.
+#[derive(Default)]
+pub(super) struct Parser {
+    layout: Option<Layout>,
+    pairs: Pairs,
+    begun: bool,
+    contradictions: u64,
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        if matches!(line[0], b'#' | 0xef) {
+            return Ok(self.comment(line, intake));
+        }
+        let Some(layout) = &self.layout else {
+            return Err(Fault::junk(1, "no header line with the names of the columns before it"));
+        };
+        let Some(row) = layout.row(line) else {
+            return Err(Fault::junk(line.len(), "there are fewer columns than the header names"));
+        };
+        let issue = time(row.get(Column::Elapsed), line, "the elapsed time is no number")?;
+        let command = row.get(Column::Command);
+        let is_completion = match command {
+            b"" => row.get(Column::Phase) == b"1",
+            command => ends_with(command, b"_OUT"),
+        };
+        if is_completion {
+            let sequence = quantity(row.get(Column::Sequence), line, "there is no SEQID")?;
+            self.pairs.complete(sequence, issue, intake)?;
+            return Ok(Said::Request);
+        }
+        let op = self.op(&row)?;
+        let sector = quantity(row.get(Column::Sector), line, "the LBA is no whole number")?;
+        let sectors = quantity(row.get(Column::Sectors), line, "NBLKS is no whole number")?;
+        let offset = Bytes::from_sectors(sector).ok_or(FAR)?;
+        let length = Bytes::from_sectors(sectors).ok_or(FAR)?;
+        let mut request = Request::new(issue, op, offset, length);
+        let latency = row.get(Column::Latency);
+        if !latency.is_empty() {
+            let latency = time(latency, line, "the latency is no number")?;
+            request.latency = (latency > Nanos::ZERO).then_some(latency);
+        }
+        let mut sequence = None;
+        if request.latency.is_none() && ends_with(command, b"_IN") {
+            let text = row.get(Column::Sequence);
+            if !text.is_empty() {
+                sequence = Some(quantity(text, line, "SEQID is no whole number")?);
+            }
+        }
+        if !self.begun {
+            self.begun = true;
+            begin(&row, issue, intake);
+        }
+        request.volume = intake.volume(row.get(Column::Volume))?;
+        self.pairs.arrive(request, sequence, intake)?;
+        Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        self.pairs.end(intake);
+        let contradictions = std::mem::take(&mut self.contradictions);
+        intake.header.guesses.add(CONTRADICTIONS, contradictions, None);
+    }
+}
+
+impl Parser {
+    /// A line that begins with `#`: a header, also a further one, or a comment.
+    #[cold]
+    fn comment(&mut self, line: &[u8], intake: &mut Intake) -> Said {
+        if let Some(layout) = Layout::of_header(line) {
+            if layout.has_dependencies && self.layout.is_none() {
+                let what = "columns that say which requests wait for which (DEP_PARENT_LIST)";
+                intake.header.losses.add(what, 1, None);
+            }
+            self.layout = Some(layout);
+        }
+        Said::Other
+    }
+
+    /// The operation: by its number, as hfplayer itself goes, or else by its name.
+    #[inline]
+    fn op(&mut self, row: &Row<'_>) -> Result<Op, Fault> {
+        let by_name = match row.get(Column::Command) {
+            [b'R' | b'r', b'D' | b'd', ..] => Some(Op::Read),
+            [b'W' | b'w', b'R' | b'r', ..] => Some(Op::Write),
+            _ => None,
+        };
+        let by_number = match row.get(Column::Op) {
+            b"0" => Some(Op::Read),
+            b"1" => Some(Op::Write),
+            b"" => by_name,
+            _ => None,
+        };
+        if let (Some(name), Some(number)) = (by_name, by_number)
+            && name != number
+        {
+            self.contradictions += 1;
+        }
+        by_number.ok_or(Fault { column: 1, loss: OTHER_OPS, reason: "OP is neither 0 nor 1" })
+    }
+}
+
+/// Notes when the trace began, where the file says it: the instant of a request less what had
+/// elapsed by then, to the millisecond.
+fn begin(row: &Row<'_>, issue: Nanos, intake: &mut Intake) {
+    let instant = number::scaled(row.get(Column::Absolute), 1_000_000_000).unwrap_or(0);
+    // A clock that ran for longer than since 1970, or a zero, tells nothing.
+    if instant > issue.0 {
+        let ms = (instant - issue.0) / 1_000_000;
+        intake.header.started = Some(calendar::rfc3339(ms * 1_000_000));
+    }
+}
+
+fn ends_with(word: &[u8], end: &[u8]) -> bool {
+    word.len() >= end.len() && word[word.len() - end.len()..].eq_ignore_ascii_case(end)
+}
+
+/// Microseconds with decimals.
+#[inline]
+fn time(field: &[u8], line: &[u8], reason: &'static str) -> Result<Nanos, Fault> {
+    number::scaled(field, 1_000)
+        .or_else(|error| suffixed(field, 1_000).ok_or(error))
+        .map(Nanos)
+        .map_err(|_| Fault::junk(column(line, field), reason))
+}
+
+/// A whole number, or one with a suffix, as hfplayer's columns of type `.I` may have.
+#[inline]
+fn quantity(field: &[u8], line: &[u8], reason: &'static str) -> Result<u64, Fault> {
+    match number::integer(field) {
+        Ok(value) => Ok(value),
+        Err(NumberError::TooLarge) => Err(FAR),
+        Err(_) => suffixed(field, 1)
+            .map(|value| value as u64)
+            .ok_or(Fault::junk(column(line, field), reason)),
+    }
+}
+
+/// A number with one of hfplayer's suffixes: `k`, `m`, `g` for powers of 1024, `s` and `h` for
+/// seconds and hours in microseconds.
+#[cold]
+fn suffixed(field: &[u8], unit: i64) -> Option<i64> {
+    let (suffix, digits) = field.split_last()?;
+    let factor = match suffix.to_ascii_lowercase() {
+        b'k' => 1 << 10,
+        b'm' => 1 << 20,
+        b'g' => 1 << 30,
+        b's' => 1_000_000,
+        b'h' => 3_600_000_000,
+        _ => return None,
+    };
+    number::scaled(digits, unit.checked_mul(factor)?).ok()
+}
+
+/// Where `field` stands in `line`, counted from 1.
+fn column(line: &[u8], field: &[u8]) -> usize {
+    let at = (field.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
+    if at <= line.len() { at + 1 } else { 1 }
+}

@@ -1,0 +1,144 @@
+//! Writing the layout that hfplayer's own samples have.
+//!
+//! hfplayer knows reads and writes of whole sectors. It wants to know how many requests were in
+//! flight when one arrived, which follows from the latencies.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::formats::write::{LineWriter, Lost, decimal, volume_name};
+use crate::header::Header;
+use crate::request::{Op, Request};
+use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
+
+/// How many requests are counted as in flight at most.
+const IN_FLIGHT_MAX: usize = 65_536;
+
+/// The lines that were written so far.
+#[derive(Default)]
+pub(super) struct Lines {
+    requests: u64,
+    /// When those in flight complete, the earliest first.
+    in_flight: BinaryHeap<Reverse<i64>>,
+    /// Whether volumes are called by their names, which must be numbers, or by their own numbers.
+    named: bool,
+}
+
+impl LineWriter for Lines {
+    fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
+        let is_number = |name: &str| name.parse::<u64>().is_ok();
+        self.named = header.volumes.iter().all(|volume| is_number(&volume.name));
+        lines.extend_from_slice(
+            b"#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,\
+              LUN_SSID.I,OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,\
+              LATENCY_USECS.D\n",
+        );
+    }
+
+    fn request(
+        &mut self,
+        request: &Request,
+        header: &Header,
+        lines: &mut Vec<u8>,
+        lost: &mut Lost,
+    ) -> bool {
+        let (command, op) = match request.op {
+            Op::Read => (b"RD_IN", b'0'),
+            Op::Write => (b"WR_IN", b'1'),
+            op => {
+                lost.op(op);
+                return false;
+            }
+        };
+        if request.issue < Nanos::ZERO {
+            lost.add("requests before the start of the trace");
+            return false;
+        }
+        if request.length == Bytes::ZERO {
+            lost.add("requests of zero length");
+            return false;
+        }
+        let latency = told_latency(request, lost);
+        let first = request.offset.sectors();
+        let sectors = request.end().0.div_ceil(SECTOR) - first;
+        if !request.offset.0.is_multiple_of(SECTOR) || !request.length.0.is_multiple_of(SECTOR) {
+            lost.add("requests widened to whole sectors");
+        }
+        let issue = request.issue.0 as u64;
+        let in_flight = self.arrive(request.issue, latency);
+        self.requests += 1;
+        let volume = self.volume(header, request.volume);
+        let whole = |lines: &mut Vec<u8>, value| {
+            decimal(lines, value, 1, b'0');
+            lines.push(b',');
+        };
+        whole(lines, self.requests);
+        micros(lines, issue);
+        lines.push(b',');
+        // Ticks of a clock of one gigahertz.
+        whole(lines, issue);
+        lines.extend_from_slice(command);
+        lines.push(b',');
+        whole(lines, in_flight);
+        whole(lines, issue);
+        whole(lines, self.requests);
+        whole(lines, volume);
+        lines.extend_from_slice(&[op, b',', b'0', b',']);
+        whole(lines, first);
+        whole(lines, sectors);
+        whole(lines, latency);
+        lines.extend_from_slice(b"0,0,");
+        micros(lines, latency);
+        lines.push(b'\n');
+        true
+    }
+}
+
+impl Lines {
+    /// How many requests are in flight at `issue`, before this one joins them.
+    fn arrive(&mut self, issue: Nanos, latency: u64) -> u64 {
+        while self.in_flight.peek().is_some_and(|Reverse(end)| *end <= issue.0) {
+            self.in_flight.pop();
+        }
+        let before = self.in_flight.len() as u64;
+        if latency > 0 && self.in_flight.len() < IN_FLIGHT_MAX {
+            self.in_flight.push(Reverse(issue.0.saturating_add_unsigned(latency)));
+        }
+        before
+    }
+
+    fn volume(&self, header: &Header, id: VolumeId) -> u64 {
+        let number = u64::from(id.0);
+        if self.named { volume_name(header, id).parse().unwrap_or(number) } else { number }
+    }
+}
+
+/// The latency in nanoseconds, recorded or else measured; 0 where there is none, as hfplayer has
+/// it. Counts what else is not said.
+fn told_latency(request: &Request, lost: &mut Lost) -> u64 {
+    if !request.flags.is_empty() {
+        lost.add("flags");
+    }
+    if request.origin.is_some() {
+        lost.add("processes and processors");
+    }
+    if request.measured.is_some() {
+        lost.add("measured times (but for the service time, where no latency was recorded)");
+    }
+    let measured = request.measured.and_then(|measured| measured.service_time());
+    match request.latency.or(measured) {
+        Some(latency) if latency > Nanos::ZERO => latency.0 as u64,
+        Some(_) => {
+            lost.add("latencies of zero, which hfplayer takes for unknown");
+            0
+        }
+        None => 0,
+    }
+}
+
+/// Nanoseconds as microseconds with all their decimals.
+fn micros(line: &mut Vec<u8>, ns: u64) {
+    decimal(line, ns / 1_000, 1, b'0');
+    line.push(b'.');
+    decimal(line, ns % 1_000, 3, b'0');
+}
