@@ -52,8 +52,8 @@ pub const WRITABLE: Writable = Writable {
 /// The name of a process that blkparse does not know.
 const UNKNOWN_PROCESS: &[u8] = b"(null)";
 
-const REMEDY: &str = "print the recording with `blkparse -i NAME`, in its default format; if it has \
-                      no queued events, `--event D` or `--event I` chooses others";
+const REMEDY: &str = "print the recording with `blkparse -i NAME` in its default format; if it \
+                      has no queued events, `--event D` or `--event I` chooses others";
 
 fn recognise(first_bytes: &[u8]) -> bool {
     import::looks_like(first_bytes, |line| match parse(line, false) {

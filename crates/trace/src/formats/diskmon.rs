@@ -1,9 +1,9 @@
 //! The saved log of Sysinternals' `DiskMon` for Windows (`*.LOG`).
 //!
 //! A line is `number time duration disk request sector length`, columns divided by tabs or blanks:
-//! seconds since the log began, seconds that the request took, sectors of 512 bytes. `DiskMon` can be
-//! told to show the time of day instead of the time since the beginning, with `AM` or `PM` as the
-//! host's settings have it; lines then begin anew at midnight.
+//! seconds since the log began, seconds that the request took, sectors of 512 bytes. The program
+//! can be told to show the time of day instead of the time since the beginning, with `AM` or `PM`
+//! as the host's settings have it; lines then begin anew at midnight.
 //!
 //! Source: blkreplay's `conv_windows_diskmon_to_load.sh`.
 

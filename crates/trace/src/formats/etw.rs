@@ -57,7 +57,8 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "ETW",
         columns: Columns { latency: true, origin: true, measured: false },
-        epoch: Epoch::Start,
+        // The first request may have been issued before the recording began.
+        epoch: Epoch::Unknown,
         whole_seconds: false,
     };
     let unit_ns = opening.options.time_unit_ns;

@@ -188,15 +188,23 @@ proptest! {
 
     #[test]
     fn any_text_like_it_is_read_or_counted(
-        heading in "(TIME\\(s\\)|STARTs|TIMESTAMP) COMM PID (DISK )?T SECTOR BYTES (QUE\\(ms\\) )?LAT\\(ms\\)",
-        text in "([-0-9.:T]{1,24} [a-z ]{0,6} [0-9]{0,3} (sda )?[FRWN]{1,3} [0-9]{1,21} [0-9]{1,4}( [-0-9.]{1,22}){1,2}\n){0,20}"
+        heading in concat!(
+            "(TIME\\(s\\)|STARTs|TIMESTAMP) COMM PID (DISK )?T SECTOR BYTES ",
+            "(QUE\\(ms\\) )?LAT\\(ms\\)",
+        ),
+        text in concat!(
+            "([-0-9.:T]{1,24} [a-z ]{0,6} [0-9]{0,3} (sda )?[FRWN]{1,3} [0-9]{1,21} ",
+            "[0-9]{1,4}( [-0-9.]{1,22}){1,2}\n){0,20}",
+        )
     ) {
         survives(&FORMAT, format!("{heading}\n{text}").as_bytes());
     }
 
     #[test]
     fn requests_are_read_with_junk_between(
-        rows in prop::collection::vec((0..1_000_000_u64, 1..1_u64 << 40, "[a-z\\[][a-z0-9 /]{0,12}"), 1..40),
+        rows in prop::collection::vec(
+            (0..1_000_000_u64, 1..1_u64 << 40, "[a-z\\[][a-z0-9 /]{0,12}"), 1..40,
+        ),
         junk in "[a-z;]{1,20}",
     ) {
         let mut text = "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n".to_owned();

@@ -58,7 +58,10 @@ impl Parser {
         intake.set_columns(columns);
         intake.header.event = Some(kind::name(issue).to_owned());
         self.batch.reset(columns);
-        self.requests = Some(Requests::new(issue, latency));
+        let mut requests = Requests::new(issue, latency);
+        // blkparse counts from the first event already: what was written reads back.
+        requests.start = Some(0);
+        self.requests = Some(requests);
         for event in std::mem::take(&mut self.probed) {
             self.admit(event, intake);
         }

@@ -92,7 +92,10 @@ proptest! {
 
     #[test]
     fn any_text_like_it_is_read_or_counted(
-        text in "([0-9]{1,3} [0-9:.]{1,22}( [AP]M)? [0-9.]{1,22} [0-9]{1,3} (Read|Write|Flush) [0-9 ]{0,24}\n){0,20}"
+        text in concat!(
+            "([0-9]{1,3} [0-9:.]{1,22}( [AP]M)? [0-9.]{1,22} [0-9]{1,3} ",
+            "(Read|Write|Flush) [0-9 ]{0,24}\n){0,20}",
+        )
     ) {
         survives(&FORMAT, text.as_bytes());
     }
@@ -104,13 +107,16 @@ proptest! {
     ) {
         let mut text = String::new();
         for (index, (sector, sectors, disk)) in rows.iter().enumerate() {
-            let _ = write!(text, "{index}\t{index}.25\t0.5\t{disk}\tRead\t{sector}\t{sectors}\n{junk}\n");
+            let at = format!("{index}\t{index}.25\t0.5");
+            let _ = writeln!(text, "{at}\t{disk}\tRead\t{sector}\t{sectors}\n{junk}");
         }
         let (requests, header) = read(&FORMAT, &text);
         let found: Vec<_> = requests
             .iter()
-            .map(|r| (r.offset.0 / 512, r.length.0 / 512, &header.volumes[r.volume.0 as usize].name))
-            .map(|(sector, sectors, disk)| (sector, sectors, disk.parse::<u8>().unwrap()))
+            .map(|r| {
+                let disk = &header.volumes[r.volume.0 as usize].name;
+                (r.offset.0 / 512, r.length.0 / 512, disk.parse::<u8>().unwrap())
+            })
             .collect();
         prop_assert_eq!(found, rows.clone());
         prop_assert_eq!(header.losses.count_of(JUNK), rows.len() as u64);

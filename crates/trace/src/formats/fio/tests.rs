@@ -148,7 +148,8 @@ proptest! {
 
     #[test]
     fn any_text_like_it_is_read_or_counted(
-        version in 2..4, text in "([0-9]{0,20} ?[/ax ]{0,6} (read|wait|trim|add|x)? [0-9 ]{0,44}\n){0,20}"
+        version in 2..4,
+        text in "([0-9]{0,20} ?[/ax ]{0,6} (read|wait|trim|add|x)? [0-9 ]{0,44}\n){0,20}",
     ) {
         survives(&FORMAT, format!("fio version {version} iolog\n{text}").as_bytes());
     }
