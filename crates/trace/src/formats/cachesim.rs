@@ -8,8 +8,8 @@
 //! Formats, little-endian and packed: `oracleGeneral` is `u32` second, `u64` object, `u32` bytes,
 //! `i64` index of the next request for the same object (−1 or the largest number for none), 24
 //! bytes; `oracleGeneralOpNS` has `u8` operation and `u16` name space before the index, 27 bytes;
-//! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 bytes with
-//! a magic word at either end and its version, of which records of eight lengths depend. Source:
+//! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 (early: of
+//! 1024) bytes with a magic word at either end and its version, on which the record depends. Source:
 //! libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`, `standardBin.h`,
 //! `lcs.h`) and `include/libCacheSim/enum.h` for operations.
 
@@ -71,7 +71,9 @@ pub const LCS: Format = Format {
 /// What an LCS header begins and ends with.
 const LCS_MAGIC: u64 = 0x1234_5678_9abc_def0;
 
+/// How long the header is, and how long it was before version 3.
 const LCS_HEADER_BYTES: usize = 8192;
+const LCS_EARLY_BYTES: usize = 1024;
 
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 
@@ -89,27 +91,37 @@ fn open(
 }
 
 fn open_lcs(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-    let first_bytes = opening.stream.first_bytes();
-    let header = Fields::little(first_bytes);
-    let ends = header.u64(0) == LCS_MAGIC && header.u64(LCS_HEADER_BYTES - 8) == LCS_MAGIC;
-    let version = header.u64(8);
-    match layout::lcs(version) {
-        Some(layout) if ends => open_behind(opening, layout, "LCS", LCS_HEADER_BYTES),
-        _ => {
-            let reason = if first_bytes.len() < LCS_HEADER_BYTES {
-                "the file ends within its header of 8192 bytes".to_owned()
-            } else if ends {
-                format!("it is of LCS version {version}; known are 1 to 8")
-            } else {
-                "its header does not end as one of LCS does, behind 8192 bytes".to_owned()
-            };
-            Err(TraceError::Unusable {
-                path: opening.path.to_owned(),
-                reason,
-                remedy: "convert it to oracleGeneral with libCacheSim's traceConv".to_owned(),
-            })
-        }
+    match lcs_header(opening.stream.first_bytes()) {
+        Ok((layout, header)) => open_behind(opening, layout, "LCS", header),
+        Err(reason) => Err(TraceError::Unusable {
+            path: opening.path.to_owned(),
+            reason,
+            remedy: "convert it to oracleGeneral with libCacheSim's traceConv".to_owned(),
+        }),
     }
+}
+
+/// The layout behind an LCS header and the header's length, or why it is none.
+fn lcs_header(first_bytes: &[u8]) -> Result<(Layout, usize), String> {
+    let header = Fields::little(first_bytes);
+    let ends = |bytes: usize| header.u64(bytes - 8) == LCS_MAGIC;
+    let Some(bytes) = [LCS_HEADER_BYTES, LCS_EARLY_BYTES].into_iter().find(|bytes| ends(*bytes))
+    else {
+        return Err(if first_bytes.len() < LCS_HEADER_BYTES {
+            "the file ends within its header of 8192 bytes".to_owned()
+        } else {
+            "its header does not end as one of LCS does, behind 1024 or 8192 bytes".to_owned()
+        });
+    };
+    // The first headers describe the fields in the words of Python's struct module, and nothing
+    // but these was ever written.
+    if matches!(first_bytes.get(8..14), Some(b"<IQIQ\0" | b"<IQIq\0")) {
+        return Ok((layout::ORACLE_GENERAL, bytes));
+    }
+    let version = header.u64(8);
+    let layout = layout::lcs(version);
+    let known = || format!("it is of LCS version {version}; known are 1 to 8");
+    layout.map(|layout| (layout, bytes)).ok_or_else(known)
 }
 
 /// Reads records of `layout` behind `header` bytes.

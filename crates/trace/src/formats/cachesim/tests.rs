@@ -135,9 +135,31 @@ fn a_header_of_another_version_or_length_is_refused_with_the_remedy() {
     bytes[8] = 9;
     assert!(refused(&bytes).contains("LCS version 9"));
     assert!(refused(&bytes[..4000]).contains("within its header"));
+    let error = refused(&bytes[..4000]);
     bytes[LCS_HEADER_BYTES - 1] = 0;
-    let error = refused(&bytes);
-    assert!(error.contains("does not end") && error.contains("traceConv"), "{error}");
+    assert!(error.contains("within its header") && error.contains("traceConv"), "{error}");
+    bytes.resize(2 * LCS_HEADER_BYTES, 1);
+    assert!(refused(&bytes).contains("does not end"));
+}
+
+#[test]
+fn the_short_headers_of_the_first_versions_are_read_too() {
+    let rows = rows(20);
+    let early = |name: &str, said: &[u8]| {
+        let mut bytes = vec![0; LCS_EARLY_BYTES];
+        bytes[..8].copy_from_slice(&LCS_MAGIC.to_le_bytes());
+        bytes[8..8 + said.len()].copy_from_slice(said);
+        bytes[LCS_EARLY_BYTES - 8..].copy_from_slice(&LCS_MAGIC.to_le_bytes());
+        bytes.extend(rows.iter().flat_map(|row| record(name, *row)));
+        read(&bytes, &ReadOptions::default())
+    };
+    for (name, said) in [("lcs 1", &b"<IQIQ"[..]), ("lcs 1", &[1]), ("lcs 2", &[2])] {
+        let (requests, header) = early(name, said).unwrap();
+        assert_eq!(requests.len(), 20, "{name}");
+        assert_eq!(requests[19].offset, Bytes(rows[19].1 * 512));
+        assert!(header.damage.is_none());
+    }
+    assert!(early("lcs 1", b"<QQ").is_err());
 }
 
 #[test]
