@@ -12,6 +12,7 @@ use ioecho_trace::Nanos;
 use ioecho_trace::formats::{self, Format, IssueEvent, ReadOptions, WholeSeconds, Writable, write};
 
 use crate::commands::calibrate::CalibrateArgs;
+use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Convert a trace into another format
     Convert(ConvertArgs),
+    /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
+    Fit(Box<FitArgs>),
     /// Replay a trace on a device, a file or a simulation
     Replay(Box<ReplayArgs>),
     /// Fill a target with data, once, before it is measured
@@ -171,6 +174,9 @@ pub(crate) struct InfoArgs {
     pub(crate) json: bool,
 
     #[command(flatten)]
+    pub(crate) load: LoadArgs,
+
+    #[command(flatten)]
     pub(crate) read: ReadArgs,
 }
 
@@ -180,7 +186,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: PathBuf,
 
     /// What to write, in the format that its name says (docs/formats.md lists them); replaced if it
-    /// is there
+    /// is there. `-` is the standard output, in the format of --to
     pub(crate) output: PathBuf,
 
     /// Write this format, whatever the name says

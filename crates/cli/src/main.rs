@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Info(args) => commands::info::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
+        Command::Fit(args) => commands::fit::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
         Command::Prepare(args) => commands::prepare::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),

@@ -697,3 +697,57 @@ fn a_run_ends_after_as_many_errors_as_it_bears() {
     let (code, failed) = issued("ten", "10");
     assert!(code == 13 && (10..=13).contains(&failed), "{code}: {failed}");
 }
+
+#[test]
+fn a_conversion_goes_through_pipes_packed_or_not() {
+    let stand = Stand::new(2000, 100);
+    let piped = |arguments: &[&str], input: Vec<u8>| -> Output {
+        let mut command = stand.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let feeder = std::thread::spawn(move || stdin.write_all(&input).is_ok());
+        let output = child.wait_with_output().unwrap();
+        assert!(feeder.join().unwrap());
+        output
+    };
+    let mut text = fs::read(stand.path("load")).unwrap();
+    for (name, format) in [("x.load.zst", "blkreplay"), ("flatfile.bin.xz", "vdbench")] {
+        assert_eq!(code(&stand.run(&["convert", "load", name])), 0);
+        let packed = fs::read(stand.path(name)).unwrap();
+        let output = piped(&["convert", "-", "-", "--to", format], packed);
+        assert_eq!(code(&output), 0);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("2000 requests written to the standard output"), "{told}");
+        text = output.stdout;
+    }
+    // What came through Vdbench's format is the load that went in.
+    fs::write(stand.path("back"), &text).unwrap();
+    assert_eq!(code(&stand.run(&["convert", "back", "back.load"])), 0);
+    let lines = |name: &str| -> Vec<String> {
+        let text = fs::read_to_string(stand.path(name)).unwrap();
+        text.lines()
+            .filter(|line| line.ends_with("0.0 ; 0.0"))
+            .map(|l| l.replace(' ', ""))
+            .collect()
+    };
+    assert_eq!(lines("back.load"), lines("load"));
+}
+
+#[test]
+fn the_standard_output_needs_a_format_and_may_be_closed() {
+    let stand = Stand::new(200_000, 10);
+    let output = stand.run(&["convert", "load", "-"]);
+    assert_eq!(code(&output), 2);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("standard output") && told.contains("--to"), "{told}");
+
+    let mut command = stand.command(&["convert", "load", "-", "--to", "blkreplay"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(told.contains("cannot write the standard output: Broken pipe"), "{told}");
+    assert_ne!(code(&output), 0);
+    assert!(!stand.path("-").exists());
+}

@@ -7,6 +7,7 @@
 pub mod facts;
 pub mod histogram;
 pub mod judge;
+pub mod model;
 mod per_target;
 pub mod picture;
 pub mod raster;

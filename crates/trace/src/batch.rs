@@ -115,6 +115,13 @@ impl Batch {
         }
     }
 
+    /// Takes away the optional columns that are not among `columns`.
+    pub(crate) fn keep_columns(&mut self, columns: Columns) {
+        self.latency_ns.take_if(|_| !columns.latency);
+        self.origin.take_if(|_| !columns.origin);
+        self.measured.take_if(|_| !columns.measured);
+    }
+
     /// The number of requests.
     pub fn len(&self) -> usize {
         self.issue_ns.len()

@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::compression::STANDARD_OUTPUT;
+
 /// An error in reading or writing a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -113,6 +115,8 @@ impl TraceError {
 
     /// The writing of `path` failed.
     pub fn write(path: &Path, source: io::Error) -> Self {
+        let is_standard = path == Path::new(STANDARD_OUTPUT);
+        let path = if is_standard { Path::new("the standard output") } else { path };
         Self::Write { path: path.to_owned(), source }
     }
 

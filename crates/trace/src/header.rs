@@ -145,6 +145,9 @@ pub struct Header {
     /// What was done to the trace since, in order.
     #[serde(default)]
     pub transforms: Vec<String>,
+    /// What is known of traces that were merged into this one, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<Self>,
     /// For a result: what the run was, as `run.toml` says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,

@@ -14,6 +14,7 @@ pub mod calendar;
 pub mod compression;
 pub mod error;
 pub mod formats;
+pub mod generate;
 pub mod header;
 pub mod request;
 pub mod stream;

@@ -20,14 +20,14 @@ pub trait Source: Send {
 
 /// Where a stream of requests is written to.
 pub trait Sink {
-    /// Writes the requests of `batch` behind those before.
-    fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
-
-    /// Takes note of what the header says before the next batch: the names of volumes and
-    /// processes that came up since.
+    /// Takes over what the source has learned since the sink was begun: volumes and processes whose
+    /// first request is in the next batch.
     fn learn(&mut self, header: &Header) {
         let _ = header;
     }
+
+    /// Writes the requests of `batch` behind those before.
+    fn write(&mut self, batch: &Batch) -> Result<(), TraceError>;
 
     /// Completes the output with what the header says now that the source has ended. An output
     /// that is not finished does not appear under its name.

@@ -341,11 +341,11 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
-        let part = if fraction == 0 {
-            0
-        } else {
-            (u128::from(fraction) * unit_ns.unsigned_abs() as u128 / u128::from(divisor)) as i64
-        };
+        let unit = unit_ns.unsigned_abs();
+        let part = match fraction.checked_mul(unit) {
+            Some(product) => product / divisor,
+            None => (u128::from(fraction) * u128::from(unit) / u128::from(divisor)) as u64,
+        } as i64;
         i64::try_from(whole)
             .ok()
             .and_then(|whole| whole.checked_mul(unit_ns))

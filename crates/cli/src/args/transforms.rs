@@ -23,6 +23,10 @@ fn flag(kind: &'static Kind) -> Arg {
     if kind.value.is_empty() {
         // A flag without a value still has to have one, to keep its place in the order.
         flag.num_args(0).default_missing_value("")
+    } else if kind.value.starts_with('[') {
+        // It may be left out, and what follows the flag is then not taken for it.
+        let flag = flag.value_name(kind.value).num_args(0..=1).require_equals(true);
+        flag.default_missing_value("")
     } else {
         flag.value_name(kind.value).allow_hyphen_values(true)
     }

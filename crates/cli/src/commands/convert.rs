@@ -1,7 +1,11 @@
 //! `ioecho convert`: any trace in, any trace out.
 
+use std::path::Path;
+
 use anyhow::Context;
+use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::formats::write;
+use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
 use crate::args::ConvertArgs;
@@ -11,14 +15,22 @@ use crate::run::directory::RunDirectory;
 use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
-    refuse_same_file(args)?;
+    refuse_same_file(args, &args.output)?;
+    open::refuse_endless(&args.input, &args.load)?;
+    let described = |source| -> Box<dyn Source> { Box::new(Described::new(source, args)) };
+    if let Some(parts) = open::parts(&args.input, &args.read.options(), &args.load, described)? {
+        return into_parts(args, parts);
+    }
     let source = open::trace(&args.input, &args.read.options(), &args.load)?;
     let mut source = Described::new(source, args);
     let sink = write::create_as(args.to, &args.output, source.header())?;
     let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
-    let output = args.output.display();
+    let output = match args.output.to_str() {
+        Some(STANDARD_OUTPUT) => "the standard output".to_owned(),
+        _ => args.output.display().to_string(),
+    };
     for note in written.lost.iter() {
         tell(&format!("lost in {output}: {} {}", note.count, note.what));
     }
@@ -27,10 +39,52 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// The place of a part's name in the name of an output.
+const PLACE: &str = "{}";
+
+/// Writes each part of a trace that was divided into an output of its own.
+fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u8> {
+    let name = args.output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !name.contains(PLACE) {
+        let output = args.output.display();
+        let text = format!(
+            "{output}: this conversion makes several traces\n  = help: put {PLACE} into the name \
+             of the output, where the name of each part is to stand, as in 'part-{PLACE}.parquet'"
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let path = |part: &str| args.output.with_file_name(name.replace(PLACE, part));
+    let written = copy(parts.as_mut(), &mut |part, header| {
+        let path = path(part);
+        if refuse_same_file(args, &path).is_err() {
+            return Err(TraceError::Unusable {
+                path,
+                reason: "this is both input and output".to_owned(),
+                remedy: "write to files of another name".to_owned(),
+            });
+        }
+        write::create_as(args.to, &path, header)
+    })
+    .with_context(|| format!("converting {}", args.input.display()))?;
+    let code = written.first().map_or(exit::OK, |_| tell_import(&parts.header(0)));
+    for (part, written) in &written {
+        let output = path(part);
+        let output = output.display();
+        for note in written.lost.iter() {
+            tell(&format!("lost in {output}: {} {}", note.count, note.what));
+        }
+        tell(&format!("{} requests written to {output}", written.requests));
+    }
+    Ok(code)
+}
+
 /// Writing over the file that is being read would lose both.
-fn refuse_same_file(args: &ConvertArgs) -> anyhow::Result<()> {
+fn refuse_same_file(args: &ConvertArgs, output: &Path) -> anyhow::Result<()> {
+    if output.to_str() == Some(STANDARD_OUTPUT) {
+        return Ok(());
+    }
     let input = RunDirectory::at(&args.input).map_or(args.input.clone(), |run| run.requests());
-    let (Ok(input), Ok(output)) = (input.canonicalize(), args.output.canonicalize()) else {
+    let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize()) else {
         return Ok(());
     };
     if input == output {
@@ -42,27 +96,29 @@ fn refuse_same_file(args: &ConvertArgs) -> anyhow::Result<()> {
 }
 
 /// A trace with the description and the terms that the user gave it.
-struct Described<'a> {
+struct Described {
     source: Box<dyn Source>,
-    args: &'a ConvertArgs,
+    description: Option<String>,
+    license: Option<String>,
     header: Header,
 }
 
-impl<'a> Described<'a> {
-    fn new(source: Box<dyn Source>, args: &'a ConvertArgs) -> Self {
-        let mut described = Self { source, args, header: Header::default() };
+impl Described {
+    fn new(source: Box<dyn Source>, args: &ConvertArgs) -> Self {
+        let (description, license) = (args.description.clone(), args.license.clone());
+        let mut described = Self { source, description, license, header: Header::default() };
         described.take_header();
         described
     }
 
     fn take_header(&mut self) {
         self.header = self.source.header().clone();
-        self.header.description = self.args.description.clone().or(self.header.description.take());
-        self.header.license = self.args.license.clone().or(self.header.license.take());
+        self.header.description = self.description.clone().or(self.header.description.take());
+        self.header.license = self.license.clone().or(self.header.license.take());
     }
 }
 
-impl Source for Described<'_> {
+impl Source for Described {
     fn header(&self) -> &Header {
         &self.header
     }

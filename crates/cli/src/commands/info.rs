@@ -9,7 +9,7 @@ use ioecho_trace::header::Imported;
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
-use crate::args::{InfoArgs, LoadArgs};
+use crate::args::InfoArgs;
 use crate::commands::visible;
 use crate::exit;
 use crate::run::{directory, open};
@@ -24,7 +24,8 @@ const VOLUMES_SHOWN: usize = 32;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
-    let mut source = open::trace(&args.file, &args.read.options(), &LoadArgs::default())?;
+    open::refuse_endless(&args.file, &args.load)?;
+    let mut source = open::trace(&args.file, &args.read.options(), &args.load)?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
     while source.next_batch(&mut batch)? {

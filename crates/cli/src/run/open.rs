@@ -6,8 +6,8 @@ use std::path::Path;
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, ReadOptions};
-use ioecho_trace::transform::{self, Context, Window};
-use ioecho_trace::{Batch, Columns, Header, Source, TraceError};
+use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
+use ioecho_trace::{Batch, Columns, Header, Source, TraceError, generate};
 
 use crate::args::LoadArgs;
 use crate::commands::tell;
@@ -39,16 +39,8 @@ pub(crate) fn trace(
         return Ok(source);
     }
     let source = if is_part { part.of(source) } else { source };
-    let spill_directory = std::env::temp_dir();
-    for asked in chain.iter().filter(|asked| asked.kind.spills) {
-        let name = asked.kind.name;
-        tell(&format!(
-            "{name} keeps the trace in a temporary file in {}",
-            spill_directory.display()
-        ));
-    }
-    let context = Context { open: &|path| formats::open(path, options), spill_directory };
-    let mut source = transform::apply(chain, source, &context)?;
+    tell_spills(chain);
+    let mut source = in_context(options, |context| transform::apply(chain, source, context))?;
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
@@ -61,6 +53,54 @@ pub(crate) fn trace(
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(Box::new(Begun { first: Some(first), source }))
+}
+
+/// Says which transforms need room on a disk, and where.
+fn tell_spills(chain: &[Asked]) {
+    let directory = std::env::temp_dir();
+    for asked in chain.iter().filter(|asked| asked.kind.spills) {
+        let name = asked.kind.name;
+        tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
+    }
+}
+
+/// What transforms may need beside their source.
+fn in_context<T>(options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
+    let open = |path: &Path| formats::open(path, options);
+    run(&Context { open: &open, spill_directory: std::env::temp_dir() })
+}
+
+/// Opens the trace at `path` as [`trace`] does and divides it, if the last one of its transforms
+/// makes several traces of it. What `over` lays over the trace stands before that.
+pub(crate) fn parts(
+    path: &Path,
+    options: &ReadOptions,
+    load: &LoadArgs,
+    over: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
+) -> anyhow::Result<Option<Box<dyn Parts>>> {
+    let mut load = load.clone();
+    let last = load.transforms.chain.pop();
+    let Some(divide) = last.as_ref().and_then(Asked::divide) else { return Ok(None) };
+    tell_spills(last.as_slice());
+    let source = over(trace(path, options, &load)?);
+    Ok(Some(in_context(options, |context| divide.divide(source, context))?))
+}
+
+/// Refuses a generated load without an end unless a window gives it one: who reads to the end would
+/// read for ever.
+pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()> {
+    // A window with a start alone ends where the load does: never.
+    let ends = |asked: &Asked| asked.kind.name == "window" && asked.text.contains(',');
+    let is_cut = load.window.duration.is_some() || load.transforms.chain.iter().any(ends);
+    if is_cut || !generate::is_endless(path) {
+        return Ok(());
+    }
+    let text = format!(
+        "{} has no end
+  = help: give it a `duration` or a `count`, or cut it with --duration",
+        path.display()
+    );
+    Err(Coded::error(exit::USAGE, text))
 }
 
 /// A source whose first batch has been read already.

@@ -26,6 +26,7 @@ use super::{Format, Writable};
 
 pub use self::reader::open;
 pub use self::result::WRITABLE as RESULT_WRITABLE;
+pub(crate) use self::writer::LoadLines;
 pub use self::writer::create;
 
 /// Loads and results of blkreplay, as they are read.

@@ -15,28 +15,29 @@ mod files;
 mod matching;
 mod merge;
 mod notices;
+pub(super) mod order;
 mod plausible;
-mod record;
-mod requests;
+pub(super) mod record;
+pub(super) mod requests;
 mod row;
 mod sequence;
 mod splits;
 mod telling;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 #[cfg(test)]
 mod tests;
 mod volumes;
 
 use std::path::{Path, PathBuf};
 
-use self::feed::Wanted;
+use self::feed::{Feed, Wanted};
 use self::files::Files;
 use self::merge::Merge;
 use self::record::{Event, Layout, kind};
 use self::requests::Requests;
 use self::telling::{describe, no_requests};
-use super::{Format, IssueEvent, ReadOptions};
+use super::{Format, IssueEvent, Opening, ReadOptions};
 use crate::batch::{Batch, Columns};
 use crate::calendar;
 use crate::error::TraceError;
@@ -45,7 +46,10 @@ use crate::stream::Source;
 
 /// How many of the recording's first events decide which event is taken and whether there are
 /// completions.
-const PROBE_EVENTS: usize = 1 << 16;
+pub(super) const PROBE_EVENTS: usize = 1 << 16;
+
+/// Size of the buffer for a recording that comes through a pipe.
+const STREAM_BUFFER_BYTES: usize = 1 << 20;
 
 /// Recordings of blktrace, as they are read.
 pub const FORMAT: Format = Format {
@@ -53,8 +57,14 @@ pub const FORMAT: Format = Format {
     title: "recordings of blktrace, one file per processor or merged",
     recognise: is_blktrace,
     open: |opening| {
-        opening.demand_seekable()?;
-        open(opening.path, opening.options)
+        let Opening { stream, path, seekable, options } = opening;
+        // The other processors' files stand beside it, whether they are packed or not.
+        if seekable || path.is_file() && is_per_cpu(path) {
+            return open(path, options);
+        }
+        let feed = Feed::open(path, Box::new(stream), STREAM_BUFFER_BYTES)?;
+        let feeds = feed.into_iter().collect();
+        Ok(Box::new(Recording::of(path, &Files::streamed(path), feeds, options)?))
     },
 };
 
@@ -99,6 +109,15 @@ impl Recording {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
         let files = Files::find(path)?;
         let feeds = files.open()?;
+        Self::of(path, &files, feeds, options)
+    }
+
+    fn of(
+        path: &Path,
+        files: &Files,
+        feeds: Vec<Feed>,
+        options: &ReadOptions,
+    ) -> Result<Self, TraceError> {
         if feeds.is_empty() {
             return Err(TraceError::Empty { path: path.to_owned() });
         }
@@ -126,7 +145,7 @@ impl Recording {
         let header = Header {
             source: path.display().to_string(),
             format: "blktrace".to_owned(),
-            description: Some(describe(path, &files, &merge)),
+            description: Some(describe(path, files, &merge)),
             event: Some(kind::name(issue).to_owned()),
             columns: Columns { latency, origin: true, measured: false },
             ..Header::default()
@@ -187,11 +206,11 @@ impl Recording {
             requests: self.requests.taken,
         });
         let losses = &mut self.header.losses;
-        let lost = self.merge.feeds().iter().map(feed::Feed::lost).sum();
+        let lost = self.merge.feeds().iter().map(Feed::lost).sum();
         losses.add("events lost by the recorder (sequence gaps)", lost, None);
         losses.add("passthrough commands", self.merge.passthrough(), None);
         self.requests.tell_losses(losses);
-        let out_of_order = self.merge.feeds().iter().map(|feed| feed.out_of_order).sum();
+        let out_of_order = self.merge.feeds().iter().map(Feed::out_of_order).sum();
         self.header.guesses.add("events out of time order", out_of_order, None);
         Ok(())
     }
@@ -232,12 +251,12 @@ impl Source for Recording {
 }
 
 /// A bit for each of these kinds.
-fn bits(kinds: &[u8]) -> u32 {
+pub(super) fn bits(kinds: &[u8]) -> u32 {
     kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
 }
 
 /// The event to take, by the wish of the user and by what was seen of the recording.
-fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
+pub(super) fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
     match wish {
         IssueEvent::Queued => kind::QUEUE,
         IssueEvent::Inserted => kind::INSERT,

@@ -10,16 +10,22 @@
 //! The way of a request: a parser → [`Intake`] (checked and counted) → the sort window →
 //! whole seconds spread, if asked for → the trace's own start subtracted → a batch.
 
+mod fields;
 mod intake;
 mod lines;
+mod numbered;
+mod objects;
 mod records;
 mod seconds;
 mod source;
 #[cfg(test)]
 mod tests;
 
+pub use self::fields::{Blanks, Commas, Fields, is_header};
 pub use self::intake::{Fault, Intake, JUNK};
 pub use self::lines::{LineParser, Look, Said, lines, looks_like};
+pub use self::numbered::Numbered;
+pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
 pub use self::seconds::WholeSeconds;
 
@@ -39,7 +45,7 @@ pub enum Epoch {
 }
 
 /// What a format's reader knows of a file before its first request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// [`Header::format`](crate::Header::format).
     pub format: &'static str,

@@ -11,20 +11,51 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::compression::{self, Codec, Decoder, Peeked, Positioned};
+use crate::compression::{self, Peeked, Positioned};
 use crate::error::TraceError;
+use crate::generate;
 use crate::stream::Source;
 use crate::text;
 use crate::units::Bytes;
 
+pub mod alibaba;
+pub mod biosnoop;
+pub mod blkparse;
 pub mod blkreplay;
 pub mod blktrace;
+pub mod btreplay;
+pub mod cachesim;
+pub mod cloudphysics;
 pub mod csv;
 pub mod described;
+pub mod diskmon;
+pub mod disksim;
+pub mod etw;
+mod fields;
+pub mod fio;
+pub mod fio_latency;
+pub mod fiu;
+#[cfg(test)]
+mod from_bytes;
 pub mod hfplayer;
+pub mod huaicheng;
 pub mod import;
+pub mod k5cloud;
+pub mod msr;
 pub mod native;
 pub mod perfetto;
+#[cfg(test)]
+mod reading;
+pub mod scsi;
+pub mod smreplay;
+pub mod spc;
+pub mod systor;
+pub mod tectonic;
+pub mod tencent;
+pub mod thesios;
+pub mod vdbench;
+pub mod vscsi;
+pub mod wall_clock;
 pub mod write;
 
 pub use self::described::{Description, DescriptionError, Separator, Words};
@@ -48,9 +79,42 @@ pub struct Format {
 }
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,
-/// then text by how particular its lines are, because few columns of numbers fit many formats.
-pub const FORMATS: &[Format] =
-    &[native::FORMAT, blktrace::FORMAT, hfplayer::FORMAT, csv::FORMAT, blkreplay::FORMAT];
+/// then records without one, which are judged by what stands in them, then text by how particular
+/// its lines are, because few columns of numbers fit many formats.
+pub const FORMATS: &[Format] = &[
+    native::FORMAT,
+    blktrace::FORMAT,
+    cachesim::LCS,
+    vdbench::FORMAT,
+    btreplay::FORMAT,
+    vscsi::FORMAT,
+    cachesim::ORACLE_GENERAL,
+    cachesim::ORACLE_GENERAL_OPNS,
+    cachesim::IQIBH,
+    cachesim::IQI,
+    hfplayer::FORMAT,
+    csv::FORMAT,
+    blkreplay::FORMAT,
+    fio::FORMAT,
+    blkparse::FORMAT,
+    etw::FORMAT,
+    biosnoop::FORMAT,
+    diskmon::FORMAT,
+    fio_latency::FORMAT,
+    thesios::FORMAT,
+    msr::FORMAT,
+    systor::FORMAT,
+    spc::FORMAT,
+    k5cloud::FORMAT,
+    alibaba::FORMAT,
+    fiu::FORMAT,
+    tencent::FORMAT,
+    cloudphysics::FORMAT,
+    huaicheng::FORMAT,
+    tectonic::FORMAT,
+    disksim::FORMAT,
+    smreplay::FORMAT,
+];
 
 /// The format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
@@ -82,9 +146,16 @@ impl Opening<'_> {
             return Ok(());
         }
         let (reason, remedy) = if self.path.is_file() {
-            ("this is a compressed binary trace", "unpack it first")
+            (
+                "this is a Parquet file inside a compressed file or an archive, and is read from \
+                 its end",
+                "unpack it first; it is compressed as it is",
+            )
         } else {
-            ("a binary trace cannot be read from a pipe", "put it into a file and name that")
+            (
+                "a Parquet file is read from its end, which a pipe does not have",
+                "put it into a file and name that",
+            )
         };
         Err(TraceError::Unusable {
             path: self.path.to_owned(),
@@ -127,11 +198,15 @@ pub struct ReadOptions {
     pub described: Option<Arc<Description>>,
 }
 
-/// Opens the trace at `path`, whatever its format; `-` is the standard input. A prefix `dev` of
+/// Opens the trace at `path`, whatever its format; `-` is the standard input, and what begins with
+/// `gen:` describes a load that is [generated](crate::generate). A prefix `dev` of
 /// files `dev.blktrace.N` names the recording that they make up.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     if path == Path::new("-") {
         return recognise(io::stdin(), Path::new("standard input"), options, false);
+    }
+    if generate::is_line(path) {
+        return generate::open(path);
     }
     let read_error = |error| TraceError::read(path, error);
     let metadata = match fs::metadata(path) {
@@ -173,10 +248,13 @@ fn recognise<R: Read + Send + 'static>(
         }
         return Err(TraceError::Empty { path: path.to_owned() });
     }
-    let codec = Codec::of_first_bytes(packed.first_bytes());
-    let seekable = regular && codec == Codec::Plain;
-    let unpacked: Box<dyn Positioned + Send> = Box::new(Decoder::new(packed, codec));
+    let (unpacked, stored) = compression::unpack(packed).map_err(|e| TraceError::read(path, e))?;
+    let seekable = regular && stored;
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
+    let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
+    if is_empty && regular && blktrace::is_per_cpu(path) {
+        return blktrace::open(path, options);
+    }
     let described = options.described.as_ref().map(|_| &described::FORMAT);
     let format = described
         .or(options.format)
@@ -197,7 +275,7 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
             Some(damage) => TraceError::Unusable {
                 path,
                 reason: format!("nothing in it can be read: {damage}"),
-                remedy: "get the file again".to_owned(),
+                remedy: compression::remedy(&error).to_owned(),
             },
             None => TraceError::read(&path, error),
         };

@@ -7,12 +7,14 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{blkreplay, csv, hfplayer, native, perfetto};
+use super::{
+    alibaba, blkparse, blkreplay, btreplay, csv, fio, hfplayer, msr, native, perfetto, vdbench,
+};
 use crate::batch::Batch;
-use crate::compression::{Codec, Encoder, PartialFile};
+use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
-use crate::request::{Op, Request};
+use crate::request::{Op, Origin, Request};
 use crate::stream::{Sink, Written};
 use crate::units::VolumeId;
 
@@ -36,9 +38,15 @@ pub const WRITABLE: &[Writable] = &[
     native::WRITABLE,
     blkreplay::WRITABLE,
     blkreplay::RESULT_WRITABLE,
+    blkparse::WRITABLE,
+    btreplay::WRITABLE,
+    fio::WRITABLE,
     hfplayer::WRITABLE,
-    csv::WRITABLE,
+    msr::WRITABLE,
+    alibaba::WRITABLE,
+    vdbench::WRITABLE,
     perfetto::WRITABLE,
+    csv::WRITABLE,
 ];
 
 /// Begins a trace at `path` in the format that the name says. The columns that it will have are
@@ -47,7 +55,8 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
     create_as(None, path, header)
 }
 
-/// As [`create`], in `format` if one is given, whatever the name says.
+/// As [`create`], in `format` if one is given, whatever the name says. The path `-` is the standard
+/// output, which says nothing.
 pub fn create_as(
     format: Option<&Writable>,
     path: &Path,
@@ -57,6 +66,10 @@ pub fn create_as(
     let format = format.or_else(|| WRITABLE.iter().find(|format| format.is_named(&name)));
     match format {
         Some(format) => (format.create)(path, header),
+        None if path == Path::new(STANDARD_OUTPUT) => Err(TraceError::UnknownOutput {
+            path: PathBuf::from("standard output"),
+            remedy: format!("say it with --to, one of {}", names().join(", ")),
+        }),
         None => Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() }),
     }
 }
@@ -64,9 +77,12 @@ pub fn create_as(
 /// The writable format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Writable, String> {
     WRITABLE.iter().find(|format| format.name == name).ok_or_else(|| {
-        let names: Vec<_> = WRITABLE.iter().map(|format| format.name).collect();
-        format!("there is no format '{name}' to write; known are {}", names.join(", "))
+        format!("there is no format '{name}' to write; known are {}", names().join(", "))
     })
+}
+
+fn names() -> Vec<&'static str> {
+    WRITABLE.iter().map(|format| format.name).collect()
 }
 
 impl Writable {
@@ -76,14 +92,23 @@ impl Writable {
             Some((plain, "gz" | "zst" | "xz" | "bz2")) if self.packs => plain,
             _ => name,
         };
-        self.endings.iter().any(|ending| plain.len() > ending.len() && plain.ends_with(ending))
+        let is_named = |ending: &&str| match plain.strip_suffix(*ending) {
+            // What begins with a dot is but the end of a name.
+            Some("") => !ending.starts_with('.'),
+            other => other.is_some(),
+        };
+        self.endings.iter().any(is_named)
     }
 }
 
 fn known_names() -> String {
     let names: Vec<_> = WRITABLE
         .iter()
-        .map(|format| format!("NAME{} for {}", format.endings[0], format.title))
+        .map(|format| {
+            let ending = format.endings[0];
+            let name = if ending.starts_with('.') { "NAME" } else { "" };
+            format!("{name}{ending} for {}", format.title)
+        })
         .collect();
     format!("name it {}; text may be packed: add .gz, .zst or .xz", names.join(", "))
 }
@@ -113,6 +138,13 @@ impl Lost {
     }
 }
 
+impl Lost {
+    /// What was counted.
+    pub(super) fn into_notes(self) -> Notes {
+        self.0
+    }
+}
+
 /// Writes the lines of a format.
 pub trait LineWriter {
     /// Appends what stands before the first request.
@@ -122,6 +154,8 @@ pub trait LineWriter {
 
     /// Appends the line or lines of a request and answers `true`, or counts in `lost` why there is
     /// none and answers `false`. Columns of a request that the format has no place for are counted
+    /// too. `header` is that of the trace at its beginning, with the volumes and the processes that
+    /// were seen so far.
     /// too. `header` is that of the trace at its beginning, with the volumes and processes that are
     /// known by now.
     fn request(
@@ -196,6 +230,21 @@ impl<W: LineWriter> Sink for Lines<W> {
         let finished = written.and_then(|()| output.finish());
         finished.map_err(|error| TraceError::write(&path, error))?;
         Ok(Written { requests, lost: lost.0 })
+    }
+}
+
+/// Counts the columns of a request that formats of published traces have no place for: flags, who
+/// issued it, and what a replay measured.
+#[inline]
+pub fn lose_columns(request: &Request, lost: &mut Lost) {
+    if !request.flags.is_empty() {
+        lost.add("flags");
+    }
+    if request.origin.is_some_and(|origin| origin != Origin::default()) {
+        lost.add("processes and processors");
+    }
+    if request.measured.is_some() {
+        lost.add("measured times");
     }
 }
 

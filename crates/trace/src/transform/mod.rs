@@ -18,18 +18,71 @@ use crate::error::TraceError;
 use crate::stream::Source;
 use crate::units::Nanos;
 
+pub mod adjacent;
+pub mod anonymise;
 pub mod arguments;
+pub mod busiest;
+pub mod cmd;
+pub mod derive;
+pub mod exact;
+pub mod filter;
+pub mod merge;
+pub mod parts;
+mod place;
+pub mod ramp;
+pub mod rate;
+pub mod remap;
+pub mod repeat;
+pub mod resize;
+pub mod reverse;
+pub mod sample;
+pub mod slip;
 pub mod sort;
+pub mod speed;
+pub mod spill;
+pub mod split;
+pub mod spread;
 pub mod stage;
+pub mod substitute;
+mod survey;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod thin;
+pub mod unstack;
 pub mod window;
 
 pub use arguments::{ArgumentError, Arguments};
+pub use parts::{Divide, Parts};
 pub use sort::Sorted;
+pub use spill::Spill;
 pub use stage::Stage;
 pub use window::Window;
 
 /// Every transform, in the order in which they are listed for people.
-pub const KINDS: &[Kind] = &[window::KIND];
+pub const KINDS: &[Kind] = &[
+    window::KIND,
+    busiest::KIND,
+    filter::KIND,
+    sample::KIND,
+    thin::KIND,
+    merge::KIND,
+    adjacent::KIND,
+    repeat::KIND,
+    reverse::KIND,
+    derive::KIND,
+    split::KIND,
+    speed::KIND,
+    rate::KIND,
+    ramp::KIND,
+    slip::KIND,
+    spread::KIND,
+    remap::KIND,
+    resize::KIND,
+    substitute::KIND,
+    unstack::KIND,
+    anonymise::KIND,
+    cmd::KIND,
+];
 
 /// A kind of transform: what it is called and how what was typed becomes one.
 #[derive(Debug)]
@@ -62,6 +115,11 @@ pub trait Transform: fmt::Debug + Send + Sync {
         source: Box<dyn Source>,
         context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError>;
+
+    /// How it makes several traces of one, where it does.
+    fn divide(&self) -> Option<&dyn Divide> {
+        None
+    }
 }
 
 /// A transform as it was asked for: `busiest 5m,by=bytes`.
@@ -78,6 +136,11 @@ impl Asked {
     /// The transform of this kind that `text` describes.
     pub fn new(kind: &'static Kind, text: &str) -> Result<Self, ArgumentError> {
         Ok(Self { kind, text: text.to_owned(), transform: (kind.parse)(text)?.into() })
+    }
+
+    /// How it makes several traces of one, where it does.
+    pub fn divide(&self) -> Option<&dyn Divide> {
+        self.transform.divide()
     }
 }
 
@@ -153,6 +216,11 @@ pub(crate) mod tests {
             Self { header, batches, next: 0, given: Arc::default() }
         }
 
+        /// What it says of the trace, to be changed.
+        pub(crate) fn header_mut(&mut self) -> &mut Header {
+            &mut self.header
+        }
+
         /// How many batches were asked for, to be looked at while the source is in use.
         pub(crate) fn batches_given(&self) -> Arc<AtomicUsize> {
             Arc::clone(&self.given)
@@ -172,6 +240,39 @@ pub(crate) mod tests {
             self.given.store(self.next, Ordering::Relaxed);
             Ok(true)
         }
+    }
+
+    /// What the transform that `line` asks for makes of `requests`, and the header then. Whatever
+    /// it is, it keeps the order and the columns it declares, and doing again what its line of
+    /// provenance says makes the same once more.
+    pub(crate) fn made(line: &str, requests: &[Request], rows: usize) -> (Vec<Request>, Header) {
+        let (all, header) = once(line, requests, rows);
+        assert!(all.is_sorted_by_key(|request| request.issue), "{line}");
+        let told = header.transforms.last().unwrap();
+        assert_eq!(once(told, requests, rows), (all.clone(), header.clone()), "{line}");
+        (all, header)
+    }
+
+    pub(crate) fn once(line: &str, requests: &[Request], rows: usize) -> (Vec<Request>, Header) {
+        let directory = tempfile::tempdir().unwrap();
+        let context = Context {
+            open: &|path| panic!("{} is not to be opened", path.display()),
+            spill_directory: directory.path().to_owned(),
+        };
+        let given = Box::new(Given::new(requests, rows));
+        let mut source = apply(&[line.parse().unwrap()], given, &context).unwrap();
+        let (mut batch, mut all) = (Batch::default(), Vec::new());
+        while source.next_batch(&mut batch).unwrap() {
+            assert!(!batch.is_empty() && batch.columns() == source.header().columns, "{line}");
+            all.extend(batch.iter());
+        }
+        assert!(!source.next_batch(&mut batch).unwrap() && batch.is_empty(), "{line}");
+        (all, source.header().clone())
+    }
+
+    /// Why `line` is refused.
+    pub(crate) fn refused(line: &str) -> String {
+        line.parse::<Asked>().unwrap_err().to_string()
     }
 
     #[test]

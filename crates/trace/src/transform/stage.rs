@@ -24,7 +24,9 @@ pub trait Step: Send {
     fn told(&self) -> String;
 
     /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
-    /// the source's header at the beginning, when further volumes came up, and at the end. The columns must stay.
+    /// the source's header at the beginning, when further volumes came up, and at the end. Optional
+    /// columns may be taken away, the same ones each time: they are then taken from every batch
+    /// before it is changed.
     fn describe(&self, header: &mut Header) {
         let _ = header;
     }
@@ -89,6 +91,7 @@ impl<T: Step> Source for Stage<T> {
         while self.flow == Flow::More {
             if self.source.next_batch(batch)? {
                 self.learn();
+                batch.keep_columns(self.header.columns);
                 self.flow = self.step.change(batch)?;
             } else {
                 batch.reset(self.header.columns);

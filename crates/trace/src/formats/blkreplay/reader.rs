@@ -16,6 +16,7 @@ use crate::header::Header;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
 use crate::transform::sort::SortWindow;
+use crate::transform::unstack::Watch;
 
 /// Reads a load or a result.
 pub fn open<R: Positioned + Send + 'static>(
@@ -28,6 +29,7 @@ pub fn open<R: Positioned + Send + 'static>(
         state: State::new(path, options.strict),
         batch: Batch::default(),
         window: SortWindow::default(),
+        watch: Watch::default(),
         ended: false,
     };
     // The columns are known with the first request.
@@ -54,6 +56,8 @@ struct Reader<R> {
     /// Requests in the order of the file.
     batch: Batch,
     window: SortWindow,
+    /// Loads do not say which device a request went to, so those of stacked ones look alike.
+    watch: Watch,
     ended: bool,
 }
 
@@ -117,6 +121,7 @@ impl<R: Positioned + Send> Source for Reader<R> {
         batch.reset(self.state.header.columns);
         while !self.window.give(batch, self.ended) {
             if self.ended {
+                self.watch.note(&mut self.state.header.guesses);
                 return Ok(false);
             }
             self.fill(crate::batch::BATCH_ROWS)?;
@@ -126,6 +131,7 @@ impl<R: Positioned + Send> Source for Reader<R> {
                 self.window.note(&mut self.state.header.guesses);
             }
         }
+        self.watch.look(batch);
         Ok(true)
     }
 }

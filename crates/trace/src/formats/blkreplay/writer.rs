@@ -21,9 +21,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
     let write = || -> io::Result<Writer> {
         let mut output = Encoder::new(PartialFile::create(path)?, Codec::of_name(path));
         output.write_all(prose(header).as_bytes())?;
-        let lines = Vec::with_capacity(64 * crate::batch::BATCH_ROWS);
-        let (path, lost) = (path.to_owned(), Notes::default());
-        Ok(Writer { path, output, lines, volume: None, counts: [0; LOST.len()], requests: 0, lost })
+        Ok(Writer { path: path.to_owned(), output, load: LoadLines::default() })
     };
     write().map(|writer| Box::new(writer) as Box<dyn Sink>).map_err(|e| TraceError::write(path, e))
 }
@@ -82,19 +80,35 @@ enum Lost {
     Columns,
 }
 
-/// A load that is being written.
-struct Writer {
-    path: PathBuf,
-    output: Encoder,
-    lines: Vec<u8>,
+/// The lines of a load and what they cannot say.
+#[derive(Default)]
+pub(crate) struct LoadLines {
+    /// Lines that were not written yet.
+    pub(crate) lines: Vec<u8>,
     /// The volume that is written: that of the first request.
     volume: Option<VolumeId>,
     counts: [u64; LOST.len()],
+    /// Lines that were made.
     requests: u64,
-    lost: Notes,
 }
 
-impl Writer {
+impl LoadLines {
+    /// Appends the line of each request of `batch` that a load can say.
+    pub(crate) fn batch(&mut self, batch: &Batch) {
+        for request in batch.iter() {
+            self.request(&request);
+        }
+    }
+
+    /// What was lost.
+    pub(crate) fn lost(&self) -> Notes {
+        let mut lost = Notes::default();
+        for (what, count) in LOST.iter().zip(self.counts) {
+            lost.add(what, count, None);
+        }
+        lost
+    }
+
     fn request(&mut self, request: &Request) {
         let mut lose = |what: Lost| self.counts[what as usize] += 1;
         let op = match request.op {
@@ -151,20 +165,24 @@ impl Writer {
     }
 }
 
+/// A load that is being written.
+struct Writer {
+    path: PathBuf,
+    output: Encoder,
+    load: LoadLines,
+}
+
 impl Sink for Writer {
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
-        self.lines.clear();
-        for request in batch.iter() {
-            self.request(&request);
-        }
-        self.output.write_all(&self.lines).map_err(|error| TraceError::write(&self.path, error))
+        self.load.lines.clear();
+        self.load.batch(batch);
+        self.output
+            .write_all(&self.load.lines)
+            .map_err(|error| TraceError::write(&self.path, error))
     }
 
-    fn finish(mut self: Box<Self>, _header: &Header) -> Result<Written, TraceError> {
+    fn finish(self: Box<Self>, _header: &Header) -> Result<Written, TraceError> {
         self.output.finish().map_err(|error| TraceError::write(&self.path, error))?;
-        for (what, count) in LOST.iter().zip(self.counts) {
-            self.lost.add(what, count, None);
-        }
-        Ok(Written { requests: self.requests, lost: self.lost })
+        Ok(Written { requests: self.load.requests, lost: self.load.lost() })
     }
 }

@@ -1,23 +1,19 @@
 //! One file as a stream of events in the order of their time.
 //!
-//! The events of one processor are nearly in order: an interrupt may write its event between the
-//! reading of the clock and the writing of another. So a small number of events is held back and
-//! given out by time; what comes later than that is given its predecessor's time and counted.
+//! A file holds more than events: notices of the recorder, passthrough commands, what a crash left
+//! behind. Here these are told apart, and what is left is put into order.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::is_per_cpu;
 use super::notices::Notices;
+use super::order::{Order, WINDOW};
 use super::plausible::Shown;
 use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
 use super::sequence::Sequences;
+use crate::compression;
 use crate::error::TraceError;
-
-/// How many events are held back: kernels were seen to displace events by a few places.
-const WINDOW: usize = 1024;
 
 /// What to do about a damaged recording.
 pub(super) const REMEDY: &str = "record or copy the file again; without --strict everything before \
@@ -44,33 +40,20 @@ pub(super) struct Feed {
     base: u64,
     /// The reader has no more; what is in the buffer is the rest.
     drained: bool,
+    /// Why it has no more, if that is not the end.
+    broken: Option<String>,
     /// No more events will be decoded.
     ended: bool,
     layout: Layout,
     shown: Shown,
-    window: VecDeque<Event>,
-    /// Events that came behind one of a later time.
-    late: BinaryHeap<Reverse<Late>>,
-    arrivals: u64,
-    /// The time of the last event in `window` and of the last one given out.
-    newest: u64,
-    given: u64,
+    order: Order,
     sequences: Sequences,
     /// How many events of each kind the file holds, passthrough commands left out.
     pub(super) kinds: [u64; kind::COUNT],
     /// The same of passthrough commands.
     pub(super) passthrough: [u64; kind::COUNT],
-    /// How many events came later than the window could mend.
-    pub(super) out_of_order: u64,
     /// Where and why the file ended before its end.
     pub(super) damage: Option<String>,
-}
-
-/// An event that came late, ordered by time and then by arrival.
-#[derive(Debug)]
-struct Late {
-    event: Event,
-    arrival: u64,
 }
 
 impl Feed {
@@ -81,10 +64,17 @@ impl Feed {
         buffer_bytes: usize,
     ) -> Result<Option<Self>, TraceError> {
         let mut buffer = vec![0; buffer_bytes.max(2 * RECORD_MAX)];
-        let end = fill(&mut reader, &mut buffer[..HEADER_MAX])
-            .map_err(|source| TraceError::read(path, source))?;
+        let (end, error) = fill(&mut reader, &mut buffer[..HEADER_MAX]);
+        let broken = error.map(|error| damaged(path, error)).transpose()?;
         if end == 0 {
-            return Ok(None);
+            return match broken {
+                None => Ok(None),
+                Some(damage) => Err(TraceError::Unusable {
+                    path: path.to_owned(),
+                    reason: format!("nothing in it can be read: {damage}"),
+                    remedy: "get the file again".to_owned(),
+                }),
+            };
         }
         let Some(layout) = Layout::of(&buffer[..end]) else {
             return Err(TraceError::Binary {
@@ -104,18 +94,14 @@ impl Feed {
             end,
             base: 0,
             drained: end < HEADER_MAX,
+            broken,
             ended: false,
             layout,
             shown: Shown::new(is_per_cpu(path)),
-            window: VecDeque::new(),
-            late: BinaryHeap::new(),
-            arrivals: 0,
-            newest: 0,
-            given: 0,
+            order: Order::default(),
             sequences: Sequences::default(),
             kinds: [0; kind::COUNT],
             passthrough: [0; kind::COUNT],
-            out_of_order: 0,
             damage: None,
         }))
     }
@@ -137,42 +123,35 @@ impl Feed {
         wanted: Wanted,
         notices: &mut Notices,
     ) -> Result<Option<Event>, TraceError> {
-        if self.window.len() + self.late.len() <= WINDOW && !self.ended {
+        if self.order.len() <= WINDOW && !self.ended {
             self.decode_some(wanted, notices)?;
         }
-        let late = match (self.window.front(), self.late.peek()) {
-            (_, None) => false,
-            (Some(first), Some(Reverse(late))) => late.event.time < first.time,
-            (None, Some(_)) => true,
-        };
-        let event = if late {
-            self.late.pop().map(|Reverse(late)| late.event)
-        } else {
-            self.window.pop_front()
-        };
-        let Some(mut event) = event else { return Ok(None) };
-        if event.time < self.given {
-            event.time = self.given;
-            self.out_of_order += 1;
-        }
-        self.given = event.time;
-        Ok(Some(event))
+        Ok(self.order.pop())
+    }
+
+    /// How many events came later than the window could mend.
+    pub(super) fn out_of_order(&self) -> u64 {
+        self.order.too_late
     }
 
     /// Decodes until twice the window is held or the file ends.
     fn decode_some(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<(), TraceError> {
-        while !self.ended && self.window.len() + self.late.len() < 2 * WINDOW {
+        while !self.ended && self.order.len() < 2 * WINDOW {
             if self.end - self.start < RECORD_MAX && !self.drained {
                 self.refill()?;
             }
             let bytes = &self.buffer[self.start..self.end];
             if bytes.is_empty() {
-                self.ended = true;
+                match self.broken.take() {
+                    Some(reason) => self.break_off(reason, wanted)?,
+                    None => self.ended = true,
+                }
                 break;
             }
             let Some(layout) = Layout::of(bytes) else {
                 let reason = if bytes.len() < 4 {
-                    format!("the file ends {} bytes into a record", bytes.len())
+                    let cut = format!("the file ends {} bytes into a record", bytes.len());
+                    self.broken.take().unwrap_or(cut)
                 } else {
                     unknown_magic(bytes)
                 };
@@ -195,10 +174,11 @@ impl Feed {
             let Some((event, frame)) = decoded.filter(|(_, f)| header + f.payload <= bytes.len())
             else {
                 let needed = header + decoded.map_or(0, |(_, frame)| frame.payload);
-                let reason = format!(
+                let cut = format!(
                     "the file ends {} bytes into a record of {needed} or more",
                     bytes.len()
                 );
+                let reason = self.broken.take().unwrap_or(cut);
                 self.break_off(reason, wanted)?;
                 break;
             };
@@ -226,13 +206,7 @@ impl Feed {
         if wanted.kinds >> kind & 1 == 0 {
             return;
         }
-        if event.time >= self.newest {
-            self.newest = event.time;
-            self.window.push_back(event);
-        } else {
-            self.arrivals += 1;
-            self.late.push(Reverse(Late { event, arrival: self.arrivals }));
-        }
+        self.order.push(event);
     }
 
     /// Moves the rest of the buffer to its front and reads behind it.
@@ -241,8 +215,8 @@ impl Feed {
         self.base += self.start as u64;
         self.end -= self.start;
         self.start = 0;
-        let read = fill(&mut self.reader, &mut self.buffer[self.end..])
-            .map_err(|source| TraceError::read(&self.path, source))?;
+        let (read, error) = fill(&mut self.reader, &mut self.buffer[self.end..]);
+        self.broken = error.map(|error| damaged(&self.path, error)).transpose()?;
         self.end += read;
         self.drained = self.end < self.buffer.len();
         Ok(())
@@ -261,18 +235,24 @@ impl Feed {
     }
 }
 
-/// Reads until `buffer` is full or the source ends; answers how many bytes were read.
-fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+/// Reads until `buffer` is full or the source ends or breaks; answers how many bytes were read, and
+/// how it broke.
+fn fill(reader: &mut dyn Read, buffer: &mut [u8]) -> (usize, Option<io::Error>) {
     let mut filled = 0;
     while filled < buffer.len() {
         match reader.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => return (filled, Some(error)),
         }
     }
-    Ok(filled)
+    (filled, None)
+}
+
+/// What is wrong with a packed file, unless it is the file system.
+fn damaged(path: &Path, error: io::Error) -> Result<String, TraceError> {
+    compression::damage(&error).ok_or_else(|| TraceError::read(path, error))
 }
 
 /// Why these bytes begin no record.
@@ -284,23 +264,3 @@ fn unknown_magic(bytes: &[u8]) -> String {
     let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("no blktrace record begins with the bytes {}", hex.join(" "))
 }
-
-impl Ord for Late {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.event.time, self.arrival).cmp(&(other.event.time, other.arrival))
-    }
-}
-
-impl PartialOrd for Late {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Late {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Late {}

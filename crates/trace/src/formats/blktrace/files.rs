@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::feed::Feed;
 use super::record::RECORD_MAX;
+use crate::compression::{Codec, Decoder, Peeked};
 use crate::error::TraceError;
 
 /// The files of a recording.
@@ -24,6 +25,9 @@ pub(super) struct Files {
 /// How much memory the buffers of all files take together, and one at most, in bytes.
 const BUFFERS_BYTES: usize = 8 << 20;
 const BUFFER_MAX: usize = 1 << 20;
+
+/// How many bytes tell how a file is packed.
+const MAGIC_BYTES: usize = 16;
 
 impl Files {
     /// The files that `path` stands for.
@@ -41,13 +45,21 @@ impl Files {
         Ok(if paths.is_empty() { alone() } else { Self { paths, per_cpu: true } })
     }
 
+    /// The one file that is read as a stream, from the place called `path`.
+    pub(super) fn streamed(path: &Path) -> Self {
+        Self { paths: vec![path.to_owned()], per_cpu: false }
+    }
+
     /// Begins to read them all; files of processors without an event are left out.
     pub(super) fn open(&self) -> Result<Vec<Feed>, TraceError> {
         let buffer = (BUFFERS_BYTES / self.paths.len().max(1)).clamp(2 * RECORD_MAX, BUFFER_MAX);
         let mut feeds = Vec::with_capacity(self.paths.len());
         for path in &self.paths {
             let file = File::open(path).map_err(|source| TraceError::read(path, source))?;
-            feeds.extend(Feed::open(path, Box::new(file), buffer)?);
+            // A processor each is enough to do at a time: these are unpacked as they are read.
+            let packed = Peeked::new(file, MAGIC_BYTES);
+            let codec = Codec::of_first_bytes(packed.first_bytes());
+            feeds.extend(Feed::open(path, Box::new(Decoder::new(packed, codec)), buffer)?);
         }
         Ok(feeds)
     }
@@ -64,9 +76,13 @@ pub(super) fn is_per_cpu(path: &Path) -> bool {
     path.file_name().and_then(split_name).is_some()
 }
 
-/// Device and processor in the name of a per-CPU file.
+/// Device and processor in the name of a per-CPU file, which may be packed.
 fn split_name(name: &OsStr) -> Option<(&str, u32)> {
     let (device, cpu) = name.to_str()?.rsplit_once(".blktrace.")?;
+    let cpu = match cpu.split_once('.') {
+        Some((cpu, "gz" | "zst" | "xz" | "bz2")) => cpu,
+        _ => cpu,
+    };
     let digits = !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
     (digits && !device.is_empty()).then_some((device, cpu.parse().ok()?))
 }

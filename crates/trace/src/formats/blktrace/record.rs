@@ -9,13 +9,13 @@
 const MAGIC: u32 = 0x65_6174;
 
 /// The longest header (version 8), in bytes.
-pub(super) const HEADER_MAX: usize = 64;
+pub(in crate::formats) const HEADER_MAX: usize = 64;
 
 /// The longest record: header and payload (`pdu_len` has 16 bits), in bytes.
-pub(super) const RECORD_MAX: usize = HEADER_MAX + u16::MAX as usize;
+pub(in crate::formats) const RECORD_MAX: usize = HEADER_MAX + u16::MAX as usize;
 
 /// What happened: `enum blktrace_act`, the low 16 bits of the action.
-pub(super) mod kind {
+pub(in crate::formats) mod kind {
     /// `Q`: a bio entered the block layer.
     pub(crate) const QUEUE: u8 = 1;
     /// `R`: the driver gave the request back.
@@ -59,7 +59,7 @@ pub(super) mod kind {
 }
 
 /// Of which sort it was: `enum blktrace_cat`, the action above its low 16 bits.
-pub(super) mod category {
+pub(in crate::formats) mod category {
     /// `BLK_TC_READ`.
     pub(crate) const READ: u32 = 1;
     /// `BLK_TC_WRITE`.
@@ -87,7 +87,7 @@ pub(super) mod category {
 }
 
 /// `enum blktrace_notify`.
-pub(super) mod notify {
+pub(in crate::formats) mod notify {
     /// The payload is the name of the process.
     pub(crate) const PROCESS: u16 = 0;
     /// The payload is the wall clock: seconds and nanoseconds, 32 bits each.
@@ -102,7 +102,7 @@ const CGROUP: u16 = 0x100;
 
 /// How a record's fields lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(in crate::formats) struct Layout {
     /// Written by a machine of the other byte order than little-endian.
     big_endian: bool,
     /// Version 8 (`struct blk_io_trace2`) rather than 7 (`struct blk_io_trace`).
@@ -111,42 +111,42 @@ pub(super) struct Layout {
 
 /// One event as the reader needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
+pub(in crate::formats) struct Event {
     /// Nanoseconds of the recording's clock.
-    pub(super) time: u64,
+    pub(in crate::formats) time: u64,
     /// Sectors of 512 bytes.
-    pub(super) sector: u64,
+    pub(in crate::formats) sector: u64,
     /// Bytes.
-    pub(super) bytes: u32,
+    pub(in crate::formats) bytes: u32,
     /// See [`category`].
-    pub(super) categories: u32,
+    pub(in crate::formats) categories: u32,
     /// The event's number on its processor.
-    pub(super) sequence: u32,
+    pub(in crate::formats) sequence: u32,
     /// Who did it.
-    pub(super) pid: u32,
+    pub(in crate::formats) pid: u32,
     /// The kernel's `dev_t`: 12 bits of major, 20 bits of minor number.
-    pub(super) device: u32,
+    pub(in crate::formats) device: u32,
     /// Where it happened.
-    pub(super) cpu: u32,
+    pub(in crate::formats) cpu: u32,
     /// See [`kind`].
-    pub(super) kind: u8,
+    pub(in crate::formats) kind: u8,
 }
 
 /// The parts of a record that matter to its frame and to notices only.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
+pub(in crate::formats) struct Frame {
     /// The low 16 bits of the action without the cgroup bit.
-    pub(super) low: u16,
+    pub(in crate::formats) low: u16,
     /// Bytes of the payload.
-    pub(super) payload: usize,
+    pub(in crate::formats) payload: usize,
     /// How many of them are the cgroup's number.
-    pub(super) cgroup: usize,
+    pub(in crate::formats) cgroup: usize,
 }
 
 impl Layout {
     /// The layout of a record that begins with these bytes.
     #[inline]
-    pub(super) fn of(first_bytes: &[u8]) -> Option<Self> {
+    pub(in crate::formats) fn of(first_bytes: &[u8]) -> Option<Self> {
         let word = u32::from_le_bytes(*first_bytes.first_chunk()?);
         let (word, big_endian) =
             if word >> 8 == MAGIC { (word, false) } else { (word.swap_bytes(), true) };
@@ -158,7 +158,7 @@ impl Layout {
     }
 
     /// The version in these first bytes, if they are blktrace's but of no known version.
-    pub(super) fn unknown_version(first_bytes: &[u8]) -> Option<u32> {
+    pub(in crate::formats) fn unknown_version(first_bytes: &[u8]) -> Option<u32> {
         let word = u32::from_le_bytes(*first_bytes.first_chunk()?);
         let word = if word >> 8 == MAGIC { word } else { word.swap_bytes() };
         (word >> 8 == MAGIC && Self::of(first_bytes).is_none()).then_some(word & 0xff)
@@ -166,12 +166,12 @@ impl Layout {
 
     /// The length of the header in bytes.
     #[inline]
-    pub(super) const fn header_bytes(self) -> usize {
+    pub(in crate::formats) const fn header_bytes(self) -> usize {
         if self.second { 64 } else { 48 }
     }
 
     /// The layout in words.
-    pub(super) const fn describe(self) -> &'static str {
+    pub(in crate::formats) const fn describe(self) -> &'static str {
         match (self.second, self.big_endian) {
             (false, false) => "version 7, little-endian",
             (false, true) => "version 7, big-endian",
@@ -181,13 +181,13 @@ impl Layout {
     }
 
     /// A 32-bit number of a payload, or zero behind its end.
-    pub(super) fn word(self, bytes: &[u8], at: usize) -> u32 {
+    pub(in crate::formats) fn word(self, bytes: &[u8], at: usize) -> u32 {
         bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| self.u32(*chunk))
     }
 
     /// Reads a header; `bytes` hold at least [`Layout::header_bytes`].
     #[inline]
-    pub(super) fn decode(self, bytes: &[u8]) -> Option<(Event, Frame)> {
+    pub(in crate::formats) fn decode(self, bytes: &[u8]) -> Option<(Event, Frame)> {
         // Both headers hold the first 28 bytes in common.
         let head: &[u8; 48] = bytes.first_chunk()?;
         let (pid, action, device, cpu, payload) = if self.second {

@@ -20,7 +20,7 @@ const REQUEUED_MAX: usize = 1 << 12;
 
 /// The requests of a recording while its events go by.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(in crate::formats) struct Requests {
     /// The kind of event that is the instant of issue.
     issue: u8,
     /// Whether the recording has completions: only then is anything held back for its own.
@@ -30,11 +30,11 @@ pub(super) struct Requests {
     /// Device, class, sector and bytes of requests that the driver gave back, and how often.
     requeued: FxHashMap<(u32, Class, u64, u32), u32>,
     /// The instant of the first request by the recording's clock: zero of the trace.
-    pub(super) start: Option<u64>,
+    pub(in crate::formats) start: Option<u64>,
     /// The instant of the last event; `None` behind the last.
     now: Option<u64>,
     /// How many requests there were.
-    pub(super) taken: u64,
+    pub(in crate::formats) taken: u64,
     counts: Counts,
 }
 
@@ -51,7 +51,7 @@ struct Counts {
 
 impl Requests {
     /// No requests yet.
-    pub(super) fn new(issue: u8, has_completions: bool) -> Self {
+    pub(in crate::formats) fn new(issue: u8, has_completions: bool) -> Self {
         Self {
             issue,
             has_completions,
@@ -67,7 +67,12 @@ impl Requests {
 
     /// What an event means for the requests.
     #[inline]
-    pub(super) fn handle(&mut self, event: &Event, volumes: &mut Vec<Volume>, batch: &mut Batch) {
+    pub(in crate::formats) fn handle(
+        &mut self,
+        event: &Event,
+        volumes: &mut Vec<Volume>,
+        batch: &mut Batch,
+    ) {
         self.now = Some(event.time);
         if event.kind == self.issue {
             self.take(event, volumes, batch);
@@ -179,7 +184,7 @@ impl Requests {
 
     /// Gives out the oldest request unless it has to be held back; answers whether it did.
     #[inline]
-    pub(super) fn pop(&mut self, batch: &mut Batch) -> bool {
+    pub(in crate::formats) fn pop(&mut self, batch: &mut Batch) -> bool {
         let Some((row, unmatched)) = self.matching.pop(self.now) else { return false };
         let request = row.request(self.start.unwrap_or_default());
         if unmatched {
@@ -190,12 +195,12 @@ impl Requests {
     }
 
     /// No event will follow: nothing is held back any longer. Answers whether that is new.
-    pub(super) fn close(&mut self) -> bool {
+    pub(in crate::formats) fn close(&mut self) -> bool {
         self.now.take().is_some()
     }
 
     /// Tells what was in the recording and is not in the requests.
-    pub(super) fn tell_losses(&mut self, losses: &mut Notes) {
+    pub(in crate::formats) fn tell_losses(&mut self, losses: &mut Notes) {
         for (what, (count, example)) in [
             ("requests without a completion", &mut self.counts.unmatched),
             ("completions without a request", &mut self.counts.strays),

@@ -11,38 +11,38 @@ use crate::request::Request;
 use crate::stream::Source;
 
 /// Device 8:0 as the kernel numbers it.
-pub(super) const SDA: u32 = 8 << 20;
+pub(in crate::formats) const SDA: u32 = 8 << 20;
 
 /// How records are written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Style {
-    pub(super) big_endian: bool,
-    pub(super) second: bool,
+pub(in crate::formats) struct Style {
+    pub(in crate::formats) big_endian: bool,
+    pub(in crate::formats) second: bool,
     /// Every payload begins with a cgroup's number.
-    pub(super) cgroup: bool,
+    pub(in crate::formats) cgroup: bool,
 }
 
 /// A file in the making. Sequence numbers count up by themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tape {
-    pub(super) style: Style,
-    pub(super) bytes: Vec<u8>,
-    pub(super) sequence: u32,
-    pub(super) cpu: u32,
-    pub(super) device: u32,
+pub(in crate::formats) struct Tape {
+    pub(in crate::formats) style: Style,
+    pub(in crate::formats) bytes: Vec<u8>,
+    pub(in crate::formats) sequence: u32,
+    pub(in crate::formats) cpu: u32,
+    pub(in crate::formats) device: u32,
 }
 
 impl Tape {
-    pub(super) fn new(cpu: u32) -> Self {
+    pub(in crate::formats) fn new(cpu: u32) -> Self {
         Self { cpu, device: SDA, ..Self::default() }
     }
 
-    pub(super) fn styled(style: Style) -> Self {
+    pub(in crate::formats) fn styled(style: Style) -> Self {
         Self { style, ..Self::new(0) }
     }
 
     /// An event: kind, categories, sector, bytes, at a time.
-    pub(super) fn event(
+    pub(in crate::formats) fn event(
         &mut self,
         time: u64,
         kind: u8,
@@ -54,11 +54,11 @@ impl Tape {
         self.record(time, u16::from(kind), categories, sector, bytes, &[])
     }
 
-    pub(super) fn notice(&mut self, time: u64, low: u16, payload: &[u8]) -> &mut Self {
+    pub(in crate::formats) fn notice(&mut self, time: u64, low: u16, payload: &[u8]) -> &mut Self {
         self.record(time, low, category::NOTIFY, 0, 0, payload)
     }
 
-    pub(super) fn record(
+    pub(in crate::formats) fn record(
         &mut self,
         time: u64,
         low: u16,
@@ -106,33 +106,51 @@ impl Tape {
     }
 
     /// Queued, of `sectors`.
-    pub(super) fn q(&mut self, time: u64, bits: u32, sector: u64, sectors: u32) -> &mut Self {
+    pub(in crate::formats) fn q(
+        &mut self,
+        time: u64,
+        bits: u32,
+        sector: u64,
+        sectors: u32,
+    ) -> &mut Self {
         self.event(time, kind::QUEUE, bits, sector, sectors * 512)
     }
 
     /// Issued to the driver.
-    pub(super) fn d(&mut self, time: u64, bits: u32, sector: u64, sectors: u32) -> &mut Self {
+    pub(in crate::formats) fn d(
+        &mut self,
+        time: u64,
+        bits: u32,
+        sector: u64,
+        sectors: u32,
+    ) -> &mut Self {
         self.event(time, kind::ISSUE, bits, sector, sectors * 512)
     }
 
     /// Completed.
-    pub(super) fn c(&mut self, time: u64, bits: u32, sector: u64, sectors: u32) -> &mut Self {
+    pub(in crate::formats) fn c(
+        &mut self,
+        time: u64,
+        bits: u32,
+        sector: u64,
+        sectors: u32,
+    ) -> &mut Self {
         self.event(time, kind::COMPLETE, bits, sector, sectors * 512)
     }
 
     /// Reads what is on the tape as one file.
-    pub(super) fn read(&self) -> (Vec<Request>, Header) {
+    pub(in crate::formats) fn read(&self) -> (Vec<Request>, Header) {
         read_with(&[("merged.bin", &self.bytes)], "merged.bin", IssueEvent::Auto)
     }
 
     /// The same with an event of one's choice.
-    pub(super) fn read_event(&self, event: IssueEvent) -> (Vec<Request>, Header) {
+    pub(in crate::formats) fn read_event(&self, event: IssueEvent) -> (Vec<Request>, Header) {
         read_with(&[("merged.bin", &self.bytes)], "merged.bin", event)
     }
 }
 
 /// Writes files into a directory of their own and reads `name` there.
-pub(super) fn read_with(
+pub(in crate::formats) fn read_with(
     files: &[(&str, &[u8])],
     name: &str,
     event: IssueEvent,
@@ -144,7 +162,7 @@ pub(super) fn read_with(
     (requests, source.header().clone())
 }
 
-pub(super) fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+pub(in crate::formats) fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
         std::fs::write(Path::join(directory.path(), name), bytes).unwrap();
@@ -152,7 +170,7 @@ pub(super) fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     directory
 }
 
-pub(super) fn drain(source: &mut dyn Source) -> Vec<Request> {
+pub(in crate::formats) fn drain(source: &mut dyn Source) -> Vec<Request> {
     let mut batch = Batch::new(source.header().columns);
     let mut requests = Vec::new();
     while source.next_batch(&mut batch).unwrap() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use super::Facts;
-use crate::batch::Batch;
+use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::header::{Header, Volume};
 use crate::request::{Op, Request};
@@ -16,7 +16,7 @@ use crate::units::{Bytes, VolumeId};
 pub const JUNK: &str = "junk lines";
 
 const ZERO_LENGTH: &str = "requests of zero length";
-const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
+pub(super) const TOO_FAR: &str = "requests that reach beyond 64-bit addresses";
 const VOLUMES_FULL: &str = "requests to volumes beyond the first 65,536";
 
 /// How many volumes a trace may have: Tencent's 5,584 are the most that was published, and a column
@@ -79,6 +79,14 @@ impl Intake {
             volumes: FxHashMap::default(),
             last_volume: None,
         }
+    }
+
+    /// Says which optional columns there are, where only the first lines tell: before the first
+    /// request is taken.
+    pub fn set_columns(&mut self, columns: Columns) {
+        debug_assert_eq!(self.requests, 0, "the columns of a trace never change");
+        self.header.columns = columns;
+        self.batch.reset(columns);
     }
 
     /// Takes a request. Its instant counts from the format's own epoch. A flush loses its range;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::seconds::{self, Seconds, WholeSeconds};
 use super::{Epoch, Facts, Intake};
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::calendar;
@@ -46,6 +47,10 @@ pub(super) struct Imported<F> {
     feed: F,
     intake: Intake,
     window: SortWindow,
+    /// Where requests get their places in whole seconds.
+    seconds: Option<Seconds>,
+    /// Requests on the way there.
+    sorted: Batch,
     epoch: Epoch,
     /// What is subtracted from every instant, once it is known.
     start: Option<i64>,
@@ -63,10 +68,26 @@ impl<F: Feed> Imported<F> {
     where
         F: 'static,
     {
+        if facts.whole_seconds && options.whole_seconds == WholeSeconds::Refuse {
+            return Err(TraceError::Unusable {
+                path: path.to_owned(),
+                reason: format!("{} knows no more than the second of a request", facts.format),
+                remedy: seconds::REMEDY.to_owned(),
+            });
+        }
         let intake = Intake::new(path, options.strict, &facts);
         let start = (facts.epoch == Epoch::Start).then_some(0);
         let window = SortWindow::default();
-        let mut source = Self { feed, intake, window, epoch: facts.epoch, start, ended: false };
+        let mut source = Self {
+            feed,
+            intake,
+            window,
+            seconds: facts.whole_seconds.then(|| Seconds::new(options.whole_seconds)),
+            sorted: Batch::default(),
+            epoch: facts.epoch,
+            start,
+            ended: false,
+        };
         // A file of which no line is a request is told as such, not as an empty trace.
         source.read(1)?;
         if source.intake.requests == 0 {
@@ -97,6 +118,44 @@ impl<F: Feed> Imported<F> {
         }
         Ok(())
     }
+
+    /// Gives the next requests in order.
+    fn next_sorted(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.reset(self.intake.header.columns);
+        while !self.window.give(batch, self.ended) {
+            if self.ended {
+                self.window.note(&mut self.intake.header.guesses);
+                return Ok(false);
+            }
+            self.read(BATCH_ROWS)?;
+        }
+        Ok(true)
+    }
+
+    /// Gives the next requests in their places in whole seconds.
+    fn next_placed(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        // Taken out, because reading needs the whole of this; and put back.
+        let Some(mut seconds) = self.seconds.take() else { return self.next_sorted(batch) };
+        let mut sorted = std::mem::take(&mut self.sorted);
+        batch.reset(self.intake.header.columns);
+        let result = loop {
+            if seconds.give(batch, false) {
+                break Ok(true);
+            }
+            match self.next_sorted(&mut sorted) {
+                Ok(true) => seconds.feed(&mut sorted),
+                Ok(false) if seconds.give(batch, true) => break Ok(true),
+                Ok(false) => {
+                    seconds.note(&mut self.intake.header.guesses);
+                    break Ok(false);
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        self.sorted = sorted;
+        self.seconds = Some(seconds);
+        result
+    }
 }
 
 impl<F: Feed> Source for Imported<F> {
@@ -105,13 +164,8 @@ impl<F: Feed> Source for Imported<F> {
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        batch.reset(self.intake.header.columns);
-        while !self.window.give(batch, self.ended) {
-            if self.ended {
-                self.window.note(&mut self.intake.header.guesses);
-                return Ok(false);
-            }
-            self.read(BATCH_ROWS)?;
+        if !self.next_placed(batch)? {
+            return Ok(false);
         }
         let first = batch.issue_ns()[0];
         let start = *self.start.get_or_insert_with(|| {

@@ -1,0 +1,147 @@
+//! `ioecho fit`: a small model of a trace, and what it loses.
+//!
+//! An artificial load is smaller than a recording, can be given away and can be scaled; what it
+//! loses is rarely said. So the load that the model makes is measured like the trace itself, and
+//! both stand side by side.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ioecho_stats::model::comparison::{Aspect, Distance, LOST, compare};
+use ioecho_stats::model::{Figures, Measure, fio, line};
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Batch, Source, TraceError};
+use serde::Serialize;
+
+use crate::args::{LoadArgs, ReadArgs};
+use crate::commands::{tell, tell_import, visible};
+use crate::exit::{self, Coded};
+use crate::run::open;
+
+/// The version of the JSON.
+const VERSION: u32 = 1;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FitArgs {
+    /// A trace in any known format, or the directory of a run
+    trace: PathBuf,
+
+    /// Write the generator's line into this file; `ioecho replay "$(cat FILE)" …` replays it
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write a job file for fio, which can say less
+    #[arg(long, value_name = "FILE")]
+    fio: Option<PathBuf>,
+
+    /// Print JSON (stable, see docs/json.md) instead of text
+    #[arg(long)]
+    json: bool,
+
+    /// The seed of the artificial load
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    load: LoadArgs,
+
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Fit<'a> {
+    version: u32,
+    trace: String,
+    line: &'a str,
+    fio: &'a str,
+    natural: Figures,
+    model: Figures,
+    aspects: Vec<Aspect>,
+    lost: &'a str,
+}
+
+pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
+    open::refuse_endless(&args.trace, &args.load)?;
+    let mut source = open::trace(&args.trace, &args.read.options(), &args.load)?;
+    let natural = measure(&mut *source)?;
+    let name = args.trace.display().to_string();
+    if natural.requests < 2 {
+        let text = format!(
+            "{name}: {} request(s) make no model\n  = help: fit a trace of some minutes",
+            natural.requests
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
+    let line = line::line(&natural, args.seed);
+    let job = fio::job(&natural, &name, args.seed);
+    let mut artificial = formats::open(Path::new(&line), &ReadOptions::default())?;
+    let model = measure(&mut *artificial)?;
+    for (path, text) in [(&args.output, format!("{line}\n")), (&args.fio, job.clone())] {
+        if let Some(path) = path {
+            std::fs::write(path, text).map_err(|error| TraceError::write(path, error))?;
+        }
+    }
+    let aspects = compare(&natural, &model);
+    let fit = Fit {
+        version: VERSION,
+        trace: name,
+        line: &line,
+        fio: &job,
+        natural,
+        model,
+        aspects,
+        lost: LOST,
+    };
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&fit)?)?;
+    } else {
+        print_text(&mut stdout, &fit, args.output.is_none())?;
+    }
+    for path in [&args.output, &args.fio].into_iter().flatten() {
+        tell(&format!("written: {}", path.display()));
+    }
+    Ok(tell_import(source.header()))
+}
+
+fn measure(source: &mut dyn Source) -> Result<Figures, TraceError> {
+    let mut batch = Batch::new(source.header().columns);
+    let mut measure = Measure::default();
+    while source.next_batch(&mut batch)? {
+        measure.observe(&batch);
+    }
+    Ok(measure.figures())
+}
+
+fn print_text(out: &mut impl Write, fit: &Fit<'_>, shows_line: bool) -> io::Result<()> {
+    let arrivals = &fit.natural.arrivals;
+    writeln!(out, "trace         {}", visible(&fit.trace))?;
+    writeln!(out, "requests      {}", fit.natural.requests)?;
+    writeln!(out, "arrivals      {}", arrivals.kind.told())?;
+    if fit.natural.volumes > 1 {
+        writeln!(out, "volumes       {}, alike in the model", fit.natural.volumes)?;
+    }
+    let sampled = fit.natural.reuse.sampled_share;
+    if sampled < 1.0 {
+        writeln!(out, "sampled       reuse is that of {:.3} % of all pages", sampled * 100.0)?;
+    }
+    writeln!(out)?;
+    writeln!(out, "{:<30}{:>14}{:>14}{:>12}", "", "natural", "model", "distance")?;
+    for aspect in &fit.aspects {
+        let unit = match aspect.measure {
+            Distance::Relative => format!("{:+.1} %", aspect.distance_percent),
+            Distance::Points => format!("{:+.1} points", aspect.distance_percent),
+            Distance::KolmogorovSmirnov => format!("KS {:.1} %", aspect.distance_percent),
+            Distance::TotalVariation => format!("TV {:.1} %", aspect.distance_percent),
+        };
+        let (natural, model) = (aspect.unit.shown(aspect.natural), aspect.unit.shown(aspect.model));
+        writeln!(out, "{:<30}{natural:>14}{model:>14}{unit:>14}", aspect.name)?;
+    }
+    writeln!(out, "\n{}", fit.lost)?;
+    if shows_line {
+        writeln!(out, "\n{}", fit.line)?;
+    }
+    Ok(())
+}

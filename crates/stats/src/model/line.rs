@@ -1,0 +1,174 @@
+//! The generator's line that a trace's figures amount to.
+
+use std::fmt::Write as _;
+
+use ioecho_trace::Op;
+
+use super::Figures;
+use super::arrivals::Kind;
+
+/// Classes of operation and size with a smaller share are left out; the rest keep their ratios.
+const SHARE_MIN: f64 = 0.0005;
+
+/// How many classes a line has at most.
+const CLASSES_MAX: usize = 128;
+
+/// Halvings whose bias lies so near to that of a Poisson process are one, at the end of the list.
+const BIAS_MIN: f64 = 0.505;
+
+/// The line for `ioecho_trace::generate` that makes a load of these figures, with this seed.
+pub fn line(figures: &Figures, seed: u64) -> String {
+    let mut line = String::from("gen:model?mix=");
+    line.push_str(&mix(figures));
+    let sequential: Vec<String> = figures
+        .mix
+        .per_op
+        .iter()
+        .filter(|of_op| of_op.sequential_share >= 0.0005)
+        .filter_map(|of_op| {
+            let percent = decimal(of_op.sequential_share * 100.0, 2);
+            Some(format!("{}:{percent}", placed_letter(of_op.op)?))
+        })
+        .collect();
+    if !sequential.is_empty() {
+        let _ = write!(line, "&sequential={}&streams={}", sequential.join(","), streams(figures));
+    }
+    let reuse: Vec<String> = figures
+        .reuse
+        .per_op
+        .iter()
+        .filter_map(|of_op| {
+            let percents: Vec<f64> = of_op.powers.iter().map(|share| share * 100.0).collect();
+            let last = percents.iter().rposition(|percent| *percent >= 0.005)?;
+            let percents: Vec<_> =
+                percents[..=last].iter().map(|percent| decimal(*percent, 2)).collect();
+            Some(format!("{}:{}", placed_letter(of_op.op)?, percents.join("/")))
+        })
+        .collect();
+    if !reuse.is_empty() {
+        let _ = write!(line, "&reuse={}", reuse.join(","));
+    }
+    let places = &figures.fresh_places;
+    if places.regions > 1 && places.zipf_exponent >= 0.01 {
+        let theta = decimal(places.zipf_exponent, 3);
+        let _ = write!(line, "&zipf={theta}&regions={}", places.regions);
+    }
+    let align = figures.mix.align.0;
+    let begin = figures.places.begin.0 / align * align;
+    let largest = figures.mix.classes.iter().map(|class| class.length.0).max().unwrap_or_default();
+    let area = (figures.places.end.0 - begin).max(largest).max(align).next_multiple_of(align);
+    let _ = write!(line, "&align={align}&area={area}");
+    if begin > 0 {
+        let _ = write!(line, "&offset={begin}");
+    }
+    if figures.volumes > 1 {
+        let _ = write!(line, "&volumes={}", figures.volumes.min(65_536));
+    }
+    let arrivals = &figures.arrivals;
+    let duration = arrivals.span_ns.max(1);
+    // Of a constant rate the last request is due when the time is over.
+    let rate = (figures.requests as f64 * 1e9 / duration as f64).clamp(0.000_001, 1e7);
+    let _ = write!(line, "&rate={}&dist={}", decimal(rate, 6), dist(figures));
+    let _ = write!(line, "&duration={}s&count={}", seconds(duration), figures.requests.max(1));
+    let _ = write!(line, "&seed={seed}");
+    line
+}
+
+/// The arrival process as the generator names it.
+fn dist(figures: &Figures) -> String {
+    let arrivals = &figures.arrivals;
+    match arrivals.kind {
+        Kind::Constant => return "constant".to_owned(),
+        Kind::Poisson => return "poisson".to_owned(),
+        Kind::OnOff | Kind::SelfSimilar => {}
+    }
+    let last = arrivals.biases.iter().rposition(|bias| *bias > BIAS_MIN);
+    let biases: Vec<_> = arrivals.biases[..last.map_or(0, |last| last + 1)]
+        .iter()
+        .map(|bias| decimal(*bias, 3))
+        .collect();
+    if biases.is_empty() {
+        "poisson".to_owned()
+    } else {
+        format!("cascade(bias={})", biases.join(":"))
+    }
+}
+
+/// How many sequences run at once, over all operations by their requests.
+fn streams(figures: &Figures) -> u64 {
+    let following = |of_op: &super::mix::OpMix| of_op.requests as f64 * of_op.sequential_share;
+    let sum: f64 = figures.mix.per_op.iter().map(following).sum();
+    let weighted: f64 =
+        figures.mix.per_op.iter().map(|of_op| following(of_op) * of_op.sequences).sum();
+    if sum > 0.0 {
+        (weighted / sum).round().clamp(1.0, super::mix::SEQUENCES as f64) as u64
+    } else {
+        1
+    }
+}
+
+fn mix(figures: &Figures) -> String {
+    let mut classes: Vec<_> = figures
+        .mix
+        .classes
+        .iter()
+        .filter(|class| class.length.0.is_multiple_of(512) && letter(class.op).is_some())
+        .filter(|class| class.length.0 > 0 || class.op == Op::Flush)
+        .filter(|class| class.length.0 < 1 << 32)
+        .collect();
+    classes.sort_by(|a, b| b.share.total_cmp(&a.share));
+    classes.truncate(CLASSES_MAX);
+    if classes.first().is_some_and(|class| class.share >= SHARE_MIN) {
+        classes.retain(|class| class.share >= SHARE_MIN);
+    }
+    let parts: Vec<String> = classes
+        .iter()
+        .filter_map(|class| {
+            let share = decimal((class.share * 100.0).max(0.001), 3);
+            let length = match class.length.0 {
+                0 => String::new(),
+                length if length.is_multiple_of(1 << 20) => format!("{}m", length >> 20),
+                length if length.is_multiple_of(1 << 10) => format!("{}k", length >> 10),
+                length => length.to_string(),
+            };
+            Some(format!("{}{length}:{share}", letter(class.op)?))
+        })
+        .collect();
+    // A trace without anything that could be generated still makes a line.
+    if parts.is_empty() { "R4k:1".to_owned() } else { parts.join(",") }
+}
+
+/// The letter of an operation; zones cannot be generated.
+const fn letter(op: Op) -> Option<char> {
+    match op {
+        Op::Read => Some('R'),
+        Op::Write => Some('W'),
+        Op::Flush => Some('F'),
+        Op::Discard => Some('D'),
+        Op::WriteZeroes => Some('Z'),
+        Op::Zone => None,
+    }
+}
+
+/// The letter of an operation that has a place.
+const fn placed_letter(op: Op) -> Option<char> {
+    match op {
+        Op::Flush => None,
+        op => letter(op),
+    }
+}
+
+/// A number with at most so many decimals, and none that say nothing.
+pub(super) fn decimal(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Nanoseconds in seconds, exactly.
+fn seconds(ns: u64) -> String {
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,312 @@
+//! When a place is used again, and how much is in use.
+//!
+//! After how many requests a place (the 4 KiB page where a request begins) is used again says how
+//! far a cache gets, and by Denning's theorem how the working set grows. Pages are sampled by their
+//! hash, as SHARDS does (Waldspurger, Park, Garthwaite, Ahmad 2015): either all requests to a page
+//! are seen or none, and when the table is full the sample is halved. With 65,536 pages or more in
+//! it a share is off by half a percent or so; traces of fewer pages are counted in full.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use ioecho_trace::{Op, Request};
+use serde::Serialize;
+
+/// The unit of what is in use.
+const PAGE_SHIFT: u32 = 12;
+
+/// How many pages a table has at most.
+const PAGES_MAX: usize = 1 << 17;
+
+/// Distances are told apart by powers of two, up to a million requests: the generator remembers no
+/// more.
+pub(super) const POWERS: usize = 20;
+
+/// So many pages of a single request are looked at, 64 MiB.
+const PAGES_OF_REQUEST: u64 = 1 << 14;
+
+/// Keys are hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
+
+type Build = BuildHasherDefault<Hashed>;
+
+/// The output function of SplitMix64, a bijection.
+const fn hash(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// A page of a volume, hashed.
+const fn page_of(volume: u32, page: u64) -> u64 {
+    hash(page ^ (volume as u64) << 52)
+}
+
+/// What of an operation's requests returns, in weights of sampled ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfOp {
+    /// Distances of 2^k to 2^(k+1) − 1 requests.
+    powers: [f64; POWERS],
+    /// Never before, or longer ago.
+    fresh: f64,
+}
+
+impl OfOp {
+    fn total(&self) -> f64 {
+        self.powers.iter().sum::<f64>() + self.fresh
+    }
+}
+
+/// Counts how places are used again.
+#[derive(Clone, Debug)]
+pub struct Reuse {
+    last: HashMap<u64, u64, Build>,
+    /// Pages whose hash is shifted to zero by so many bits fewer than all are in the sample: one in
+    /// 2^halved.
+    halved: u32,
+    requests: u64,
+    /// All requests, and those that continue no sequence, by operation.
+    all: OfOp,
+    placed: [OfOp; Op::ALL.len()],
+}
+
+impl Default for Reuse {
+    fn default() -> Self {
+        Self {
+            last: HashMap::default(),
+            halved: 0,
+            requests: 0,
+            all: OfOp::default(),
+            placed: [OfOp::default(); Op::ALL.len()],
+        }
+    }
+}
+
+/// Whether a page is in the sample of one in 2^halved.
+const fn is_sampled(page: u64, halved: u32) -> bool {
+    // The low bits choose the place in the table.
+    halved == 0 || page >> (64 - halved) == 0
+}
+
+impl Reuse {
+    /// Adds a request with a range; answers whether it is in the sample, follows nothing and goes
+    /// where none went within the last million.
+    pub fn add(&mut self, request: &Request, follows: bool) -> bool {
+        let number = self.requests;
+        self.requests += 1;
+        let page = page_of(request.volume.0, request.offset.0 >> PAGE_SHIFT);
+        if !is_sampled(page, self.halved) {
+            return false;
+        }
+        let weight = (1_u64 << self.halved) as f64;
+        let power = self
+            .last
+            .insert(page, number)
+            .map(|before| (number - before).ilog2() as usize)
+            .filter(|power| *power < POWERS);
+        let placed = &mut self.placed[usize::from(request.op.code())];
+        for of in [&mut self.all, placed].into_iter().take(if follows { 1 } else { 2 }) {
+            match power {
+                Some(power) => of.powers[power] += weight,
+                None => of.fresh += weight,
+            }
+        }
+        while self.last.len() > PAGES_MAX && self.halved < 63 {
+            self.halved += 1;
+            let halved = self.halved;
+            self.last.retain(|page, _| is_sampled(*page, halved));
+        }
+        power.is_none() && !follows
+    }
+
+    /// The figures.
+    pub fn figures(&self) -> ReuseFigures {
+        let share = |part: f64, of: f64| if of > 0.0 { part / of } else { 0.0 };
+        let total = self.all.total();
+        let returning = total - self.all.fresh;
+        let mut sum = 0.0;
+        let median = self.all.powers.iter().position(|count| {
+            sum += count;
+            returning > 0.0 && sum * 2.0 >= returning
+        });
+        let per_op = Op::ALL.into_iter().zip(&self.placed).filter_map(|(op, of)| {
+            let total = of.total();
+            let powers = of.powers.iter().map(|count| share(*count, total)).collect();
+            (total > 0.0).then_some(OpReuse { op, powers })
+        });
+        ReuseFigures {
+            sampled_share: 1.0 / (1_u64 << self.halved) as f64,
+            share: share(returning, total),
+            powers: self.all.powers.iter().map(|count| share(*count, total)).collect(),
+            median_distance: median.map(|power| 1 << power),
+            per_op: per_op.collect(),
+        }
+    }
+}
+
+/// How an operation's requests return to places, those apart that continue a sequence.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OpReuse {
+    /// The operation.
+    pub op: Op,
+    /// The share that goes where a request went 2^k to 2^(k+1) − 1 requests before, for each k from
+    /// 0.
+    pub powers: Vec<f64>,
+}
+
+/// When places are used again.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReuseFigures {
+    /// The share of all pages that was looked at; 1 up to 131,072 pages.
+    pub sampled_share: f64,
+    /// The share of requests that begin in a page in which one of the last 2^20 began.
+    pub share: f64,
+    /// Of all requests, the shares by distance, as in [`OpReuse`].
+    pub powers: Vec<f64>,
+    /// Of those that return, the power of two in which the median of the distances lies.
+    pub median_distance: Option<u64>,
+    /// By operation.
+    pub per_op: Vec<OpReuse>,
+}
+
+/// Distinct pages within spans of time.
+#[derive(Clone, Debug)]
+struct Window {
+    width_ns: Option<i64>,
+    current: i64,
+    first: i64,
+    pages: HashSet<u64, Build>,
+    halved: u32,
+    /// The sum over windows, and the most of one.
+    sum: f64,
+    most: f64,
+}
+
+impl Window {
+    fn new(width_ns: Option<i64>) -> Self {
+        Self {
+            width_ns,
+            current: i64::MIN,
+            first: 0,
+            pages: HashSet::default(),
+            halved: 0,
+            sum: 0.0,
+            most: 0.0,
+        }
+    }
+
+    fn begin(&mut self, issue_ns: i64) {
+        let window = self.width_ns.map_or(0, |width| issue_ns.div_euclid(width));
+        if self.current == i64::MIN {
+            (self.current, self.first) = (window, window);
+        } else if window > self.current {
+            self.end();
+            self.current = window;
+        }
+    }
+
+    fn end(&mut self) {
+        let pages = self.pages.len() as f64 * (1_u64 << self.halved) as f64;
+        self.sum += pages;
+        self.most = self.most.max(pages);
+        self.pages.clear();
+        self.halved = 0;
+    }
+
+    fn add(&mut self, page: u64) {
+        if is_sampled(page, self.halved) && self.pages.insert(page) {
+            while self.pages.len() > PAGES_MAX && self.halved < 63 {
+                self.halved += 1;
+                let halved = self.halved;
+                self.pages.retain(|page| is_sampled(*page, halved));
+            }
+        }
+    }
+
+    /// Mean and most, in bytes; windows without a request count.
+    fn figures(&self) -> InUse {
+        let mut done = self.clone();
+        done.end();
+        let windows = (self.current.saturating_sub(self.first) as f64 + 1.0).max(1.0);
+        let page = f64::from(1_u32 << PAGE_SHIFT);
+        InUse { mean_bytes: done.sum / windows * page, most_bytes: done.most * page }
+    }
+}
+
+/// Counts what is in use.
+#[derive(Clone, Debug)]
+pub struct WorkingSet {
+    windows: [Window; 3],
+}
+
+impl Default for WorkingSet {
+    fn default() -> Self {
+        let second = 1_000_000_000;
+        Self { windows: [Some(second), Some(60 * second), None].map(Window::new) }
+    }
+}
+
+impl WorkingSet {
+    /// Adds a read or a write.
+    pub fn add(&mut self, request: &Request) {
+        for window in &mut self.windows {
+            window.begin(request.issue.0);
+        }
+        let first = request.offset.0 >> PAGE_SHIFT;
+        let last = (request.end().0.saturating_sub(1) >> PAGE_SHIFT).max(first);
+        for page in first..=last.min(first + PAGES_OF_REQUEST - 1) {
+            let page = page_of(request.volume.0, page);
+            for window in &mut self.windows {
+                window.add(page);
+            }
+        }
+    }
+
+    /// The figures.
+    pub fn figures(&self) -> WorkingSetFigures {
+        let [second, minute, all] = &self.windows;
+        WorkingSetFigures {
+            second: second.figures(),
+            minute: minute.figures(),
+            total_bytes: all.figures().most_bytes,
+        }
+    }
+}
+
+/// What is in use within a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct InUse {
+    /// On average over all spans.
+    pub mean_bytes: f64,
+    /// The most of one.
+    pub most_bytes: f64,
+}
+
+/// How much reads and writes touch, in pages of 4 KiB; of a request at most the first 64 MiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WorkingSetFigures {
+    /// Within seconds.
+    pub second: InUse,
+    /// Within minutes.
+    pub minute: InUse,
+    /// Over the whole trace.
+    pub total_bytes: f64,
+}

@@ -1,0 +1,147 @@
+use std::path::Path;
+
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Batch, Op};
+
+use super::arrivals::Kind;
+use super::comparison::compare;
+use super::{Figures, Measure, fio, line};
+
+fn figures(line: &str) -> Figures {
+    let mut source = formats::open(Path::new(line), &ReadOptions::default()).unwrap();
+    let mut batch = Batch::default();
+    let mut measure = Measure::default();
+    while source.next_batch(&mut batch).unwrap() {
+        measure.observe(&batch);
+    }
+    measure.figures()
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64, bound: f64) {
+    assert!((found - expected).abs() <= bound, "{found} is not {expected} ± {bound}");
+}
+
+#[test]
+fn the_kind_of_arrivals_is_recognised() {
+    let kind = |dist: &str| {
+        let line = format!("gen:random?rate=500&duration=300s&dist={dist}");
+        figures(&line).arrivals.kind
+    };
+    assert_eq!(kind("constant"), Kind::Constant);
+    assert_eq!(kind("poisson"), Kind::Poisson);
+    assert_eq!(kind("onoff(on=50ms,off=100ms)"), Kind::OnOff);
+    assert_eq!(kind("self-similar(hurst=0.9,sources=16)"), Kind::SelfSimilar);
+    assert_eq!(kind("cascade(bias=0.7)"), Kind::SelfSimilar);
+}
+
+#[test]
+fn rate_dispersion_and_the_hurst_parameter_are_those_of_the_process() {
+    let poisson = figures("gen:random?rate=1000&duration=200s&dist=poisson").arrivals;
+    near(poisson.rate_per_s, 1000.0, 5.0 * (1000.0_f64 / 200.0).sqrt());
+    near(poisson.gap_variation, 1.0, 0.02);
+    near(poisson.hurst.unwrap(), 0.5, 0.1);
+    for dispersion in &poisson.dispersions {
+        let spans = poisson.span_ns as f64 / dispersion.span_ns as f64;
+        near(dispersion.index, 1.0, 5.0 * (2.0 / spans).sqrt() + 0.01);
+    }
+    assert!(poisson.biases.iter().take(10).all(|bias| *bias < 0.56), "{:?}", poisson.biases);
+    let constant = figures("gen:random?rate=1000&duration=20s").arrivals;
+    near(constant.gap_variation, 0.0, 1e-3);
+    assert_eq!((constant.peak_second, constant.second_p50), (1000, 992));
+}
+
+#[test]
+fn the_biases_of_a_cascade_are_found_again_scale_by_scale() {
+    let biases = [0.55, 0.7, 0.6, 0.8, 0.65, 0.75, 0.6, 0.7, 0.6, 0.8];
+    let text: Vec<_> = biases.iter().map(ToString::to_string).collect();
+    // Spans that are powers of two, so that scales of both are the same.
+    let line = format!(
+        "gen:random?rate=2000&duration=549755813888ns&dist=cascade(bias={})",
+        text.join(":")
+    );
+    let found = figures(&line).arrivals.biases;
+    for (level, (found, bias)) in found.iter().zip(biases).enumerate() {
+        near(*found, bias, if level < 3 { 0.03 } else { 0.02 });
+    }
+}
+
+#[test]
+fn mix_sequences_and_reuse_are_those_of_the_load() {
+    let figures = figures(
+        "gen:model?mix=R4k:30,W8k:60,F:10&sequential=R:20,W:60&streams=3&reuse=R:0/0/0/0/0/40\
+         &area=1T&align=4k&count=100000",
+    );
+    near(figures.mix.share_of(Op::Read), 0.3, 0.01);
+    near(figures.mix.share_of(Op::Flush), 0.1, 0.01);
+    near(figures.mix.of(Op::Read).unwrap().sequential_share, 0.2, 0.01);
+    let writes = figures.mix.of(Op::Write).unwrap();
+    near(writes.sequential_share, 0.6, 0.01);
+    near(writes.sequences, 3.0, 0.6);
+    assert_eq!(figures.mix.align.0, 4096);
+    let reads = figures.reuse.per_op.iter().find(|of_op| of_op.op == Op::Read).unwrap();
+    near(reads.powers[5], 0.4, 0.03);
+    near(figures.reuse.share, 0.3 / 0.9 * 0.8 * 0.4, 0.02);
+}
+
+#[test]
+fn places_and_working_sets_are_those_of_the_load() {
+    let uniform = figures("gen:random?area=1G&count=100000&rate=1000");
+    assert!(uniform.places.zipf_exponent < 0.06, "{}", uniform.places.zipf_exponent);
+    near(uniform.places.hottest_tenth_share, 0.11, 0.01);
+    assert_eq!((uniform.places.begin.0, uniform.places.end.0), (0, 1 << 30));
+    // 262144 pages, of which 1000 requests a second touch nearly as many.
+    let pages = |bytes: f64| bytes / 4096.0;
+    near(pages(uniform.working_set.second.mean_bytes), 998.0, 2.0);
+    let expected = 262_144.0 * (1.0 - (-100_000_f64 / 262_144.0).exp());
+    near(pages(uniform.working_set.total_bytes) / expected, 1.0, 0.02);
+    let skewed = figures("gen:model?mix=R4k:1&zipf=0.8&regions=256&area=1G&count=100000");
+    near(skewed.fresh_places.zipf_exponent, 0.8, 0.05);
+    let hot = figures("gen:hotspot?accesses=90&space=10&area=1G&count=100000");
+    near(hot.places.hottest_tenth_share, 0.9, 0.03);
+}
+
+#[test]
+fn a_fitted_line_makes_a_load_like_the_one_that_it_was_fitted_to() {
+    let natural = figures(
+        "gen:model?mix=R4k:30,R16k:10,W8k:50,W512:10&sequential=R:20,W:50&streams=2\
+         &reuse=R:2/3/4/5/6,W:10/10/5/5/0/0/10&zipf=0.7&regions=128&area=8G&offset=1M&align=4k\
+         &rate=300&dist=cascade(bias=0.65)&duration=600s&seed=5",
+    );
+    let fitted = line::line(&natural, 77);
+    assert!(fitted.ends_with("&seed=77"), "{fitted}");
+    let model = figures(&fitted);
+    assert!(model.requests.abs_diff(natural.requests) < 2, "{}", model.requests);
+    for aspect in compare(&natural, &model) {
+        let bound = match aspect.name.as_str() {
+            "operations and sizes" | "sequential reads" | "sequential writes" => 2.0,
+            "places used again" | "distances of reuse" | "hottest tenth of the device" => 5.0,
+            "request rate" => 1.0,
+            "gaps between requests" | "working set of 1 s" | "working set of 60 s" => 10.0,
+            // Chance deals the few long spans anew.
+            _ => 60.0,
+        };
+        assert!(aspect.distance_percent.abs() <= bound, "{aspect:?}");
+    }
+}
+
+#[test]
+fn odd_traces_still_make_a_line_and_a_job() {
+    for line in [
+        "gen:random?count=2",
+        "gen:random?read=0&discard=100&count=100&area=1M",
+        "gen:model?mix=F:1&count=10",
+        "gen:random?volumes=5&size=512&count=1000",
+        "gen:bursts?duration=10s",
+        "gen:random?size=4G&area=8T&count=50",
+        "gen:random?rate=0.001&count=50",
+    ] {
+        let natural = figures(line);
+        let model = figures(&line::line(&natural, 1));
+        assert!(model.requests > 0, "{line}");
+        let job = fio::job(&natural, "a name\nwith a newline", 1);
+        assert!(job.contains("[fitted]") && !job.contains("\nwith"), "{job}");
+    }
+    let nothing = Measure::default().figures();
+    assert!(figures(&line::line(&nothing, 1)).requests > 0);
+}

@@ -1,0 +1,287 @@
+//! The members of a tar archive, one behind the other.
+//!
+//! Traces are published by the directory: Tencent's hours are CSV in `.tgz`, Cambridge's volumes
+//! are packed one by one and then put into one `.tar`. Who names the archive means what is in it.
+//! So headers, directories and links are passed over, members that are packed themselves are
+//! unpacked, and what is left reads as one file.
+//!
+//! Format: POSIX.1-2001 `ustar` and `pax` (IEEE Std 1003.1, pax, "ustar Interchange Format") and
+//! GNU tar's long names and large sizes.
+
+use std::io::{self, Read};
+
+use super::damage::{self, AGAIN};
+use super::{Codec, Decoder, Peeked, Positioned};
+
+/// The unit of an archive.
+pub(super) const BLOCK_BYTES: usize = 512;
+
+/// How much of a pax header or a long name is looked at.
+const EXTRA_BYTES_MAX: u64 = 64 << 10;
+
+/// Whether a file that begins with these bytes is an archive: it has the magic and the checksum of
+/// a header.
+pub(super) fn is_archive(first_bytes: &[u8]) -> bool {
+    first_bytes.first_chunk().is_some_and(|block| is_header(block) && &block[257..262] == b"ustar")
+}
+
+/// Whether the checksum of a header is right (ustar: the sum of all bytes, its own eight taken for
+/// blanks).
+fn is_header(block: &[u8; BLOCK_BYTES]) -> bool {
+    let (before, behind) = (&block[..148], &block[156..]);
+    let sum: u64 = before.iter().chain(behind).map(|byte| u64::from(*byte)).sum();
+    number(&block[148..156]) == Some(sum + 8 * u64::from(b' '))
+}
+
+/// A number of a header: octal digits among blanks and zero bytes, or big-endian behind a byte 0x80
+/// (GNU).
+fn number(field: &[u8]) -> Option<u64> {
+    if let [0x80, binary @ ..] = field {
+        let (high, low) = binary.split_last_chunk::<8>().unwrap_or((binary, &[0; 8]));
+        return high.iter().all(|byte| *byte == 0).then(|| u64::from_be_bytes(*low));
+    }
+    let digits = field.trim_ascii_start().split(|byte| matches!(byte, 0 | b' ')).next()?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    if digits.is_empty() { Some(0) } else { u64::from_str_radix(digits, 8).ok() }
+}
+
+/// A member's content: so many bytes of the archive, and the padding behind.
+struct Member<R> {
+    archive: R,
+    left: u64,
+    padding: u64,
+}
+
+impl<R: Positioned> Member<R> {
+    fn new(archive: R, bytes: u64) -> Self {
+        Self { archive, left: bytes, padding: bytes.wrapping_neg() % BLOCK_BYTES as u64 }
+    }
+
+    /// The archive behind this member.
+    fn skip(mut self) -> io::Result<R> {
+        self.left = self.left.saturating_add(std::mem::take(&mut self.padding));
+        let mut scratch = [0; 4096];
+        while self.left > 0 {
+            match self.read(&mut scratch) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(self.archive)
+    }
+}
+
+impl<R: Read> Read for Member<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = into.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        if bytes == 0 {
+            return Ok(0);
+        }
+        match self.archive.read(&mut into[..bytes])? {
+            0 => Err(breaks_off()),
+            count => {
+                self.left -= count as u64;
+                Ok(count)
+            }
+        }
+    }
+}
+
+fn breaks_off() -> io::Error {
+    damage::error("the tar archive breaks off before its end".to_owned(), AGAIN)
+}
+
+fn corrupt(why: &str) -> io::Error {
+    damage::error(format!("the tar archive is corrupt ({why})"), AGAIN)
+}
+
+type Content<R> = Decoder<Peeked<Member<R>>>;
+
+/// What an archive holds, as one stream.
+pub struct Archive<R: Positioned> {
+    state: State<R>,
+    /// How much of the file was used when the state had to be given up.
+    position: u64,
+    /// The last byte of the member at hand, and whether it reads as text; `None` before its first.
+    last: Option<(u8, bool)>,
+}
+
+enum State<R: Positioned> {
+    Between(R),
+    Within(Box<Content<R>>),
+    Ended,
+}
+
+impl<R: Positioned> Archive<R> {
+    /// Reads `archive` from its beginning.
+    pub fn new(archive: R) -> Self {
+        Self { state: State::Between(archive), position: 0, last: None }
+    }
+
+    /// Goes on to the next member with content.
+    fn begin_member(&mut self, archive: R) -> io::Result<()> {
+        if let Some(member) = next_member(archive)? {
+            let member = Peeked::new(member, BLOCK_BYTES);
+            let codec = Codec::of_first_bytes(member.first_bytes());
+            self.state = State::Within(Box::new(Decoder::new(member, codec)));
+            self.last = None;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        self.position = self.position();
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Ended => Ok(Some(0)),
+            State::Between(archive) => self.begin_member(archive).map(|()| None),
+            State::Within(mut content) => {
+                let count = match content.read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        self.state = State::Within(content);
+                        return Err(error);
+                    }
+                    read => read?,
+                };
+                if count > 0 {
+                    let text = |bytes: &[u8]| memchr::memchr(0, bytes).is_none();
+                    let is_text = self.last.map_or_else(|| text(&into[..count]), |last| last.1);
+                    self.last = Some((into[count - 1], is_text));
+                    self.state = State::Within(content);
+                    return Ok(Some(count));
+                }
+                let member = content.into_inner().into_inner();
+                self.state = State::Between(member.skip()?);
+                // The last line of a text must not run into the first one of the next.
+                if matches!(self.last, Some((last, true)) if last != b'\n') {
+                    into[0] = b'\n';
+                    return Ok(Some(1));
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl<R: Positioned> Positioned for Archive<R> {
+    fn position(&self) -> u64 {
+        match &self.state {
+            State::Between(archive) => archive.position(),
+            State::Within(content) => content.get_ref().get_ref().archive.position(),
+            State::Ended => self.position,
+        }
+    }
+}
+
+impl<R: Positioned> Read for Archive<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(count) = self.step(into)? {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+/// The next member that is a file with content; `None` at the end of the archive.
+fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<Member<R>>> {
+    // What a pax header or a long name says of the member behind it.
+    let (mut size_said, mut name_said) = (None, None);
+    loop {
+        let mut block = [0; BLOCK_BYTES];
+        match read_full(&mut archive, &mut block)? {
+            0 => return Ok(None),
+            BLOCK_BYTES => {}
+            _ => return Err(breaks_off()),
+        }
+        if block.iter().all(|byte| *byte == 0) {
+            drain(&mut archive)?;
+            return Ok(None);
+        }
+        if !is_header(&block) {
+            return Err(corrupt("the checksum of a header is wrong"));
+        }
+        let Some(size) = number(&block[124..136]) else {
+            return Err(corrupt("the size of a member is no number"));
+        };
+        match block[156] {
+            b'x' | b'L' => {
+                let (extra, rest) = extra(archive, size)?;
+                archive = rest;
+                if block[156] == b'L' {
+                    name_said = Some(until_zero(&extra).to_vec());
+                } else {
+                    size_said = pax(&extra, b"size").and_then(decimal).or(size_said);
+                    name_said = pax(&extra, b"path").map(<[u8]>::to_vec).or(name_said);
+                }
+            }
+            0 | b'0' | b'7' => {
+                let size = size_said.take().unwrap_or(size);
+                let name = name_said.take();
+                let name = name.as_deref().unwrap_or_else(|| until_zero(&block[..100]));
+                // macOS keeps what only it knows of a file in a member of this name beside it.
+                let file_name = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
+                let member = Member::new(archive, size);
+                if size > 0 && !file_name.starts_with(b"._") {
+                    return Ok(Some(member));
+                }
+                archive = member.skip()?;
+            }
+            // Links, devices and directories have no content, whatever they say.
+            b'1'..=b'6' => (size_said, name_said) = (None, None),
+            b'S' => return Err(corrupt("it has a sparse file, whose holes only GNU tar knows")),
+            _ => archive = Member::new(archive, size).skip()?,
+        }
+    }
+}
+
+/// The content of a header's extension and the archive behind it.
+fn extra<R: Positioned>(archive: R, size: u64) -> io::Result<(Vec<u8>, R)> {
+    let mut member = Member::new(archive, size);
+    let mut extra = Vec::new();
+    member.by_ref().take(EXTRA_BYTES_MAX).read_to_end(&mut extra)?;
+    Ok((extra, member.skip()?))
+}
+
+/// The value of `key` in a pax header: records of `LENGTH KEY=VALUE\n`.
+fn pax<'a>(records: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let mut rest = records;
+    loop {
+        let blank = memchr::memchr(b' ', rest)?;
+        let length = usize::try_from(decimal(&rest[..blank])?).ok()?;
+        let record = rest.get(blank + 1..length)?;
+        if let Some(value) = record.strip_prefix(key).and_then(|rest| rest.strip_prefix(b"=")) {
+            return value.strip_suffix(b"\n");
+        }
+        rest = &rest[length..];
+    }
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn until_zero(bytes: &[u8]) -> &[u8] {
+    &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())]
+}
+
+/// Reads until `block` is full or the stream ends; answers how many bytes were read.
+fn read_full<R: Read>(stream: &mut R, block: &mut [u8]) -> io::Result<usize> {
+    let mut end = 0;
+    while end < block.len() {
+        match stream.read(&mut block[end..]) {
+            Ok(0) => break,
+            Ok(count) => end += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(end)
+}
+
+/// Reads what stands behind the end, so that a codec beneath comes to its own checksum.
+fn drain<R: Read>(stream: &mut R) -> io::Result<()> {
+    io::copy(stream, &mut io::sink()).map(drop)
+}

@@ -1,0 +1,166 @@
+//! Unpacking, whatever the codec.
+//!
+//! Files that say how much memory it takes to unpack them are not believed without a bound.
+
+use std::io::{self, BufReader, Read};
+
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
+use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
+
+use super::damage::{self, AGAIN};
+use super::{BUFFER_BYTES, Codec, Positioned};
+
+/// How much is asked of the decoder at a time. When it meets corruption it answers with an error
+/// and keeps what it decoded in that same step to itself, so a step bounds what is lost.
+const DECODE_BYTES: usize = 32 << 10;
+
+/// How much memory a decoder may take for what was unpacked before: what `zstd --long=28` and
+/// `xz -9` need, and more than anybody uses for traces.
+const MEMORY_MAX: u64 = 1 << MEMORY_MAX_LOG;
+const MEMORY_MAX_LOG: u32 = 28;
+
+/// A stream that knows how many bytes were read from it, and whether that failed.
+struct Counted<R> {
+    inner: R,
+    bytes: u64,
+    failed: bool,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(into);
+        self.failed = read.is_err();
+        self.bytes += *read.as_ref().unwrap_or(&0) as u64;
+        read
+    }
+}
+
+type Buffered<R> = BufReader<Counted<R>>;
+
+/// The bytes of a file after decompression.
+pub struct Decoder<R: Read> {
+    inner: Inner<R>,
+    codec: Codec,
+}
+
+enum Inner<R: Read> {
+    Plain(Counted<R>),
+    Gzip(Box<MultiGzDecoder<Buffered<R>>>),
+    Zstd(Box<zstd::Decoder<'static, Buffered<R>>>),
+    Xz(Box<XzDecoder<Buffered<R>>>),
+    Bzip2(Box<MultiBzDecoder<Buffered<R>>>),
+    /// The codec could not be set up; that is due, like every other error, when something is read.
+    Failed(Counted<R>, Option<io::Error>),
+}
+
+impl<R: Read> Decoder<R> {
+    /// Decodes `packed`, which is packed with `codec`.
+    pub fn new(packed: R, codec: Codec) -> Self {
+        let packed = Counted { inner: packed, bytes: 0, failed: false };
+        let buffered = |packed| BufReader::with_capacity(BUFFER_BYTES, packed);
+        let inner = match codec {
+            Codec::Plain => Inner::Plain(packed),
+            Codec::Gzip => Inner::Gzip(Box::new(MultiGzDecoder::new(buffered(packed)))),
+            Codec::Zstd => match zstd::Decoder::try_with_buffer(buffered(packed)) {
+                Ok(mut decoder) => match decoder.window_log_max(MEMORY_MAX_LOG) {
+                    Ok(()) => Inner::Zstd(Box::new(decoder)),
+                    Err(error) => Inner::Failed(decoder.into_inner().into_inner(), Some(error)),
+                },
+                Err((packed, error)) => Inner::Failed(packed.into_inner(), Some(error)),
+            },
+            Codec::Xz => {
+                match Stream::new_stream_decoder(MEMORY_MAX, liblzma::stream::CONCATENATED) {
+                    Ok(raw) => Inner::Xz(Box::new(XzDecoder::new_stream(buffered(packed), raw))),
+                    Err(error) => Inner::Failed(packed, Some(error.into())),
+                }
+            }
+            Codec::Bzip2 => Inner::Bzip2(Box::new(MultiBzDecoder::new(buffered(packed)))),
+        };
+        Self { inner, codec }
+    }
+}
+
+impl<R: Read> Decoder<R> {
+    fn packed(&self) -> &Counted<R> {
+        match &self.inner {
+            Inner::Plain(packed) | Inner::Failed(packed, _) => packed,
+            Inner::Gzip(decoder) => decoder.get_ref().get_ref(),
+            Inner::Zstd(decoder) => decoder.get_ref().get_ref(),
+            Inner::Xz(decoder) => decoder.get_ref().get_ref(),
+            Inner::Bzip2(decoder) => decoder.get_ref().get_ref(),
+        }
+    }
+
+    /// The packed stream.
+    pub(super) fn get_ref(&self) -> &R {
+        &self.packed().inner
+    }
+
+    /// The packed stream, of which more than was unpacked may have been read.
+    pub(super) fn into_inner(self) -> R {
+        let packed = match self.inner {
+            Inner::Plain(packed) | Inner::Failed(packed, _) => packed,
+            Inner::Gzip(decoder) => decoder.into_inner().into_inner(),
+            Inner::Zstd(decoder) => decoder.into_inner().into_inner(),
+            Inner::Xz(decoder) => decoder.into_inner().into_inner(),
+            Inner::Bzip2(decoder) => decoder.into_inner().into_inner(),
+        };
+        packed.inner
+    }
+
+    /// The error of the file beneath as it is, and any other as the codec's finding.
+    fn explained(&self, error: io::Error) -> io::Error {
+        if self.packed().failed || matches!(self.inner, Inner::Plain(_) | Inner::Failed(..)) {
+            return error;
+        }
+        let name = self.codec.name();
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            let what = format!("the {name} stream breaks off before its end");
+            return damage::error(what, AGAIN);
+        }
+        let limit = error.get_ref().and_then(|error| error.downcast_ref());
+        // zstd has but its text to tell by (`ZSTD_getErrorName`).
+        if matches!(limit, Some(liblzma::stream::Error::MemLimit))
+            || error.to_string().contains("too much memory")
+        {
+            let memory = MEMORY_MAX >> 20;
+            let what = format!("the {name} stream needs more than {memory} MiB to be unpacked");
+            return damage::error(
+                what,
+                "unpack it first, for instance with `xz -d` or `zstd -d \
+                 --long=31`",
+            );
+        }
+        damage::error(format!("the {name} stream is corrupt ({error})"), AGAIN)
+    }
+}
+
+impl<R: Read> Positioned for Decoder<R> {
+    fn position(&self) -> u64 {
+        let unread = match &self.inner {
+            Inner::Plain(_) | Inner::Failed(..) => 0,
+            Inner::Gzip(decoder) => decoder.get_ref().buffer().len(),
+            Inner::Zstd(decoder) => decoder.get_ref().buffer().len(),
+            Inner::Xz(decoder) => decoder.get_ref().buffer().len(),
+            Inner::Bzip2(decoder) => decoder.get_ref().buffer().len(),
+        };
+        self.packed().bytes - unread as u64
+    }
+}
+
+impl<R: Read> Read for Decoder<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let step = into.len().min(DECODE_BYTES);
+        let read = match &mut self.inner {
+            Inner::Plain(packed) => return packed.read(into),
+            Inner::Failed(_, error) => error.take().map_or(Ok(0), Err),
+            Inner::Gzip(decoder) => decoder.read(&mut into[..step]),
+            Inner::Zstd(decoder) => decoder.read(&mut into[..step]),
+            Inner::Xz(decoder) => decoder.read(&mut into[..step]),
+            Inner::Bzip2(decoder) => decoder.read(&mut into[..step]),
+        };
+        read.map_err(|error| self.explained(error))
+    }
+}

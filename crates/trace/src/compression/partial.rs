@@ -1,0 +1,204 @@
+//! A file that is there when it is whole.
+//!
+//! A conversion that was broken off must not leave something that looks like its result, nor take
+//! away what stood there before.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Stdout, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::BUFFER_BYTES;
+
+/// How much of a name is kept in that of its partial file: names have at most 255 bytes.
+const NAME_BYTES: usize = 200;
+
+/// The name by which the standard output is asked for. A file of that name is `./-`.
+pub const STANDARD_OUTPUT: &str = "-";
+
+/// A file that appears under its name when it is finished. Until then it is `.NAME.PID.partial`
+/// beside it, and when it is dropped unfinished it is removed. The standard output (`-`) has neither
+/// name nor way back: it gets what is written as it comes.
+pub struct PartialFile {
+    path: PathBuf,
+    partial: PathBuf,
+    file: Option<BufWriter<Output>>,
+}
+
+enum Output {
+    File(File),
+    Standard(Stdout),
+}
+
+impl PartialFile {
+    /// Begins the file that is to become `path`.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        if path == Path::new(STANDARD_OUTPUT) {
+            let output = Output::Standard(io::stdout());
+            let file = Some(BufWriter::with_capacity(BUFFER_BYTES, output));
+            return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
+        }
+        for number in 0_u32.. {
+            let partial = partial_name(path, number)?;
+            // A new file and no other: what stands there may be a link to somebody's data.
+            match File::create_new(&partial) {
+                Ok(file) => {
+                    let file = Some(BufWriter::with_capacity(BUFFER_BYTES, Output::File(file)));
+                    return Ok(Self { path: path.to_owned(), partial, file });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Writes over the first bytes, for formats that say in front how much follows. The standard
+    /// output cannot do that.
+    pub fn write_over_start(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        file.flush()?;
+        match file.get_ref() {
+            Output::File(file) => file.write_all_at(bytes, 0),
+            Output::Standard(_) => Err(io::ErrorKind::NotSeekable.into()),
+        }
+    }
+
+    /// Writes out what is left and gives the file its name. The content reaches the disk before
+    /// the name does, so that a crash leaves no file that looks complete and is not.
+    pub fn finish(mut self) -> io::Result<()> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let written = file.flush().and_then(|()| match file.get_ref() {
+            Output::File(file) => file.sync_all(),
+            Output::Standard(_) => Ok(()),
+        });
+        if matches!(file.get_ref(), Output::Standard(_)) {
+            return written;
+        }
+        drop(file);
+        let named = written.and_then(|()| fs::rename(&self.partial, &self.path));
+        if named.is_err() {
+            // The error that matters is the one at hand.
+            let _ = fs::remove_file(&self.partial);
+        }
+        named
+    }
+}
+
+/// The name, unique to this process, of the file that is to become `path`; `number` tells apart
+/// the attempts to find one that is free.
+fn partial_name(path: &Path, number: u32) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
+    let name = &name[..name.len().min(NAME_BYTES)];
+    let process = std::process::id();
+    let ending = match number {
+        0 => format!(".{process}.partial"),
+        _ => format!(".{process}.{number}.partial"),
+    };
+    let partial = [b".", name, ending.as_bytes()].concat();
+    Ok(path.with_file_name(OsStr::from_bytes(&partial)))
+}
+
+impl Write for PartialFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or_else(|| Err(io::ErrorKind::BrokenPipe.into()), |f| f.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Standard(output) => output.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Standard(output) => output.flush(),
+        }
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        // What is in the buffer belongs to an output that will not be whole.
+        if let (Output::File(_), _) = file.into_parts() {
+            // There is nobody left to tell; a stale partial file does no harm.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compression::tests::decoded;
+    use crate::compression::{Codec, Encoder};
+
+    #[test]
+    fn a_file_appears_when_it_is_finished_and_leaves_nothing_when_it_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.gz");
+        let mut encoder = Encoder::new(PartialFile::create(&path).unwrap(), Codec::of_name(&path));
+        encoder.write_all(b"half").unwrap();
+        drop(encoder);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+
+        let mut encoder = Encoder::new(PartialFile::create(&path).unwrap(), Codec::of_name(&path));
+        encoder.write_all(b"whole").unwrap();
+        assert!(!path.exists());
+        encoder.finish().unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        assert_eq!(decoded(&fs::read(&path).unwrap()).0, b"whole");
+    }
+
+    #[test]
+    fn a_link_that_stands_where_the_partial_file_goes_keeps_its_target() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("x.load"), directory.path().join("precious"));
+        fs::write(&precious, b"precious").unwrap();
+        let links = [0, 1].map(|number| partial_name(&path, number).unwrap());
+        for link in links.iter().chain([&directory.path().join("x.load.partial")]) {
+            std::os::unix::fs::symlink(&precious, link).unwrap();
+        }
+        drop(PartialFile::create(&path).unwrap());
+        let mut file = PartialFile::create(&path).unwrap();
+        let mut other = PartialFile::create(&path).unwrap();
+        other.write_all(b"other").unwrap();
+        file.write_all(b"new").unwrap();
+        drop(other);
+        file.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert!(links.iter().all(|link| link.is_symlink()));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 5);
+    }
+
+    #[test]
+    fn an_output_that_is_a_link_is_replaced_and_its_target_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("x.load"), directory.path().join("precious"));
+        fs::write(&precious, b"precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        PartialFile::create(&path).unwrap().finish().unwrap();
+        assert!(!path.is_symlink() && fs::read(&path).unwrap().is_empty());
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_name_as_long_as_names_can_be_is_written_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x".repeat(255));
+        PartialFile::create(&path).unwrap().finish().unwrap();
+        assert!(path.exists());
+    }
+}

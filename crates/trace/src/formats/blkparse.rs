@@ -1,0 +1,79 @@
+//! What `blkparse` prints of a recording, in its default format.
+//!
+//! People keep the text and not the recording, because text can be read without a tool. It says
+//! what the recording said, an event a line: so the events are read from the lines, and what is
+//! made of them, which event is the instant of issue and which completion belongs to which request,
+//! is the business of [`blktrace`](super::blktrace) and the same for both.
+//!
+//! What the text lacks: bytes below a sector, the wall clock, and which lines somebody filtered
+//! out, so gaps in the sequence numbers are not taken for events that the recorder lost.
+//!
+//! Format: `blkparse_fmt.c` (`process_default`) of the blktrace tools; `docs/formats.md`.
+//!
+//! The way through: `line` (an event of one line) → `reader`; and back: `writer`.
+
+mod letters;
+mod line;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::Path;
+
+use self::line::{Parsed, parse};
+use self::reader::Parser;
+use self::writer::Writer;
+use super::import::{self, Epoch, Facts, Look};
+use super::write::{Writable, lines};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::{Sink, Source};
+
+/// What blkparse prints, as it is read.
+pub const FORMAT: Format = Format {
+    name: "blkparse",
+    title: "what blkparse prints of a recording of blktrace",
+    recognise,
+    open,
+};
+
+/// What blkparse prints, as it is written.
+pub const WRITABLE: Writable = Writable {
+    name: "blkparse",
+    title: "what blkparse prints",
+    endings: &[".blkparse"],
+    packs: true,
+    create,
+};
+
+/// The name of a process that blkparse does not know.
+const UNKNOWN_PROCESS: &[u8] = b"(null)";
+
+const REMEDY: &str = "print the recording with `blkparse -i NAME`, in its default format; if it has \
+                      no queued events, `--event D` or `--event I` chooses others";
+
+fn recognise(first_bytes: &[u8]) -> bool {
+    import::looks_like(first_bytes, |line| match parse(line, false) {
+        Ok(Parsed::Prose | Parsed::Skipped(_)) => Look::Other,
+        Ok(_) => Look::Request,
+        Err(_) => Look::Strange,
+    })
+}
+
+fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let facts = Facts {
+        format: "blkparse",
+        columns: Columns { latency: true, origin: true, measured: false },
+        epoch: Epoch::Start,
+        whole_seconds: false,
+    };
+    let parser = Parser::new(opening.options.event);
+    import::lines(opening, parser, facts, REMEDY)
+}
+
+fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    lines(path, header, Writer::default())
+}

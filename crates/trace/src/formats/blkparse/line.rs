@@ -1,0 +1,194 @@
+//! One line of blkparse: an event, or what stands beside the events.
+
+use super::letters::categories;
+use crate::formats::blktrace::record::{Event, kind};
+use crate::formats::import::Fault;
+use crate::text::{Cursor, NumberError};
+use crate::units::SECTOR;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parsed<'a> {
+    /// An event of a request, and the name of the process that did it.
+    Event(Event, &'a [u8]),
+    /// An event of a command passed through to the device, of this kind.
+    Passthrough(u8),
+    /// An event that says nothing of requests: merges, plugs, remaps, messages.
+    Ignored,
+    /// A line of the statistics at the end.
+    Prose,
+    /// How many events blkparse says are missing.
+    Skipped(u64),
+}
+
+/// How lines of the statistics begin, without the blanks before.
+const PROSE: [&[u8]; 19] = [
+    b"CPU",
+    b"Total (",
+    b"Reads Queued:",
+    b"Read Dispatches:",
+    b"Reads Requeued:",
+    b"Reads Completed:",
+    b"Read Merges:",
+    b"Read depth:",
+    b"PC Reads Queued:",
+    b"PC Read Disp.:",
+    b"PC Reads Req.:",
+    b"PC Reads Compl.:",
+    b"PC Read depth:",
+    b"IO unplugs:",
+    b"Allocation wait:",
+    b"Dispatch wait:",
+    b"Throughput (",
+    b"Events (",
+    b"Input file ",
+];
+
+/// Reads a line that is not blank. Behind the beginning of the statistics, `in_statistics`, there
+/// are headings that could be anything.
+#[inline]
+pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
+    let mut cursor = Cursor::new(line);
+    cursor.skip_blanks();
+    if !cursor.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+        return prose(line.trim_ascii(), in_statistics);
+    }
+    let major = number(&mut cursor, "no major number of a device here")?;
+    expect(&mut cursor, b',', "no comma behind the major number of the device")?;
+    let minor = number(&mut cursor, "no minor number of a device here")?;
+    if major >> 12 != 0 || minor >> 20 != 0 {
+        return Err(Fault::junk(cursor.column(), "no device has such a number"));
+    }
+    let cpu = spaced(&mut cursor, "no processor here")?;
+    // The sequence number; blkparse prints it with a sign.
+    cursor.skip_blanks();
+    cursor.skip(b'-');
+    let sequence = number(&mut cursor, "no sequence number here")?;
+    cursor.skip_blanks();
+    let column = cursor.column();
+    let (time, _) = cursor.seconds().map_err(|_| Fault::junk(column, "no instant here"))?;
+    let pid = spaced(&mut cursor, "no process here")?;
+    let action = cursor.word();
+    cursor.skip_blanks();
+    let column = cursor.column();
+    let letters = cursor.word();
+    let Some(bits) = categories(letters) else {
+        return Err(Fault::junk(column, "these letters name no operation (RWBS)"));
+    };
+    let kind = match action {
+        b"Q" => kind::QUEUE,
+        b"I" => kind::INSERT,
+        b"D" => kind::ISSUE,
+        b"C" => kind::COMPLETE,
+        b"R" => kind::REQUEUE,
+        b"X" => kind::SPLIT,
+        b"A" | b"B" | b"F" | b"G" | b"M" | b"P" | b"S" | b"T" | b"U" | b"UT" | b"m" => {
+            return Ok(Parsed::Ignored);
+        }
+        _ => return Err(Fault::junk(column, "this letter names no event of a request")),
+    };
+    let (Ok(cpu), Ok(pid)) = (u32::try_from(cpu), u32::try_from(pid)) else {
+        return Err(Fault::junk(column, "a processor or a process beyond 32 bits"));
+    };
+    let mut event = Event {
+        time: time.unsigned_abs(),
+        sector: 0,
+        bytes: 0,
+        categories: bits,
+        sequence: sequence as u32,
+        pid,
+        device: (major as u32) << 20 | minor as u32,
+        cpu,
+        kind,
+    };
+    cursor.skip_blanks();
+    if !place(&mut cursor, &mut event)? {
+        return Ok(Parsed::Passthrough(kind));
+    }
+    Ok(Parsed::Event(event, process(cursor.rest())))
+}
+
+/// Reads where the event happened; answers `false` for a command passed through to the device.
+#[inline]
+fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
+    let is_end = matches!(event.kind, kind::COMPLETE | kind::REQUEUE);
+    match cursor.peek() {
+        Some(byte) if byte.is_ascii_digit() => {}
+        // Without a range only the process is told, or how long it took and the process. The end
+        // of something always tells a sector, but for commands.
+        Some(b'[' | b'(') => return Ok(!is_end),
+        _ => return Err(Fault::junk(cursor.column(), "no sector here")),
+    }
+    event.sector = number(cursor, "no sector here")?;
+    cursor.skip_blanks();
+    match cursor.peek() {
+        Some(b'+') => {
+            cursor.skip(b'+');
+            let sectors = spaced(cursor, "no number of sectors here")?;
+            event.bytes = bytes(sectors, cursor.column())?;
+            Ok(true)
+        }
+        Some(b'/') if event.kind == kind::SPLIT => {
+            cursor.skip(b'/');
+            let rest = spaced(cursor, "no sector of the rest here")?;
+            // blkparse prints the low 32 bits alone.
+            let sectors = (rest as u32).wrapping_sub(event.sector as u32);
+            event.bytes = bytes(u64::from(sectors), cursor.column())?;
+            Ok(true)
+        }
+        // The end of something without a range.
+        _ if is_end => Ok(true),
+        // A number of bytes instead of a sector.
+        Some(b'(' | b'[') | None => Ok(false),
+        _ => Err(Fault::junk(cursor.column(), "no range here")),
+    }
+}
+
+/// Sectors in bytes, of which the kernel has 32 bits.
+fn bytes(sectors: u64, column: usize) -> Result<u32, Fault> {
+    let bytes = sectors.checked_mul(SECTOR).and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.ok_or(Fault::junk(column, "more sectors than a request can have"))
+}
+
+/// The name between the first and the last bracket: it may have brackets and blanks itself.
+#[inline]
+fn process(rest: &[u8]) -> &[u8] {
+    let name = memchr::memchr(b'[', rest).zip(memchr::memrchr(b']', rest));
+    name.and_then(|(from, to)| rest.get(from + 1..to)).unwrap_or_default()
+}
+
+fn prose(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
+    if let Some(rest) = line.strip_prefix(b"Skips: ") {
+        // `Skips: 2 forward (1,234 -   0.5%)`
+        let from = memchr::memchr(b'(', rest).map_or(rest.len(), |at| at + 1);
+        let digits = rest[from..].iter().take_while(|byte| !byte.is_ascii_whitespace());
+        let skipped = digits
+            .filter(|byte| byte.is_ascii_digit())
+            .fold(0_u64, |sum, byte| sum.saturating_mul(10).saturating_add(u64::from(byte - b'0')));
+        return Ok(Parsed::Skipped(skipped));
+    }
+    if in_statistics || PROSE.iter().any(|begin| line.starts_with(begin)) {
+        return Ok(Parsed::Prose);
+    }
+    Err(Fault::junk(1, "no device and no statistics of blkparse"))
+}
+
+#[inline]
+fn spaced(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> {
+    cursor.skip_blanks();
+    number(cursor, reason)
+}
+
+#[inline]
+fn number(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> {
+    let column = cursor.column();
+    cursor.integer().map_err(|error| match error {
+        NumberError::TooLarge => Fault::junk(column, "this number does not fit 64 bits"),
+        _ => Fault::junk(column, reason),
+    })
+}
+
+#[inline]
+fn expect(cursor: &mut Cursor<'_>, byte: u8, reason: &'static str) -> Result<(), Fault> {
+    if cursor.skip(byte) { Ok(()) } else { Err(Fault::junk(cursor.column(), reason)) }
+}

@@ -1,0 +1,165 @@
+//! Events of lines made into requests.
+
+use super::UNKNOWN_PROCESS;
+use super::line::{Parsed, parse};
+use crate::batch::{Batch, Columns};
+use crate::formats::IssueEvent;
+use crate::formats::blktrace::order::{Order, WINDOW};
+use crate::formats::blktrace::record::{Event, kind};
+use crate::formats::blktrace::requests::Requests;
+use crate::formats::blktrace::{PROBE_EVENTS, bits, choose};
+use crate::formats::import::{Fault, Intake, LineParser, Said};
+
+/// The events of a text while its lines go by.
+pub(super) struct Parser {
+    wish: IssueEvent,
+    /// The first events, which decide what is the instant of issue.
+    probed: Vec<Event>,
+    /// How many events there were of each kind.
+    seen: [u64; kind::COUNT],
+    /// What is made of the events, once that is decided.
+    requests: Option<Requests>,
+    /// The kinds that matter, a bit each.
+    wanted: u32,
+    order: Order,
+    batch: Batch,
+    /// Passthrough commands by kind of event.
+    passthrough: [u64; kind::COUNT],
+    in_statistics: bool,
+    last_pid: Option<u32>,
+}
+
+impl Parser {
+    pub(super) fn new(wish: IssueEvent) -> Self {
+        Self {
+            wish,
+            probed: Vec::new(),
+            seen: [0; kind::COUNT],
+            requests: None,
+            wanted: 0,
+            order: Order::default(),
+            batch: Batch::default(),
+            passthrough: [0; kind::COUNT],
+            in_statistics: false,
+            last_pid: None,
+        }
+    }
+
+    /// Chooses the event by what was seen, and goes on with the events seen so far.
+    fn decide(&mut self, intake: &mut Intake) {
+        let issue = choose(self.wish, &self.seen);
+        let latency = self.seen[usize::from(kind::COMPLETE)] > 0;
+        self.wanted = if latency {
+            bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
+        } else {
+            bits(&[issue, kind::REQUEUE])
+        };
+        let columns = Columns { latency, origin: true, measured: false };
+        intake.set_columns(columns);
+        intake.header.event = Some(kind::name(issue).to_owned());
+        self.batch.reset(columns);
+        self.requests = Some(Requests::new(issue, latency));
+        for event in std::mem::take(&mut self.probed) {
+            self.admit(event, intake);
+        }
+    }
+
+    /// Takes an event in the order of the lines.
+    #[inline]
+    fn admit(&mut self, event: Event, intake: &mut Intake) {
+        if self.wanted >> event.kind & 1 == 0 {
+            return;
+        }
+        self.order.push(event);
+        if self.order.len() > WINDOW
+            && let Some(event) = self.order.pop()
+        {
+            self.handle(&event, intake);
+        }
+    }
+
+    /// Takes an event in the order of time.
+    #[inline]
+    fn handle(&mut self, event: &Event, intake: &mut Intake) {
+        let Some(requests) = &mut self.requests else { return };
+        requests.handle(event, &mut intake.header.volumes, &mut self.batch);
+        while requests.pop(&mut self.batch) {}
+        self.give(intake);
+    }
+
+    /// Gives the requests that are done.
+    #[inline]
+    fn give(&mut self, intake: &mut Intake) {
+        if self.batch.is_empty() {
+            return;
+        }
+        for request in self.batch.iter() {
+            // The line is long gone: the kind of the fault must do.
+            if let Err(fault) = intake.push(&request) {
+                intake.header.losses.add(fault.loss, 1, None);
+            }
+        }
+        self.batch.reset(self.batch.columns());
+    }
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        match parse(line, self.in_statistics)? {
+            Parsed::Event(event, name) => {
+                self.in_statistics = false;
+                let is_issue = matches!(event.kind, kind::QUEUE | kind::INSERT | kind::ISSUE);
+                if is_issue && self.last_pid != Some(event.pid) && name != UNKNOWN_PROCESS {
+                    intake.process(event.pid, name);
+                    self.last_pid = Some(event.pid);
+                }
+                if self.requests.is_some() {
+                    self.admit(event, intake);
+                } else {
+                    self.seen[usize::from(event.kind)] += 1;
+                    self.probed.push(event);
+                    if self.probed.len() == PROBE_EVENTS {
+                        self.decide(intake);
+                    }
+                }
+                Ok(Said::Request)
+            }
+            Parsed::Passthrough(kind) => {
+                self.passthrough[usize::from(kind)] += 1;
+                Ok(Said::Request)
+            }
+            Parsed::Ignored => Ok(Said::Request),
+            Parsed::Prose => {
+                self.in_statistics = true;
+                Ok(Said::Other)
+            }
+            Parsed::Skipped(events) => {
+                self.in_statistics = true;
+                intake.header.losses.add("events that blkparse says are missing", events, None);
+                Ok(Said::Other)
+            }
+        }
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        if self.requests.is_none() {
+            self.decide(intake);
+        }
+        while let Some(event) = self.order.pop() {
+            self.handle(&event, intake);
+        }
+        if let Some(requests) = &mut self.requests {
+            requests.close();
+            while requests.pop(&mut self.batch) {}
+            requests.tell_losses(&mut intake.header.losses);
+        }
+        self.give(intake);
+        // Each is issued once but need not be inserted.
+        let issued = self.passthrough[usize::from(kind::ISSUE)];
+        let inserted = self.passthrough[usize::from(kind::INSERT)];
+        let passthrough = if issued > 0 { issued } else { inserted };
+        intake.header.losses.add("passthrough commands", passthrough, None);
+        intake.header.guesses.add("events out of time order", self.order.too_late, None);
+    }
+}

@@ -1,0 +1,226 @@
+//! The binary traces of libCacheSim, into which the public traces were converted by the dozen.
+//!
+//! A cache simulator knows objects, not devices: a number, a size and a second. In traces made of
+//! block traces (`CloudPhysics`, MSR, Alibaba) the number is that of a block, in others a hash of a
+//! name; the operation is missing in most. So addresses are guessed by the size of a block and
+//! requests without an operation are taken for reads, and both is said in the header.
+//!
+//! Formats, little-endian and packed: `oracleGeneral` is `u32` second, `u64` object, `u32` bytes,
+//! `i64` index of the next request for the same object (−1 or the largest number for none), 24
+//! bytes; `oracleGeneralOpNS` has `u8` operation and `u16` name space before the index, 27 bytes;
+//! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 bytes with
+//! a magic word at either end and its version, of which records of eight lengths depend. Source:
+//! libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`, `standardBin.h`,
+//! `lcs.h`) and `include/libCacheSim/enum.h` for operations.
+
+mod layout;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use self::layout::Layout;
+use super::fields::Fields;
+use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::request::{Op, Request};
+use crate::stream::Source;
+use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
+
+/// `oracleGeneral`, as it is read.
+pub const ORACLE_GENERAL: Format = Format {
+    name: "oracle-general",
+    title: "libCacheSim's oracleGeneral",
+    recognise: |first_bytes| shape::fits(first_bytes, &layout::ORACLE_GENERAL),
+    open: |opening| open(opening, layout::ORACLE_GENERAL, "oracleGeneral"),
+};
+
+/// `oracleGeneralOpNS`, as it is read.
+pub const ORACLE_GENERAL_OPNS: Format = Format {
+    name: "oracle-general-opns",
+    title: "libCacheSim's oracleGeneralOpNS",
+    recognise: |first_bytes| shape::fits(first_bytes, &layout::ORACLE_GENERAL_OPNS),
+    open: |opening| open(opening, layout::ORACLE_GENERAL_OPNS, "oracleGeneralOpNS"),
+};
+
+/// `IQI`, as it is read.
+pub const IQI: Format = Format {
+    name: "iqi",
+    title: "libCacheSim's IQI",
+    recognise: |first_bytes| shape::fits(first_bytes, &layout::IQI),
+    open: |opening| open(opening, layout::IQI, "IQI"),
+};
+
+/// `IQIBH`, as it is read.
+pub const IQIBH: Format = Format {
+    name: "iqibh",
+    title: "libCacheSim's IQIBH",
+    recognise: |first_bytes| shape::fits(first_bytes, &layout::IQIBH),
+    open: |opening| open(opening, layout::IQIBH, "IQIBH"),
+};
+
+/// `LCS`, as it is read.
+pub const LCS: Format = Format {
+    name: "lcs",
+    title: "libCacheSim's LCS",
+    recognise: |first_bytes| first_bytes.starts_with(&LCS_MAGIC.to_le_bytes()),
+    open: open_lcs,
+};
+
+/// What an LCS header begins and ends with.
+const LCS_MAGIC: u64 = 0x1234_5678_9abc_def0;
+
+const LCS_HEADER_BYTES: usize = 8192;
+
+const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
+
+const GUESSED_READ: &str = "requests without an operation, taken for reads";
+const NO_RANGE: &str = "operations that are no I/O";
+const TOO_FAR: &str = "objects whose number is no address (it reaches beyond 64 bits)";
+const NO_SIZE: &str = "objects of a negative size";
+
+fn open(
+    opening: Opening<'_>,
+    layout: Layout,
+    name: &'static str,
+) -> Result<Box<dyn Source>, TraceError> {
+    open_behind(opening, layout, name, 0)
+}
+
+fn open_lcs(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let first_bytes = opening.stream.first_bytes();
+    let header = Fields::little(first_bytes);
+    let ends = header.u64(0) == LCS_MAGIC && header.u64(LCS_HEADER_BYTES - 8) == LCS_MAGIC;
+    let version = header.u64(8);
+    match layout::lcs(version) {
+        Some(layout) if ends => open_behind(opening, layout, "LCS", LCS_HEADER_BYTES),
+        _ => {
+            let reason = if first_bytes.len() < LCS_HEADER_BYTES {
+                "the file ends within its header of 8192 bytes".to_owned()
+            } else if ends {
+                format!("it is of LCS version {version}; known are 1 to 8")
+            } else {
+                "its header does not end as one of LCS does, behind 8192 bytes".to_owned()
+            };
+            Err(TraceError::Unusable {
+                path: opening.path.to_owned(),
+                reason,
+                remedy: "convert it to oracleGeneral with libCacheSim's traceConv".to_owned(),
+            })
+        }
+    }
+}
+
+/// Reads records of `layout` behind `header` bytes.
+fn open_behind(
+    opening: Opening<'_>,
+    layout: Layout,
+    name: &'static str,
+    header: usize,
+) -> Result<Box<dyn Source>, TraceError> {
+    let facts = Facts {
+        format: name,
+        columns: Columns::default(),
+        epoch: Epoch::Unknown,
+        whole_seconds: true,
+    };
+    let block = opening.options.block_size;
+    let parser = Parser {
+        layout,
+        header,
+        block: block.map_or(SECTOR, |block| block.0),
+        is_block_guessed: block.is_none(),
+        last: None,
+        guessed_reads: 0,
+    };
+    records(opening, parser, facts, REMEDY)
+}
+
+struct Parser {
+    layout: Layout,
+    /// Bytes of the header that are still to be passed over.
+    header: usize,
+    /// How many bytes a block has.
+    block: u64,
+    is_block_guessed: bool,
+    /// The name space of the last request, and its volume.
+    last: Option<(u32, VolumeId)>,
+    guessed_reads: u64,
+}
+
+impl RecordParser for Parser {
+    #[inline]
+    fn record(&mut self, records: &mut Records, intake: &mut Intake) -> Result<bool, RecordError> {
+        if self.header > 0 && records.take(std::mem::take(&mut self.header))?.is_none() {
+            return Ok(false);
+        }
+        let Some(bytes) = records.take(self.layout.bytes)? else { return Ok(false) };
+        let record = self.layout.record(bytes);
+        let op = match record.op {
+            None => {
+                self.guessed_reads += 1;
+                Op::Read
+            }
+            Some(code) => self.op(code)?,
+        };
+        let volume = match (record.space, self.last) {
+            (None, _) => VolumeId(0),
+            (Some(space), Some((last, volume))) if space == last => volume,
+            (Some(space), _) => {
+                let volume = intake.volume(space.to_string().as_bytes())?;
+                self.last = Some((space, volume));
+                volume
+            }
+        };
+        let Some(offset) = record.object.checked_mul(self.block) else {
+            return Err(fault(TOO_FAR, "the object's number is no address"));
+        };
+        let Some(length) = record.length else {
+            return Err(fault(NO_SIZE, "the object's size is negative"));
+        };
+        let issue = Nanos::from_secs(i64::from(record.second));
+        let request = Request { volume, ..Request::new(issue, op, Bytes(offset), Bytes(length)) };
+        intake.push(&request)?;
+        Ok(true)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        let requests = intake.requests();
+        let guesses = &mut intake.header.guesses;
+        if self.is_block_guessed {
+            let what = "objects taken for blocks of 512 bytes (--block-size says otherwise)";
+            guesses.add(what, requests, None);
+        }
+        guesses.add(GUESSED_READ, self.guessed_reads, None);
+    }
+}
+
+impl Parser {
+    /// The operation of a code (`req_op_e`).
+    #[inline]
+    fn op(&mut self, code: u8) -> Result<Op, Fault> {
+        match code {
+            // get, gets, read.
+            1 | 2 | 12 => Ok(Op::Read),
+            // set, add, compare and swap, replace, append, prepend, increment, decrement, write,
+            // update.
+            3..=8 | 10 | 11 | 13 | 14 => Ok(Op::Write),
+            9 => Ok(Op::Discard),
+            // Nothing was known to whoever made the trace.
+            0 | 255 => {
+                self.guessed_reads += 1;
+                Ok(Op::Read)
+            }
+            _ => {
+                let reason = "the operation is none of libCacheSim's";
+                Err(Fault { column: 1, loss: NO_RANGE, reason })
+            }
+        }
+    }
+}
+
+#[cold]
+fn fault(loss: &'static str, reason: &'static str) -> RecordError {
+    Fault { column: 1, loss, reason }.into()
+}

@@ -1,0 +1,257 @@
+//! Events made into requests.
+
+use rustc_hash::FxHashMap;
+
+use super::fields::Fields;
+use super::is_event;
+use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::request::{Op, Origin, Request};
+use crate::text::Cursor;
+use crate::units::{Bytes, Nanos};
+
+/// Nanoseconds of the unit of time: the microsecond.
+const UNIT_NS: i64 = 1_000;
+
+/// How many requests that were issued and not completed are remembered.
+const ISSUED_MAX: usize = 65_536;
+
+/// Where the columns of a kind of event are.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    time: usize,
+    process: usize,
+    /// Beyond all fields where there is none.
+    cpu: usize,
+    irp: usize,
+    offset: usize,
+    size: usize,
+    elapsed: usize,
+    disk: usize,
+}
+
+/// A place where no field is.
+const NOWHERE: usize = usize::MAX;
+
+impl Places {
+    /// Of reads and writes, where no heading says otherwise.
+    const TRANSFER: Self =
+        Self { time: 1, process: 2, cpu: NOWHERE, irp: 4, offset: 5, size: 6, elapsed: 7, disk: 8 };
+
+    /// Of flushes, which have no range.
+    const FLUSH: Self =
+        Self { offset: NOWHERE, size: NOWHERE, elapsed: 5, disk: 6, ..Self::TRANSFER };
+
+    /// Those that a line of the heading says.
+    fn of(heading: &Fields<'_>) -> Self {
+        let place = |name: &[u8]| {
+            (1..heading.count())
+                .find(|index| heading.get(*index).eq_ignore_ascii_case(name))
+                .unwrap_or(NOWHERE)
+        };
+        let process = (1..heading.count())
+            .find(|index| heading.get(*index).starts_with(b"Process Name"))
+            .unwrap_or(NOWHERE);
+        Self {
+            time: place(b"TimeStamp"),
+            process,
+            cpu: place(b"CPU"),
+            irp: place(b"IrpPtr"),
+            offset: place(b"ByteOffset"),
+            size: place(b"IOSize"),
+            elapsed: place(b"ElapsedTime"),
+            disk: place(b"DiskNum"),
+        }
+    }
+}
+
+/// The kinds of event that matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Transfer(Op),
+    Flush,
+    Issue,
+}
+
+fn kind(name: &[u8]) -> Option<Kind> {
+    match name {
+        b"DiskRead" => Some(Kind::Transfer(Op::Read)),
+        b"DiskWrite" => Some(Kind::Transfer(Op::Write)),
+        b"DiskFlush" => Some(Kind::Flush),
+        b"DiskReadInit" | b"DiskWriteInit" | b"DiskFlushInit" => Some(Kind::Issue),
+        _ => None,
+    }
+}
+
+/// The events while they go by.
+pub(super) struct Parser {
+    unit_ns: i64,
+    reads: Places,
+    writes: Places,
+    flushes: Places,
+    issues: Places,
+    in_heading: bool,
+    /// When the requests at these addresses were issued.
+    issued: FxHashMap<u64, i64>,
+    last_pid: Option<u32>,
+}
+
+impl Parser {
+    pub(super) fn new(unit_ns: Option<i64>) -> Self {
+        Self {
+            unit_ns: unit_ns.unwrap_or(UNIT_NS),
+            reads: Places::TRANSFER,
+            writes: Places::TRANSFER,
+            flushes: Places::FLUSH,
+            issues: Places::TRANSFER,
+            in_heading: false,
+            issued: FxHashMap::default(),
+            last_pid: None,
+        }
+    }
+
+    /// Takes a line of the heading.
+    fn heading(&mut self, line: &[u8]) {
+        let fields = Fields::of(line);
+        let Some(kind) = kind(fields.get(0)) else { return };
+        let places = Places::of(&fields);
+        match kind {
+            Kind::Transfer(Op::Read) => self.reads = places,
+            Kind::Transfer(_) => self.writes = places,
+            Kind::Flush => self.flushes = places,
+            Kind::Issue => self.issues = places,
+        }
+    }
+
+    /// A number of units of time in nanoseconds.
+    #[inline]
+    fn span(&self, fields: &Fields<'_>, place: usize) -> Result<i64, Fault> {
+        let units = decimal(fields, place, "no time in microseconds here")?;
+        let span = i64::try_from(units).ok().and_then(|units| units.checked_mul(self.unit_ns));
+        span.ok_or(Fault::junk(fields.column(place), "this instant is beyond 292 years"))
+    }
+
+    /// Who did it; the name is kept.
+    #[inline]
+    fn process(&mut self, fields: &Fields<'_>, place: usize, intake: &mut Intake) -> u32 {
+        // `svchost.exe (1234)`; the name may have brackets itself.
+        let field = fields.get(place);
+        let field = field.strip_prefix(b"\"").unwrap_or(field);
+        let Some(bracket) = memchr::memrchr(b'(', field) else { return 0 };
+        let mut cursor = Cursor::new(&field[bracket + 1..]);
+        cursor.skip_blanks();
+        // The idle process of a few versions is -1.
+        let pid = cursor.integer().ok().and_then(|pid| u32::try_from(pid).ok());
+        let Some(pid) = pid else { return 0 };
+        if self.last_pid != Some(pid) {
+            intake.process(pid, field[..bracket].trim_ascii());
+            self.last_pid = Some(pid);
+        }
+        pid
+    }
+}
+
+/// Counts what the recorder says that it lost: `Events Lost: 12`.
+#[cold]
+fn tell_lost(fields: &Fields<'_>, intake: &mut Intake) {
+    let lost = (0..fields.count()).find_map(|index| {
+        let rest = fields.get(index).strip_prefix(b"Events Lost:")?;
+        Cursor::new(rest.trim_ascii_start()).integer().ok()
+    });
+    intake.header.losses.add("events lost by the recorder", lost.unwrap_or_default(), None);
+}
+
+#[inline]
+fn decimal(fields: &Fields<'_>, place: usize, missing: &'static str) -> Result<u64, Fault> {
+    let mut cursor = Cursor::new(fields.get(place));
+    match cursor.integer() {
+        Ok(value) if cursor.rest().is_empty() => Ok(value),
+        _ => Err(Fault::junk(fields.column(place), missing)),
+    }
+}
+
+#[inline]
+fn hexadecimal(fields: &Fields<'_>, place: usize, missing: &'static str) -> Result<u64, Fault> {
+    let field = fields.get(place);
+    let mut cursor = Cursor::new(field);
+    match cursor.hexadecimal() {
+        Ok(value) if cursor.rest().is_empty() && field.starts_with(b"0x") => Ok(value),
+        _ => Err(Fault::junk(fields.column(place), missing)),
+    }
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        if self.in_heading {
+            self.in_heading = line.trim_ascii() != b"EndHeader";
+            self.heading(line);
+            return Ok(Said::Other);
+        }
+        let fields = Fields::of(line);
+        let name = fields.get(0);
+        let Some(kind) = kind(name) else {
+            if name == b"BeginHeader" {
+                self.in_heading = true;
+                return Ok(Said::Other);
+            }
+            if name.starts_with(b"OS Version:") {
+                tell_lost(&fields, intake);
+                return Ok(Said::Other);
+            }
+            let is_other = is_event(name) && (fields.count() >= 2 || name == b"EndHeader");
+            if is_other {
+                return Ok(Said::Other);
+            }
+            return Err(Fault::junk(1, "no name of an event here"));
+        };
+        let places = match kind {
+            Kind::Transfer(Op::Read) => self.reads,
+            Kind::Transfer(_) => self.writes,
+            Kind::Flush => self.flushes,
+            Kind::Issue => self.issues,
+        };
+        let time = self.span(&fields, places.time)?;
+        let irp = hexadecimal(&fields, places.irp, "no address of a request here (0x…)");
+        let op = match kind {
+            Kind::Transfer(op) => op,
+            Kind::Flush => Op::Flush,
+            Kind::Issue => {
+                if self.issued.len() < ISSUED_MAX {
+                    self.issued.insert(irp?, time);
+                }
+                return Ok(Said::Request);
+            }
+        };
+        let disk = fields.get(places.disk);
+        decimal(&fields, places.disk, "no number of a disk here")?;
+        let (offset, size) = if op == Op::Flush {
+            (0, 0)
+        } else {
+            let missing = "no offset in hexadecimal bytes here (0x…)";
+            let offset = hexadecimal(&fields, places.offset, missing)?;
+            let missing = "no size in hexadecimal bytes here (0x…)";
+            (offset, hexadecimal(&fields, places.size, missing)?)
+        };
+        let elapsed = self.span(&fields, places.elapsed)?;
+        // An address is used again: one that was issued later than this completed is another.
+        let issued = irp.ok().and_then(|irp| self.issued.remove(&irp));
+        let issue = issued.filter(|issued| *issued <= time).unwrap_or(time - elapsed);
+        let mut request = Request::new(Nanos(issue), op, Bytes(offset), Bytes(size));
+        request.latency = Some(Nanos(time - issue));
+        request.volume = intake.volume(disk)?;
+        let cpu = decimal(&fields, places.cpu, "").ok().and_then(|cpu| u32::try_from(cpu).ok());
+        let pid = self.process(&fields, places.process, intake);
+        request.origin = Some(Origin { pid, cpu: cpu.unwrap_or_default() });
+        intake.push(&request)?;
+        Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        let unfinished = self.issued.len() as u64;
+        intake.header.losses.add(
+            "requests issued of which no completion is told",
+            unfinished,
+            None,
+        );
+    }
+}

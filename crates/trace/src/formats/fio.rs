@@ -1,0 +1,70 @@
+//! fio's iologs, versions 2 and 3: what `--write_iolog` records and `--read_iolog` replays.
+//!
+//! A line is an action on a file: `name action offset length`, in version 3 behind a stamp. Version
+//! 2 has no stamps but waits, which most recorders leave out: then there is an order and no time.
+//! Neither knows latencies. fio reads a name up to a blank and writes it as it is, and a length
+//! beyond 32 bits becomes another one, so what is written here avoids both.
+//!
+//! Stamps are microseconds since the job began (`utime_since_now` in fio's `iolog.c`). Of the waits
+//! fio's documentation says microseconds since the wait before; its code takes milliseconds since
+//! it started. The documentation is followed, and `--time-unit` says otherwise for both.
+//!
+//! Format: fio's HOWTO, "Trace file format", and `iolog.c` (`read_iolog`, `log_io_u`).
+
+mod line;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::Path;
+
+use self::reader::Parser;
+use self::writer::Writer;
+use super::import::{self, Epoch, Facts};
+use super::write::{Writable, lines};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::{Sink, Source};
+
+/// fio's iologs, as they are read.
+pub const FORMAT: Format =
+    Format { name: "fio", title: "fio's iologs, versions 2 and 3", recognise, open };
+
+/// fio's iolog, as it is written.
+pub const WRITABLE: Writable = Writable {
+    name: "fio",
+    title: "fio's iolog, version 3",
+    endings: &[".iolog"],
+    packs: true,
+    create,
+};
+
+/// The first line of version 2.
+const VERSION_2: &[u8] = b"fio version 2 iolog";
+/// The first line of version 3.
+const VERSION_3: &[u8] = b"fio version 3 iolog";
+
+const REMEDY: &str = "an iolog begins with 'fio version 3 iolog' and has lines like '30 /dev/sda \
+                      read 0 4096'; record one with `fio --write_iolog=FILE`";
+
+fn recognise(first_bytes: &[u8]) -> bool {
+    first_bytes.starts_with(VERSION_3) || first_bytes.starts_with(VERSION_2)
+}
+
+fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let facts = Facts {
+        format: "fio iolog",
+        columns: Columns::default(),
+        epoch: Epoch::Start,
+        whole_seconds: false,
+    };
+    let parser = Parser::new(opening.options.time_unit_ns);
+    import::lines(opening, parser, facts, REMEDY)
+}
+
+fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    lines(path, header, Writer::default())
+}

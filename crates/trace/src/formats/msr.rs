@@ -1,0 +1,168 @@
+//! The traces of Microsoft Research Cambridge (SNIA IOTTA, trace set 388) and what imitates them.
+//!
+//! The most quoted block traces there are: 36 volumes of 13 servers, a week of February 2007.
+//! Lines of `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: an instant in ticks of
+//! 100 ns since 1601-01-01 UTC (Windows `FILETIME`), bytes, and the response time in the same
+//! ticks. Disk numbers repeat on every host, so a volume is a host and its disk. Copies whose ticks
+//! count from their own start are about too and are told by their small numbers.
+//!
+//! A response time of zero is read as one that is not known, and written so: no disk answers in
+//! less than 100 ns.
+
+use super::import::{
+    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, is_header, looks_like,
+};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::request::{Op, Request};
+use crate::stream::Source;
+use crate::units::{Bytes, Nanos, VolumeId};
+
+mod writer;
+
+pub use self::writer::WRITABLE;
+
+/// Traces of Microsoft Research Cambridge, as they are read.
+pub const FORMAT: Format = Format {
+    name: "msr",
+    title: "traces of Microsoft Research Cambridge (SNIA 388)",
+    recognise,
+    open,
+};
+
+/// A tick in nanoseconds.
+const TICK_NS: i64 = 100;
+
+/// 1970-01-01 UTC in ticks since 1601-01-01 UTC.
+const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
+
+const HEADER: &[&str] = &["Timestamp", "Hostname", "DiskNumber", "Type"];
+
+/// What a line says.
+#[derive(Debug)]
+struct Row<'a> {
+    ticks: u64,
+    host: &'a [u8],
+    disk: u64,
+    op: Op,
+    offset: u64,
+    length: u64,
+    response_ticks: u64,
+}
+
+#[inline]
+fn parse(line: &[u8]) -> Result<Row<'_>, Fault> {
+    let mut fields = Commas::new(line);
+    let row = Row {
+        ticks: fields.integer("the timestamp is no number of ticks of 100 ns")?,
+        host: fields.text()?,
+        disk: fields.integer("the disk is no number")?,
+        op: fields.op()?,
+        offset: fields.integer("the offset is no number of bytes")?,
+        length: fields.integer("the size is no number of bytes")?,
+        response_ticks: fields.integer("the response time is no number of ticks of 100 ns")?,
+    };
+    fields.end()?;
+    Ok(row)
+}
+
+fn recognise(first_bytes: &[u8]) -> bool {
+    looks_like(first_bytes, |line| match parse(line) {
+        Ok(_) => Look::Request,
+        Err(_) if is_header(line, HEADER) => Look::Other,
+        Err(_) => Look::Strange,
+    })
+}
+
+fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let mut lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
+    let first = lines.find_map(|line| parse(line.trim_ascii()).ok());
+    let is_since_1601 = first.is_none_or(|row| row.ticks >= UNIX_EPOCH_TICKS as u64);
+    let (epoch, zero_ticks) =
+        if is_since_1601 { (Epoch::Unix, UNIX_EPOCH_TICKS) } else { (Epoch::Unknown, 0) };
+    let facts = Facts {
+        format: "MSR Cambridge CSV",
+        columns: Columns { latency: true, ..Columns::default() },
+        epoch,
+        whole_seconds: false,
+    };
+    let parser = Parser { zero_ticks, host: Vec::new(), disk: 0, volume: None, name: Vec::new() };
+    let remedy = "its lines look like '128166385295514663,hm,0,Write,9056014336,2048,2833'";
+    import::lines(opening, parser, facts, remedy)
+}
+
+struct Parser {
+    /// The instant that times are told from.
+    zero_ticks: i64,
+    /// The volume of the last line: most lines have the same.
+    host: Vec<u8>,
+    disk: u64,
+    volume: Option<VolumeId>,
+    /// Where names are put together.
+    name: Vec<u8>,
+}
+
+impl Parser {
+    #[inline]
+    fn volume(&mut self, host: &[u8], disk: u64, intake: &mut Intake) -> Result<VolumeId, Fault> {
+        match self.volume {
+            Some(id) if disk == self.disk && *host == *self.host => Ok(id),
+            _ => self.other_volume(host, disk, intake),
+        }
+    }
+
+    #[cold]
+    fn other_volume(
+        &mut self,
+        host: &[u8],
+        disk: u64,
+        intake: &mut Intake,
+    ) -> Result<VolumeId, Fault> {
+        self.name.clear();
+        self.name.extend_from_slice(host);
+        self.name.push(b'_');
+        super::write::decimal(&mut self.name, disk, 1, b' ');
+        let id = intake.volume(&self.name)?;
+        self.host.clear();
+        self.host.extend_from_slice(host);
+        self.disk = disk;
+        self.volume = Some(id);
+        Ok(id)
+    }
+}
+
+const TOO_LATE: Fault = Fault {
+    column: 1,
+    loss: "lines with a time beyond 292 years",
+    reason: "the time is beyond what 64 bits of nanoseconds hold",
+};
+
+/// `ticks` in nanoseconds from `zero_ticks`.
+#[inline]
+fn nanoseconds(ticks: u64, zero_ticks: i64) -> Result<Nanos, Fault> {
+    i64::try_from(ticks)
+        .ok()
+        .and_then(|ticks| ticks.checked_sub(zero_ticks))
+        .and_then(|ticks| ticks.checked_mul(TICK_NS))
+        .map(Nanos)
+        .ok_or(TOO_LATE)
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        let row = match parse(line) {
+            Ok(row) => row,
+            Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
+            Err(fault) => return Err(fault),
+        };
+        let issue = nanoseconds(row.ticks, self.zero_ticks)?;
+        let latency = nanoseconds(row.response_ticks, 0)?;
+        let volume = self.volume(row.host, row.disk, intake)?;
+        let request = Request::new(issue, row.op, Bytes(row.offset), Bytes(row.length));
+        let latency = (latency > Nanos::ZERO).then_some(latency);
+        intake.push(&Request { volume, latency, ..request })?;
+        Ok(Said::Request)
+    }
+}

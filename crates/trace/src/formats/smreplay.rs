@@ -1,0 +1,60 @@
+//! Traces of `SMReplay` and the replayers of students after it.
+//!
+//! Lines of `time lba size type` with blanks between: milliseconds (`--time-unit` says otherwise),
+//! sectors, `0` for a read and `1` for a write.
+
+use super::import::{
+    self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
+};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::request::Request;
+use crate::stream::Source;
+use crate::units::{Bytes, Nanos, SECTOR};
+
+/// Traces of `SMReplay`.
+pub const FORMAT: Format =
+    Format { name: "smreplay", title: "traces of SMReplay", recognise, open };
+
+#[inline]
+fn parse(line: &[u8], unit_ns: i64) -> Result<Request, Fault> {
+    let mut fields = Blanks::new(line);
+    let issue = fields.decimal(unit_ns, "the time is no number of milliseconds")?;
+    let offset = fields.blocks(SECTOR, "the address is no number of sectors")?;
+    let length = fields.blocks(SECTOR, "the size is no number of sectors")?;
+    let op = fields.op_code(0, 1)?;
+    fields.end()?;
+    Ok(Request::new(Nanos(issue), op, offset, length))
+}
+
+fn recognise(first_bytes: &[u8]) -> bool {
+    looks_like(first_bytes, |line| match parse(line, 1) {
+        // Lists of cache accesses have four numbers too, and a zero where a size would be.
+        Ok(request) if request.length > Bytes::ZERO => Look::Request,
+        _ => Look::Strange,
+    })
+}
+
+fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let facts = Facts {
+        format: "SMReplay trace",
+        columns: Columns::default(),
+        epoch: Epoch::Start,
+        whole_seconds: false,
+    };
+    let unit_ns = opening.options.time_unit_ns.unwrap_or(1_000_000);
+    import::lines(opening, Parser { unit_ns }, facts, "its lines look like '12.5 264719034 16 0'")
+}
+
+struct Parser {
+    unit_ns: i64,
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        intake.push(&parse(line, self.unit_ns)?)?;
+        Ok(Said::Request)
+    }
+}

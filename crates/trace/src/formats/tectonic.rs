@@ -1,0 +1,209 @@
+//! Meta's traces of Tectonic, the storage below its warehouse, as published with Baleen (FAST '24)
+//! and by cache research since.
+//!
+//! Lines of numbers with blanks between, in three layouts: that of 2019 with eight columns, 2021
+//! with nine, 2023 with ten. A comment (`# block_id io_offset io_size op_time op_name …`) names
+//! them where it was kept; else their number tells. A line of the later two may stand for several
+//! requests of one second (`op_count`).
+//!
+//! There is no device: a request names a block of at most 8 MiB, in 2023 together with its shard,
+//! and an offset in it. Blocks are placed by [`Slots`]. Instants are whole seconds mostly.
+
+use super::import::{
+    self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like,
+};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::request::{Op, Request};
+use crate::stream::Source;
+use crate::units::{Bytes, Nanos};
+
+/// Meta's traces of Tectonic.
+pub const FORMAT: Format =
+    Format { name: "tectonic", title: "Meta's traces of Tectonic (Baleen)", recognise, open };
+
+/// The largest block, in bytes, and the distance at which blocks are placed.
+const BLOCK_BYTES: u64 = 8 << 20;
+const SLOTS: Slots = Slots::new(23);
+
+/// How many requests a line may stand for: a count that lies must not fill the memory.
+const COUNT_MAX: u64 = 65_536;
+
+const PLACED: &str = "requests to blocks without an address, placed by a hash of block and shard \
+                      in slots of 8 MiB";
+const REPEATED: &str = "requests that are repetitions within a second of the one recorded";
+
+/// Seconds before 2000 are counted from somewhere else than 1970.
+const YEAR_2000_NS: i64 = 946_684_800_000_000_000;
+
+/// Where the columns stand behind the first five, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    columns: usize,
+    shard: Option<usize>,
+    count: Option<usize>,
+}
+
+impl Layout {
+    const YEAR_2019: Self = Self { columns: 8, shard: None, count: None };
+    const YEAR_2021: Self = Self { columns: 9, shard: None, count: Some(8) };
+    const YEAR_2023: Self = Self { columns: 10, shard: Some(7), count: Some(8) };
+
+    /// The layout of a line with so many columns.
+    const fn of_columns(columns: usize) -> Option<Self> {
+        match columns {
+            8 => Some(Self::YEAR_2019),
+            9 => Some(Self::YEAR_2021),
+            10 => Some(Self::YEAR_2023),
+            _ => None,
+        }
+    }
+
+    /// The layout that a comment names, if `line` does.
+    fn of_comment(line: &[u8]) -> Option<Self> {
+        let line = line.strip_prefix(b"#").unwrap_or(line);
+        let names: Vec<_> = line
+            .split(u8::is_ascii_whitespace)
+            .filter(|name| !name.is_empty())
+            .take(COLUMNS_MAX)
+            .collect();
+        let first: [&[u8]; 5] = [b"block_id", b"io_offset", b"io_size", b"op_time", b"op_name"];
+        let find = |name: &[u8]| names.iter().position(|found| *found == name);
+        names.starts_with(&first).then(|| Self {
+            columns: names.len(),
+            shard: find(b"rs_shard_id"),
+            count: find(b"op_count"),
+        })
+    }
+}
+
+/// Most columns that are looked at.
+const COLUMNS_MAX: usize = 16;
+
+/// What a line says.
+struct Row {
+    block: u64,
+    offset: u64,
+    /// The shard and the count, if the layout has them.
+    shard: u64,
+    count: u64,
+    /// Without its place.
+    request: Request,
+}
+
+#[inline]
+fn parse(line: &[u8], layout: Option<Layout>) -> Result<Row, Fault> {
+    let mut fields = Blanks::new(line);
+    let block = fields.integer("the block is no number")?;
+    let offset = fields.integer("the offset is no number of bytes")?;
+    let length = fields.integer("the size is no number of bytes")?;
+    let issue = fields.decimal(1_000_000_000, "the time is no number of seconds")?;
+    let column = fields.column();
+    let op = match fields.integer("the operation is no number")? {
+        // Reads of temporary, permanent and not yet initialised blocks; and writes of them.
+        1 | 2 | 5 => Op::Read,
+        3 | 4 | 6 => Op::Write,
+        _ => return Err(Fault::junk(column, "the operation is none of 1 to 6")),
+    };
+    let mut others: [(usize, &[u8]); COLUMNS_MAX] = [(0, &[]); COLUMNS_MAX];
+    let mut columns = 5;
+    while !fields.is_at_end() {
+        if columns == COLUMNS_MAX {
+            return Err(Fault::junk(fields.column(), "there are more than 16 columns"));
+        }
+        others[columns] = (fields.column(), fields.text()?);
+        columns += 1;
+    }
+    let layout = layout.or_else(|| Layout::of_columns(columns)).filter(|l| l.columns == columns);
+    let layout = layout.ok_or(Fault::junk(1, "the line has too few columns or too many"))?;
+    let number = |index: Option<usize>, default: u64| {
+        let Some(index) = index else { return Ok(default) };
+        let (column, text) = others[index];
+        Blanks::new(text).integer("it is no number").map_err(|fault| Fault { column, ..fault })
+    };
+    let (shard, count) = (number(layout.shard, 0)?, number(layout.count, 1)?);
+    let request = Request::new(Nanos(issue), op, Bytes::ZERO, Bytes(length));
+    Ok(Row { block, offset, shard, count, request })
+}
+
+fn recognise(first_bytes: &[u8]) -> bool {
+    let mut layout = None;
+    looks_like(first_bytes, |line| match parse(line, layout) {
+        Ok(row) if row.offset.saturating_add(row.request.length.0) <= BLOCK_BYTES => Look::Request,
+        Err(_) if line.starts_with(b"#") => {
+            layout = Layout::of_comment(line).or(layout);
+            Look::Other
+        }
+        _ => Look::Strange,
+    })
+}
+
+fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let first_bytes = opening.stream.first_bytes();
+    let mut layout = None;
+    let mut instants = Vec::new();
+    for line in first_bytes.split(|byte| *byte == b'\n') {
+        let line = line.trim_ascii();
+        layout = Layout::of_comment(line).or(layout);
+        instants.extend(parse(line, layout).map(|row| row.request.issue.0));
+    }
+    let is_unix = instants.iter().all(|issue| *issue >= YEAR_2000_NS);
+    let facts = Facts {
+        format: "Meta Tectonic trace",
+        columns: Columns::default(),
+        epoch: if is_unix { Epoch::Unix } else { Epoch::Unknown },
+        whole_seconds: instants.iter().all(|issue| issue % 1_000_000_000 == 0),
+    };
+    let remedy = "its lines look like '1508640235 0 131072 1571070000 2 0 3 17', \
+                  with eight to ten columns";
+    import::lines(opening, Parser { layout: None, repeated: 0 }, facts, remedy)
+}
+
+struct Parser {
+    /// What a comment said.
+    layout: Option<Layout>,
+    repeated: u64,
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        let row = match parse(line, self.layout) {
+            Ok(row) => row,
+            Err(_) if line.starts_with(b"#") || line.starts_with(b"block_id") => {
+                self.layout = Layout::of_comment(line).or(self.layout);
+                return Ok(Said::Other);
+            }
+            Err(fault) => return Err(fault),
+        };
+        if row.count == 0 {
+            let reason = "the count is zero";
+            return Err(Fault { column: 1, loss: "lines that stand for no request", reason });
+        }
+        if row.count > COUNT_MAX {
+            return Err(Fault {
+                column: 1,
+                loss: "lines that stand for more than 65,536 requests",
+                reason: "the count is not to be believed",
+            });
+        }
+        let place = SLOTS.of_numbers(row.block, row.shard);
+        let offset = place.0.checked_add(row.offset).ok_or(Fault {
+            column: 1,
+            loss: "requests that reach beyond 64-bit addresses",
+            reason: "the offset is too large",
+        })?;
+        let request = Request { offset: Bytes(offset), ..row.request };
+        for _ in 0..row.count {
+            intake.push(&request)?;
+        }
+        self.repeated += row.count.saturating_sub(1);
+        Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        intake.header.guesses.add(PLACED, intake.requests(), None);
+        intake.header.guesses.add(REPEATED, self.repeated, None);
+    }
+}

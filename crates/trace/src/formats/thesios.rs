@@ -1,0 +1,216 @@
+//! Google's Thesios traces of storage servers (ASPLOS '24).
+//!
+//! Lines of seventeen columns below a header that says which; the header recurs, because the
+//! published files are shards one behind the other, and the description of the traces lists the
+//! columns in another order than the files have them. So columns are found by the header's names.
+//!
+//! What is read: the arrival at the server (`start_time`, seconds since 1970), `READ` or `WRITE`,
+//! the size that was asked for (`request_io_size_bytes`, not what reached the disk), the latency
+//! from arrival to response (`simulated_latency`). There is no device: a request names a file, by a
+//! hash, and an offset in it. Files are placed by [`Slots`].
+
+use super::import::{
+    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like,
+};
+use super::{Format, Opening};
+use crate::batch::Columns;
+use crate::error::TraceError;
+use crate::request::{Op, Request};
+use crate::stream::Source;
+use crate::text::Cursor;
+use crate::units::{Bytes, Nanos};
+
+/// Google's Thesios traces.
+pub const FORMAT: Format = Format {
+    name: "thesios",
+    title: "Google's Thesios traces",
+    recognise,
+    open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
+        let facts = Facts {
+            format: "Google Thesios CSV",
+            columns: Columns { latency: true, ..Columns::default() },
+            epoch: Epoch::Unix,
+            whole_seconds: false,
+        };
+        let remedy = "it begins with the header \
+                      'filename,file_offset,application,c_time,io_zone,redundancy_type,op_type,…'";
+        import::lines(opening, Parser::default(), facts, remedy)
+    },
+};
+
+/// Files begin at multiples of 1 GiB.
+const SLOTS: Slots = Slots::new(30);
+
+const PLACED: &str = "requests to files without an address, placed by a hash of the file's name \
+                      in slots of 1 GiB";
+const CACHED: &str = "reads that the server answered from its cache, kept as reads of the device";
+
+/// Most columns that are looked at.
+const COLUMNS_MAX: usize = 32;
+
+/// Where the columns stand that are read, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    file: usize,
+    offset: usize,
+    op: usize,
+    cache_hit: Option<usize>,
+    length: usize,
+    start: usize,
+    latency: Option<usize>,
+}
+
+/// The order in the published files.
+const PUBLISHED: Layout = Layout {
+    file: 0,
+    offset: 1,
+    op: 6,
+    cache_hit: Some(9),
+    length: 10,
+    start: 13,
+    latency: Some(16),
+};
+
+impl Layout {
+    /// The layout that a header names, if `line` is one.
+    #[cold]
+    fn of_header(line: &[u8]) -> Option<Self> {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        let names: Vec<_> = line.split(|byte| *byte == b',').take(COLUMNS_MAX).collect();
+        let find = |name: &[u8]| names.iter().position(|found| found.trim_ascii() == name);
+        Some(Self {
+            file: find(b"filename")?,
+            offset: find(b"file_offset")?,
+            op: find(b"op_type")?,
+            cache_hit: find(b"cache_hit"),
+            length: find(b"request_io_size_bytes")?,
+            start: find(b"start_time")?,
+            latency: find(b"simulated_latency").or_else(|| find(b"latency")),
+        })
+    }
+}
+
+/// What a line says.
+struct Row {
+    is_cached: bool,
+    request: Request,
+}
+
+/// The columns of a line, where each begins, and how many there are.
+struct Split<'a> {
+    columns: [&'a [u8]; COLUMNS_MAX],
+    begins: [usize; COLUMNS_MAX],
+    count: usize,
+}
+
+impl<'a> Split<'a> {
+    #[inline]
+    fn new(line: &'a [u8]) -> Result<Self, Fault> {
+        let mut fields = Commas::new(line);
+        let mut split = Self { columns: [&[]; COLUMNS_MAX], begins: [0; COLUMNS_MAX], count: 0 };
+        while split.count < COLUMNS_MAX && !fields.is_at_end() {
+            split.begins[split.count] = fields.column();
+            split.columns[split.count] = fields.text()?;
+            split.count += 1;
+        }
+        Ok(split)
+    }
+
+    /// What `read` makes of the whole of column `index`.
+    #[inline]
+    fn read<T, E>(
+        &self,
+        index: usize,
+        reason: &'static str,
+        read: impl FnOnce(&mut Cursor<'a>) -> Result<T, E>,
+    ) -> Result<T, Fault> {
+        let mut cursor = Cursor::new(self.columns[index]);
+        match read(&mut cursor) {
+            Ok(value) if cursor.is_at_end() => Ok(value),
+            _ => Err(Fault::junk(self.begins[index], reason)),
+        }
+    }
+}
+
+#[inline]
+fn parse(line: &[u8], layout: &Layout) -> Result<Row, Fault> {
+    const SECOND_NS: i64 = 1_000_000_000;
+    let split = Split::new(line)?;
+    let op = match split.columns[layout.op] {
+        b"READ" => Op::Read,
+        b"WRITE" => Op::Write,
+        _ => return Err(Fault::junk(1, "the operation is neither READ nor WRITE")),
+    };
+    let number = "a size or an offset is no number of bytes";
+    let offset = split.read(layout.offset, number, Cursor::integer)?;
+    let length = split.read(layout.length, number, Cursor::integer)?;
+    let time = "a time is no number of seconds";
+    let issue = split.read(layout.start, time, |cursor| cursor.decimal(SECOND_NS))?;
+    let latency = match layout.latency {
+        Some(index) if !split.columns[index].is_empty() => {
+            Some(Nanos(split.read(index, time, |cursor| cursor.decimal(SECOND_NS))?))
+        }
+        _ => None,
+    };
+    let file = split.columns[layout.file];
+    if file.is_empty() {
+        return Err(Fault::junk(1, "there is no name of a file"));
+    }
+    let place = SLOTS.of_name(file);
+    let offset = place.0.checked_add(offset).ok_or(Fault {
+        column: split.begins[layout.offset],
+        loss: "requests that reach beyond 64-bit addresses",
+        reason: "the offset is too large",
+    })?;
+    let request = Request::new(Nanos(issue), op, Bytes(offset), Bytes(length));
+    let hit = layout.cache_hit.map_or(&b""[..], |index| split.columns[index]);
+    let is_cached = op == Op::Read && hit == b"1";
+    Ok(Row { is_cached, request: Request { latency, ..request } })
+}
+
+fn recognise(first_bytes: &[u8]) -> bool {
+    let mut layout = PUBLISHED;
+    looks_like(first_bytes, |line| match (parse(line, &layout), Layout::of_header(line)) {
+        (_, Some(found)) => {
+            layout = found;
+            Look::Other
+        }
+        (Ok(_), None) => Look::Request,
+        (Err(_), None) => Look::Strange,
+    })
+}
+
+struct Parser {
+    layout: Layout,
+    cached: u64,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Self { layout: PUBLISHED, cached: 0 }
+    }
+}
+
+impl LineParser for Parser {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        let row = match parse(line, &self.layout) {
+            Ok(row) => row,
+            Err(fault) => match Layout::of_header(line) {
+                Some(layout) => {
+                    self.layout = layout;
+                    return Ok(Said::Other);
+                }
+                None => return Err(fault),
+            },
+        };
+        intake.push(&row.request)?;
+        self.cached += u64::from(row.is_cached);
+        Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        intake.header.guesses.add(PLACED, intake.requests(), None);
+        intake.header.guesses.add(CACHED, self.cached, None);
+    }
+}

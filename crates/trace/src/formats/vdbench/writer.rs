@@ -1,0 +1,104 @@
+//! Writing a file that Vdbench replays.
+
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
+use super::{MAGIC, REQUEST_TYPE, REQUEST_WORDS};
+use crate::error::TraceError;
+use crate::formats::write::{LineWriter, Lost, lines};
+use crate::header::Header;
+use crate::request::{Flags, Op, Request};
+use crate::stream::Sink;
+use crate::units::{Nanos, VolumeId};
+
+const HEAD: u64 = MAGIC << 48 | (REQUEST_TYPE as u64) << 40 | REQUEST_WORDS as u64;
+
+/// Begins a file at `path`, packed as its name says.
+pub(super) fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
+    lines(path, header, Writer::default())
+}
+
+#[derive(Default)]
+struct Writer {
+    /// The numbers of volumes that are named by one.
+    devices: FxHashMap<VolumeId, u64>,
+}
+
+impl Writer {
+    /// The number of a volume: its name where all names are numbers, else the number it has here.
+    fn device(&self, volume: VolumeId) -> u64 {
+        if self.devices.is_empty() {
+            return u64::from(volume.0);
+        }
+        // What is named later must not meet a number that is taken.
+        self.devices.get(&volume).copied().unwrap_or(1 << 32 | u64::from(volume.0))
+    }
+}
+
+impl LineWriter for Writer {
+    fn begin(&mut self, header: &Header, _: &mut Vec<u8>) {
+        let numbers = header.volumes.iter().map(|volume| {
+            let number: u32 = volume.name.parse().ok()?;
+            (number.to_string() == volume.name).then_some((volume.id, u64::from(number)))
+        });
+        self.devices = numbers.collect::<Option<_>>().unwrap_or_default();
+    }
+
+    fn request(
+        &mut self,
+        request: &Request,
+        _: &Header,
+        lines: &mut Vec<u8>,
+        lost: &mut Lost,
+    ) -> bool {
+        let flag = match request.op {
+            Op::Read => 1,
+            Op::Write => 0,
+            other => {
+                lost.op(other);
+                return false;
+            }
+        };
+        if request.issue < Nanos::ZERO {
+            lost.add("requests before the start of the trace");
+            return false;
+        }
+        let Ok(length) = i32::try_from(request.length.0) else {
+            lost.add("requests too long for Vdbench (2 GiB and more)");
+            return false;
+        };
+        if i64::try_from(request.offset.0).is_err() {
+            lost.add("requests beyond Vdbench's addresses (8 EiB and more)");
+            return false;
+        }
+        let latency = request.latency.filter(|latency| *latency >= Nanos::ZERO);
+        if request.issue.0 % 1000 != 0 {
+            lost.add("instants cut to microseconds");
+        }
+        if latency.is_some_and(|latency| latency.0 % 1000 != 0 || latency == Nanos::ZERO) {
+            lost.add("latencies cut to microseconds");
+        }
+        if request.flags != Flags::empty() {
+            lost.add("flags");
+        }
+        if request.origin.is_some_and(|origin| origin.cpu != 0) {
+            lost.add("processors");
+        }
+        if request.measured.is_some() {
+            lost.add("measured times");
+        }
+        let pid = request.origin.map_or(0, |origin| origin.pid);
+        let words = [
+            HEAD,
+            request.issue.0 as u64 / 1000,
+            latency.map_or(0, |latency| latency.0 as u64 / 1000),
+            self.device(request.volume),
+            request.offset.0,
+            (length as u64) << 32 | u64::from(pid),
+            flag << 56,
+        ];
+        lines.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+        true
+    }
+}

@@ -1,0 +1,95 @@
+//! Artificial loads, as sources like any file.
+//!
+//! A recording says what one system did on one day. What a device does at a rate, a size or a
+//! burst that no recording has is asked with a load made for it, and that load must be as exact,
+//! as repeatable and as well documented as a recording. So it is described in one line,
+//! `gen:random?read=70&size=4k&rate=5000&dist=poisson`, which stands wherever a trace may stand; the
+//! line, with its seed, is its provenance; and the same line is the same load for ever.
+//!
+//! The way of a request: [`arrival`] says when, [`place`] where, [`settings`] (or a [`model`]'s
+//! mix) what; [`source`] puts them together. A further kind is its line in [`KINDS`].
+
+use std::path::Path;
+
+mod arrival;
+mod bursts;
+pub(crate) mod elementary;
+mod kinds;
+mod model;
+mod place;
+mod random;
+mod settings;
+mod size;
+mod source;
+mod zipf;
+
+#[cfg(test)]
+mod tests;
+
+use self::settings::Settings;
+use self::source::{Generated, Requests};
+use crate::error::TraceError;
+use crate::stream::Source;
+use crate::transform::{ArgumentError, Arguments};
+
+pub use self::kinds::KINDS;
+
+/// What a path begins with that is no file but the description of a load.
+pub const PREFIX: &str = "gen:";
+
+/// A kind of artificial load.
+#[derive(Debug)]
+pub struct Kind {
+    /// What stands between `gen:` and the settings.
+    pub name: &'static str,
+    /// What it is, in one or two sentences without a full stop at the end.
+    pub help: &'static str,
+    /// Reads the settings that are its own and those of all.
+    parse: fn(&mut Arguments<'_>) -> Result<Load, ArgumentError>,
+}
+
+/// A load as it was described.
+struct Load {
+    settings: Settings,
+    requests: Requests,
+    /// What it does, in words.
+    told: String,
+}
+
+/// Whether a path is the description of a load.
+pub fn is_line(path: &Path) -> bool {
+    path.to_str().is_some_and(|path| path.starts_with(PREFIX))
+}
+
+/// Whether the load that `path` describes never ends. What cannot be read does end.
+pub fn is_endless(path: &Path) -> bool {
+    path.to_str().is_some_and(|line| parse(line).is_ok_and(|load| load.settings.endless))
+}
+
+/// The load that `path`, a line as [`is_line`] recognises it, describes.
+pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
+    let line = path.to_string_lossy();
+    let generated = parse(&line).and_then(|load| Generated::new(&line, load));
+    match generated {
+        Ok(source) => Ok(Box::new(source)),
+        Err(error) => Err(TraceError::Unusable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+            remedy: "docs/generators.md lists the kinds of loads and their settings".to_owned(),
+        }),
+    }
+}
+
+fn parse(line: &str) -> Result<Load, ArgumentError> {
+    let described = line.strip_prefix(PREFIX).unwrap_or(line);
+    let (name, settings) = described.split_once('?').unwrap_or((described, ""));
+    let kind = KINDS.iter().find(|kind| kind.name == name.trim()).ok_or_else(|| {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        let names = names.join(", ");
+        ArgumentError::new(format!("there is no kind of load '{name}'; known are {names}"))
+    })?;
+    let mut arguments = Arguments::new(settings, '&')?;
+    let load = (kind.parse)(&mut arguments)?;
+    arguments.finish()?;
+    Ok(load)
+}

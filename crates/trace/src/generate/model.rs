@@ -1,0 +1,304 @@
+//! A load like a recorded one, from its mix.
+//!
+//! `ioecho fit` measures which operations of which sizes a recording has, how many continue a
+//! sequence, after how many requests a place is used again, and how the rest spreads over the
+//! device. This makes requests of these figures:
+//!
+//! 1. an operation and a size are drawn together;
+//! 2. with the operation's share the request continues one of the last sequences of its kind;
+//! 3. otherwise, by its distribution of reuse, it goes where a request went 2^k … 2^(k+1) − 1
+//!    requests ago, preferably one of the same kind that was the last to go there: by Denning's
+//!    working-set theorem (1968) the distances of reuse say how the working set grows;
+//! 4. otherwise it goes to a region by Zipf's law, anywhere in it.
+//!
+//! What is lost: that a place is always read after it was written, that phases differ, that the
+//! same sequence of places comes again.
+
+use super::place::{Area, Scatter};
+use super::random::{Random, Share, scramble};
+use super::settings::Settings;
+use super::size::{Sizes, cumulative};
+use super::zipf::Zipf;
+use crate::request::Op;
+use crate::transform::{ArgumentError, Arguments};
+use crate::units::{Bytes, SECTOR};
+
+/// The letters of operations in a model, and their operations.
+const LETTERS: [(char, Op); 5] = [
+    ('R', Op::Read),
+    ('W', Op::Write),
+    ('F', Op::Flush),
+    ('D', Op::Discard),
+    ('Z', Op::WriteZeroes),
+];
+
+/// The longest distance of reuse is 2 to this power, less one.
+pub(super) const DISTANCES_MAX: usize = 20;
+
+/// How many places of the right distance are looked at for one of the same kind.
+const TRIES: u32 = 8;
+
+/// The entries of the table that knows the last request to each place.
+const LATEST: usize = 1 << 20;
+
+/// A request that may be gone back to.
+#[derive(Clone, Copy, Debug)]
+struct Past {
+    place: u64,
+    length: u32,
+    op: Op,
+}
+
+/// What is kept apart for each operation.
+#[derive(Clone, Debug, Default)]
+struct OfOp {
+    sequential: Option<Share>,
+    /// The upper ends of the parts of 2⁶⁴ of each power of two of distance; behind them is what is
+    /// not used again.
+    reuse: Vec<u64>,
+    /// Where the last sequences ended.
+    ends: Vec<u64>,
+    oldest: usize,
+}
+
+/// The mix, and what was generated of it last.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    area: Area,
+    classes: Vec<(Op, u64)>,
+    class_ends: Vec<u64>,
+    of_op: [OfOp; Op::ALL.len()],
+    streams: usize,
+    regions: Zipf,
+    scatter: Scatter,
+    region: Area,
+    past: Vec<Past>,
+    depth: usize,
+    /// Requests so far, flushes aside.
+    seen: u64,
+    /// For each place's hash the number of the last request that went there, cut to 32 bits.
+    latest: Vec<u32>,
+}
+
+impl Model {
+    pub(super) fn parse(
+        arguments: &mut Arguments<'_>,
+        settings: &Settings,
+    ) -> Result<Self, ArgumentError> {
+        let Some(mix) = arguments.setting::<String>("mix")? else {
+            return Err(ArgumentError::new("mix is missing, such as mix=R4k:30,W8k:70"));
+        };
+        let (classes, weights) = parse_mix(&mix)?;
+        let class_ends =
+            cumulative(&weights).ok_or_else(|| ArgumentError::new("mix: all shares are zero"))?;
+        let largest = classes.iter().map(|(_, length)| *length).max().unwrap_or_default();
+        let area = Area { size: settings.area, align: settings.align.unwrap_or(SECTOR) };
+        if largest > area.size {
+            let text = format!("area: {} do not hold the largest request", Bytes(area.size));
+            return Err(ArgumentError::new(text));
+        }
+        let mut of_op: [OfOp; Op::ALL.len()] = Default::default();
+        if let Some(text) = arguments.setting::<String>("sequential")? {
+            for (op, value) in per_op(&text, "sequential")? {
+                let share = value
+                    .parse()
+                    .map_err(|error| ArgumentError::new(format!("sequential: {error}")))?;
+                of_op[op].sequential = Some(share);
+            }
+        }
+        let mut depth = 1;
+        if let Some(text) = arguments.setting::<String>("reuse")? {
+            for (op, value) in per_op(&text, "reuse")? {
+                of_op[op].reuse = parse_reuse(value)?;
+                depth = depth.max(1 << of_op[op].reuse.len());
+            }
+        }
+        let streams = arguments.setting("streams")?.unwrap_or(1);
+        if !(1..=1024).contains(&streams) {
+            return Err(ArgumentError::new("streams: between 1 and 1024 make sense"));
+        }
+        let theta = arguments.setting("zipf")?.unwrap_or(0.01);
+        if !(0.01..=5.0).contains(&theta) {
+            return Err(ArgumentError::new("zipf: an exponent between 0.01 and 5 makes sense"));
+        }
+        let regions: u64 = arguments.setting("regions")?.unwrap_or(1);
+        let size = area.size.checked_div(regions).unwrap_or(0) & !(area.align - 1);
+        if size == 0 {
+            return Err(ArgumentError::new("regions: each has at least one aligned place"));
+        }
+        let mut random = Random::new(scramble(settings.seed));
+        Ok(Self {
+            area,
+            classes,
+            class_ends,
+            of_op,
+            streams,
+            regions: Zipf::new(regions, theta),
+            scatter: Scatter::new(regions, &mut random),
+            region: Area { size, align: area.align },
+            past: Vec::new(),
+            depth,
+            seen: 0,
+            latest: if depth > 1 { vec![0; LATEST] } else { Vec::new() },
+        })
+    }
+
+    /// The next request: what, where in the area, how long.
+    pub(super) fn next(&mut self, random: &mut Random) -> Option<(Op, u64, u64)> {
+        let number = random.next_u64();
+        let (op, length) = self.classes[self.class_ends.partition_point(|end| *end <= number)];
+        if op == Op::Flush {
+            return Some((op, 0, 0));
+        }
+        let sequential = self.of_op[op as usize].sequential.unwrap_or(Share::NEVER);
+        let mut place = None;
+        if random.chance(sequential) {
+            let ends = &mut self.of_op[op as usize].ends;
+            if !ends.is_empty() {
+                let stream = random.below(ends.len() as u64) as usize;
+                let end = ends[stream];
+                if end + length <= self.area.size {
+                    ends[stream] = end + length;
+                    place = Some(end);
+                }
+            }
+        }
+        let place = place.unwrap_or_else(|| {
+            let place = self.again(op, length, random).unwrap_or_else(|| {
+                let region = self.scatter.of(self.regions.next(random));
+                let within = self.region.anywhere(length.min(self.region.size), random);
+                region * self.region.size + within
+            });
+            let place = self.area.held(place, length);
+            let OfOp { ends, oldest, .. } = &mut self.of_op[op as usize];
+            if ends.len() < self.streams {
+                ends.push(place + length);
+            } else {
+                ends[*oldest] = place + length;
+                *oldest = (*oldest + 1) % self.streams;
+            }
+            place
+        });
+        self.remember(Past { place, length: length as u32, op });
+        Some((op, place, length))
+    }
+
+    /// A place that is used again, if one is.
+    fn again(&self, op: Op, length: u64, random: &mut Random) -> Option<u64> {
+        let reuse = &self.of_op[op as usize].reuse;
+        if reuse.is_empty() {
+            return None;
+        }
+        let number = random.next_u64();
+        let power = reuse.partition_point(|end| *end <= number);
+        let least = 1_u64 << power;
+        if power == reuse.len() || least > self.seen {
+            return None;
+        }
+        let mut found = None;
+        for _ in 0..TRIES {
+            let distance = (least + random.below(least)).min(self.seen);
+            let past = self.past[((self.seen - distance) % self.depth as u64) as usize];
+            let is_latest = self.latest[hash(past.place)] == (self.seen - distance) as u32;
+            if is_latest && past.op == op && u64::from(past.length) == length {
+                return Some(past.place);
+            }
+            if is_latest || found.is_none() {
+                found = Some(past.place);
+            }
+        }
+        found
+    }
+
+    fn remember(&mut self, past: Past) {
+        if self.depth > 1 {
+            let at = (self.seen % self.depth as u64) as usize;
+            if at < self.past.len() {
+                self.past[at] = past;
+            } else {
+                self.past.push(past);
+            }
+            self.latest[hash(past.place)] = self.seen as u32;
+        }
+        self.seen += 1;
+    }
+}
+
+/// The entry of a place in the table of the latest requests.
+fn hash(place: u64) -> usize {
+    (scramble(place) >> 44) as usize & (LATEST - 1)
+}
+
+fn op_of(letter: char) -> Option<Op> {
+    let letter = letter.to_ascii_uppercase();
+    LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, op)| *op)
+}
+
+fn parse_mix(text: &str) -> Result<(Vec<(Op, u64)>, Vec<f64>), ArgumentError> {
+    let (mut classes, mut weights) = (Vec::new(), Vec::new());
+    for part in text.split(',').map(str::trim) {
+        let refuse = |reason: &str| {
+            let text = format!("mix: '{part}': {reason} (as in R4k:30,W8k:69.5,F:0.5)");
+            ArgumentError::new(text)
+        };
+        let (class, share) = part.split_once(':').ok_or_else(|| refuse("it has no share"))?;
+        let mut letters = class.chars();
+        let op = letters
+            .next()
+            .and_then(op_of)
+            .ok_or_else(|| refuse("it does not begin with one of R, W, F, D, Z"))?;
+        let length = match (op, letters.as_str()) {
+            (Op::Flush, "") => 0,
+            (Op::Flush, _) => return Err(refuse("a flush has no size")),
+            (_, size) => Sizes::parse(size)?.only().ok_or_else(|| refuse("it is one size"))?,
+        };
+        match share.trim_end_matches('%').parse::<f64>() {
+            Ok(share) if (0.0..=1e9).contains(&share) => weights.push(share),
+            _ => return Err(refuse("the share is not a number")),
+        }
+        // What is longer than 32 bits hold is held there, for `Past`.
+        classes.push((op, length.min(u64::from(u32::MAX) & !(SECTOR - 1))));
+    }
+    if classes.len() > 4096 {
+        return Err(ArgumentError::new("mix: there are more than 4096 classes"));
+    }
+    Ok((classes, weights))
+}
+
+/// `R:10,W:20` as pairs of an operation's code and what is said of it.
+fn per_op<'a>(text: &'a str, name: &str) -> Result<Vec<(usize, &'a str)>, ArgumentError> {
+    text.split(',')
+        .map(|part| {
+            let (letter, value) = part.trim().split_once(':').unwrap_or(("", ""));
+            let mut letters = letter.chars();
+            match (letters.next().and_then(op_of), letters.next()) {
+                (Some(op), None) if op != Op::Flush => Ok((op as usize, value)),
+                _ => Err(ArgumentError::new(format!(
+                    "{name}: '{part}' does not begin with R:, W:, D: or Z:"
+                ))),
+            }
+        })
+        .collect()
+}
+
+/// Percentages of the distances 1, 2–3, 4–7 and so on; the rest is not used again.
+fn parse_reuse(text: &str) -> Result<Vec<u64>, ArgumentError> {
+    let mut sum = 0.0;
+    let mut ends = Vec::new();
+    for part in text.split('/') {
+        match part.trim().parse::<f64>() {
+            Ok(percent) if (0.0..=100.0).contains(&percent) => sum += percent,
+            _ => {
+                let text = format!("reuse: '{part}' is not a percentage");
+                return Err(ArgumentError::new(text));
+            }
+        }
+        ends.push(Share::from_fraction(sum / 100.0).threshold());
+    }
+    // Rounded percentages may come to a little more than all.
+    if sum > 100.5 || ends.len() > DISTANCES_MAX {
+        let text = "reuse: at most 100 % in all, in at most 20 powers of two";
+        return Err(ArgumentError::new(text));
+    }
+    Ok(ends)
+}

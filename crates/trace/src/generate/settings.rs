@@ -1,0 +1,145 @@
+//! What every kind of generated load can be told: rate, sizes, mix, area, length, seed.
+
+use super::arrival::{Process, Rate};
+use super::random::Share;
+use super::size::Sizes;
+use crate::transform::{ArgumentError, Arguments};
+use crate::units::{Bytes, Nanos, SECTOR};
+
+/// How long a load is of which nobody says it.
+const DURATION: Nanos = Nanos::from_secs(60);
+
+/// The area of a load of which nobody says it: 1 GiB, which the smallest test target has.
+const AREA: Bytes = Bytes(1 << 30);
+
+/// The seed of a load of which nobody says it. Always the same, so that the same line is the same
+/// load.
+const SEED: u64 = 1;
+
+/// Most volumes, as in the readers of published formats.
+const VOLUMES_MAX: u32 = 65_536;
+
+/// How far back a load returns at most, in requests.
+const DEPTH_MAX: usize = 1 << 24;
+
+/// Which requests read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reads {
+    /// Chance, with this probability.
+    Share(Share),
+    /// The first reads, the second writes, and so on.
+    Alternate,
+}
+
+/// The settings that all kinds have.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) rate: Rate,
+    pub(super) process: Process,
+    pub(super) area: u64,
+    pub(super) offset: u64,
+    /// What places are a multiple of, where it was said.
+    pub(super) align: Option<u64>,
+    pub(super) duration: Option<Nanos>,
+    pub(super) count: Option<u64>,
+    pub(super) endless: bool,
+    pub(super) seed: u64,
+    pub(super) volumes: u32,
+}
+
+impl Settings {
+    pub(super) fn parse(arguments: &mut Arguments<'_>) -> Result<Self, ArgumentError> {
+        let rate = arguments.setting("rate")?.unwrap_or(Rate::DEFAULT);
+        let process = match arguments.setting::<String>("dist")? {
+            None => Process::Constant,
+            Some(text) => Process::parse(&text)?,
+        };
+        let Bytes(area) = arguments.setting("area")?.unwrap_or(AREA);
+        let Bytes(offset) = arguments.setting("offset")?.unwrap_or(Bytes::ZERO);
+        if offset.checked_add(area).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(ArgumentError::new("area: it ends beyond 8 EiB"));
+        }
+        let align = arguments.setting::<Bytes>("align")?.map(|align| align.0);
+        if align.is_some_and(|align| !align.is_power_of_two() || align < SECTOR) {
+            return Err(ArgumentError::new("align: it is a power of two, 512 or more"));
+        }
+        if !offset.is_multiple_of(align.unwrap_or(SECTOR)) {
+            return Err(ArgumentError::new("offset: it is not a multiple of the alignment"));
+        }
+        let mut duration = arguments.setting("duration")?;
+        let count = arguments.setting("count")?;
+        let endless = yes(arguments, "endless")?.unwrap_or(false);
+        match (endless, duration, count) {
+            (true, Some(_), _) | (true, _, Some(_)) => {
+                return Err(ArgumentError::new(
+                    "endless: what is endless has neither duration nor count",
+                ));
+            }
+            (false, None, None) => duration = Some(DURATION),
+            _ => {}
+        }
+        if duration.is_some_and(|duration| duration <= Nanos::ZERO) || count == Some(0) {
+            return Err(ArgumentError::new("a load of nothing has nothing to replay"));
+        }
+        let seed = arguments.setting("seed")?.unwrap_or(SEED);
+        let volumes = arguments.setting("volumes")?.unwrap_or(1);
+        if !(1..=VOLUMES_MAX).contains(&volumes) {
+            return Err(ArgumentError::new("volumes: between 1 and 65536 make sense"));
+        }
+        Ok(Self { rate, process, area, offset, align, duration, count, endless, seed, volumes })
+    }
+}
+
+/// What the simple kinds do at their places; the model has a mix of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Mix {
+    pub(super) reads: Reads,
+    pub(super) sizes: Sizes,
+    pub(super) discards: Share,
+    /// A flush follows after so many writes.
+    pub(super) flush: Option<u64>,
+    pub(super) reuse: Option<(Share, usize)>,
+}
+
+impl Mix {
+    pub(super) fn parse(
+        arguments: &mut Arguments<'_>,
+        reads: Reads,
+        size: &str,
+    ) -> Result<Self, ArgumentError> {
+        let reads = match arguments.setting::<String>("read")?.as_deref() {
+            None => reads,
+            Some("alternate") => Reads::Alternate,
+            Some(text) => Reads::Share(text.parse().map_err(|error| {
+                ArgumentError::new(format!("read: '{text}': {error}, or 'alternate'"))
+            })?),
+        };
+        let size = arguments.setting::<String>("size")?.unwrap_or_else(|| size.to_owned());
+        let sizes = Sizes::parse(&size)?;
+        let discards = arguments.setting("discard")?.unwrap_or(Share::NEVER);
+        let flush = arguments.setting("flush")?;
+        if flush == Some(0) {
+            return Err(ArgumentError::new("flush: it says after how many writes, at least 1"));
+        }
+        let share = arguments.setting("reuse")?;
+        let depth: Option<usize> = arguments.setting("depth")?;
+        if depth.is_some_and(|depth| !(1..=DEPTH_MAX).contains(&depth)) {
+            return Err(ArgumentError::new("depth: between 1 and 16777216 requests make sense"));
+        }
+        let reuse = match (share, depth) {
+            (None, Some(_)) => {
+                return Err(ArgumentError::new("depth: without 'reuse' nothing is used again"));
+            }
+            (share, depth) => share.map(|share| (share, depth.unwrap_or(1000))),
+        };
+        Ok(Self { reads, sizes, discards, flush, reuse })
+    }
+}
+
+/// A switch.
+pub(super) fn yes(
+    arguments: &mut Arguments<'_>,
+    name: &'static str,
+) -> Result<Option<bool>, ArgumentError> {
+    arguments.choice(name, &[("yes", true), ("no", false)])
+}

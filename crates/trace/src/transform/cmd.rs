@@ -1,0 +1,406 @@
+//! A trace through a shell command.
+//!
+//! Whoever replayed with blkreplay has awk and perl that make loads of loads (its `pipe_cmd`).
+//! They go on working: the command gets the lines of a load on its standard input, without prose
+//! above them, and what it prints is read as one. A load says less than a trace, and what is lost
+//! on the way is told.
+//!
+//! A command may print before it has read everything, or read everything before it prints. Whoever
+//! writes to it and reads from it by turns waits for ever on one of the two. So a thread of its own
+//! feeds it, and another one keeps the end of what it says on its standard error.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+
+use super::{ArgumentError, Context, Kind, Transform};
+use crate::batch::{Batch, Columns};
+use crate::compression::Positioned;
+use crate::error::TraceError;
+use crate::formats::ReadOptions;
+use crate::formats::blkreplay::{self, LoadLines};
+use crate::header::{Header, Notes};
+use crate::stream::Source;
+use crate::text;
+
+/// `cmd COMMAND`.
+pub const KIND: Kind = Kind {
+    name: "cmd",
+    value: "COMMAND",
+    help: "Pipe the trace through a shell command as lines of a blkreplay load, 'start ; sector ; \
+           length ; op ; 0.0 ; 0.0', and read back what it prints",
+    spills: false,
+    parse,
+};
+
+/// How much of the end of the standard error is kept.
+const TAIL_BYTES: usize = 4096;
+
+/// How many lines of it are shown.
+const TAIL_LINES: usize = 10;
+
+fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
+    let command = text.trim();
+    if command.is_empty() {
+        return Err(ArgumentError::new("the command is missing"));
+    }
+    if command.contains('\0') {
+        return Err(ArgumentError::new("a command holds no zero byte"));
+    }
+    Ok(Box::new(Cmd { command: command.to_owned() }))
+}
+
+#[derive(Clone, Debug)]
+struct Cmd {
+    command: String,
+}
+
+impl Transform for Cmd {
+    fn over(
+        &self,
+        source: Box<dyn Source>,
+        _context: &Context<'_>,
+    ) -> Result<Box<dyn Source>, TraceError> {
+        let before = source.header().clone();
+        let (running, output) = Running::start(&self.command, source)?;
+        // The first line of the output is awaited here. What is wrong with it is the command's
+        // fault first.
+        let name = format!("output of '{}'", self.command);
+        match blkreplay::open(output, Path::new(&name), &ReadOptions::default()) {
+            Ok(output) => {
+                let header = Header::default();
+                let running = Some(running);
+                let mut piped = Piped {
+                    command: self.command.clone(),
+                    before,
+                    lost: Notes::default(),
+                    output,
+                    running,
+                    header,
+                };
+                piped.take_header();
+                Ok(Box::new(piped))
+            }
+            Err(error) => Err(running.end().err().unwrap_or(error)),
+        }
+    }
+}
+
+/// What the command prints.
+struct Output {
+    pipe: ChildStdout,
+    bytes: u64,
+}
+
+impl Read for Output {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.pipe.read(into)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}
+
+impl Positioned for Output {
+    fn position(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// What there is to say when all of the trace was fed.
+struct Fed {
+    header: Header,
+    lost: Notes,
+}
+
+/// A command that runs, and the threads around it.
+struct Running {
+    command: String,
+    child: Child,
+    /// Whether it was waited for.
+    ended: bool,
+    feeder: Option<JoinHandle<Result<Fed, TraceError>>>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    fn start(command: &str, source: Box<dyn Source>) -> Result<(Self, Output), TraceError> {
+        let failed = |error: io::Error| fault(command, &format!("it cannot be run: {error}"));
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let (input, output, complaints) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let mut running = Self {
+            command: command.to_owned(),
+            child,
+            ended: false,
+            feeder: None,
+            complaints: None,
+        };
+        let no_pipe = || failed(io::ErrorKind::BrokenPipe.into());
+        let (input, output) = input.zip(output).ok_or_else(no_pipe)?;
+        let complaints = complaints.ok_or_else(no_pipe)?;
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let feeder = named("cmd-input").spawn(move || feed(source, input)).map_err(failed)?;
+        running.feeder = Some(feeder);
+        let listener = named("cmd-errors").spawn(move || tail(complaints)).map_err(failed)?;
+        running.complaints = Some(listener);
+        Ok((running, Output { pipe: output, bytes: 0 }))
+    }
+
+    /// Waits until everything was fed and the command has ended; its failure is an error.
+    fn end(mut self) -> Result<Fed, TraceError> {
+        let fed = self.feeder.take().map(JoinHandle::join);
+        let status = self.child.wait();
+        self.ended = true;
+        let complaints = self.complaints.take().and_then(|thread| thread.join().ok());
+        // A trace that could not be read comes before a command that was not given all of it.
+        let fed = match fed {
+            Some(Ok(fed)) => fed?,
+            _ => return Err(fault(&self.command, "it could not be fed")),
+        };
+        match status {
+            Ok(status) if status.success() => Ok(fed),
+            Ok(status) => Err(failure(&self.command, status, &complaints.unwrap_or_default())),
+            Err(error) => Err(fault(&self.command, &format!("it was lost: {error}"))),
+        }
+    }
+}
+
+impl Drop for Running {
+    /// Whoever wants no more of the output does not wait for the command.
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Writes the lines of `source` until it ends or the command reads no more, as `head` does.
+fn feed(mut source: Box<dyn Source>, mut input: ChildStdin) -> Result<Fed, TraceError> {
+    let mut batch = Batch::new(source.header().columns);
+    let mut load = LoadLines::default();
+    while source.next_batch(&mut batch)? {
+        load.lines.clear();
+        load.batch(&batch);
+        match input.write_all(&load.lines) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(TraceError::write(Path::new("input of the command"), error)),
+        }
+    }
+    Ok(Fed { header: source.header().clone(), lost: load.lost() })
+}
+
+/// The end of what `pipe` gives.
+fn tail(mut pipe: impl Read) -> String {
+    let mut kept = Vec::new();
+    let mut piece = [0; TAIL_BYTES];
+    while let Ok(count @ 1..) = pipe.read(&mut piece) {
+        kept.extend_from_slice(&piece[..count]);
+        let over = kept.len().saturating_sub(TAIL_BYTES);
+        kept.drain(..over);
+    }
+    String::from_utf8_lossy(&kept).into_owned()
+}
+
+fn fault(command: &str, reason: &str) -> TraceError {
+    TraceError::Unusable {
+        path: format!("--cmd '{command}'").into(),
+        reason: reason.to_owned(),
+        remedy: "it gets lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0' and prints such \
+                 lines"
+            .to_owned(),
+    }
+}
+
+fn failure(command: &str, status: ExitStatus, complaints: &str) -> TraceError {
+    let mut reason = format!("the command failed: {status}");
+    let lines: Vec<_> = complaints.trim().lines().collect();
+    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+        let line = text::shown(line.as_bytes());
+        reason += &format!("\n  | {line}");
+    }
+    fault(command, &reason)
+}
+
+/// A trace that goes through a command.
+struct Piped {
+    command: String,
+    /// What was known of the trace before.
+    before: Header,
+    /// What the load on the way could not say.
+    lost: Notes,
+    output: Box<dyn Source>,
+    running: Option<Running>,
+    header: Header,
+}
+
+impl Piped {
+    fn take_header(&mut self) {
+        let after = self.output.header();
+        let mut header = self.before.clone();
+        header.columns = Columns { measured: false, ..after.columns };
+        header.run = None;
+        // A load has one volume and no processes.
+        header.volumes = header.volumes.first().cloned().into_iter().collect();
+        header.processes.clear();
+        for note in self.lost.iter() {
+            header.losses.add(&format!("{} (through the command)", note.what), note.count, None);
+        }
+        for (into, from) in
+            [(&mut header.losses, &after.losses), (&mut header.guesses, &after.guesses)]
+        {
+            for note in from.iter() {
+                let what = format!("{} (in the command's output)", note.what);
+                into.add(&what, note.count, note.examples.first().cloned());
+            }
+        }
+        header.transforms.push(format!("{} {}", KIND.name, self.command));
+        self.header = header;
+    }
+}
+
+impl Source for Piped {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let more = self.output.next_batch(batch)?;
+        batch.measured = None;
+        if !more && let Some(running) = self.running.take() {
+            let fed = running.end()?;
+            self.before = fed.header;
+            self.lost = fed.lost;
+            self.take_header();
+        }
+        if let Some(first) = self.header.volumes.first() {
+            batch.volume.fill(first.id.0);
+        }
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{all, made, refusal, trace, with_context};
+    use super::super::tests::Given;
+    use super::super::{Asked, apply};
+    use super::*;
+    use crate::{Op, Request};
+
+    fn many(count: i64) -> Vec<Request> {
+        (0..count).flat_map(|n| trace(&[(n / 100, Op::Write, n as u64 * 8, 8)])).collect()
+    }
+
+    fn error(command: &str, requests: &[Request]) -> String {
+        with_context(&[], |context| {
+            let asked: Asked = format!("cmd {command}").parse().unwrap();
+            let given = Box::new(Given::new(requests, 1000));
+            let mut source = match apply(&[asked], given, context) {
+                Ok(source) => source,
+                Err(error) => return error.to_string(),
+            };
+            let mut batch = Batch::default();
+            loop {
+                match source.next_batch(&mut batch) {
+                    Ok(true) => {}
+                    Ok(false) => return "no error".to_owned(),
+                    Err(error) => return error.to_string(),
+                }
+            }
+        })
+    }
+
+    fn ranges(requests: &[Request]) -> Vec<(i64, Op, u64, u64)> {
+        requests.iter().map(|r| (r.issue.0, r.op, r.offset.0, r.length.0)).collect()
+    }
+
+    #[test]
+    fn cat_changes_nothing_however_long_the_trace_is() {
+        // More than any pipe holds, in both directions.
+        let requests = many(30_000);
+        let (piped, header) = made("cmd cat", &requests, 1000);
+        assert_eq!(ranges(&piped), ranges(&requests));
+        assert_eq!(header.transforms, ["cmd cat"]);
+    }
+
+    #[test]
+    fn a_command_may_read_all_before_it_prints() {
+        let requests = many(30_000);
+        let (piped, _) = made("cmd sort -t';' -k1,1n -k2,2n -s", &requests, 1000);
+        assert_eq!(ranges(&piped), ranges(&requests));
+    }
+
+    #[test]
+    fn what_the_command_changes_is_changed() {
+        let requests = trace(&[(0, Op::Read, 8, 8), (2, Op::Write, 16, 8)]);
+        let (piped, _) = made("cmd awk -F';' '{ $2 *= 2; print }' OFS=';'", &requests, 1);
+        assert_eq!(piped[1].offset.0, 32 * 512);
+    }
+
+    #[test]
+    fn what_a_load_cannot_say_is_told() {
+        let mut requests = trace(&[(0, Op::Read, 8, 8), (1, Op::Flush, 0, 0), (2, Op::Read, 9, 1)]);
+        requests[0].latency = Some(crate::Nanos(1));
+        let (piped, header) = made("cmd cat; echo junk\\;", &requests, 1);
+        assert_eq!(piped.len(), 2);
+        let told: Vec<_> = header.losses.iter().map(|note| note.what.clone()).collect();
+        assert_eq!(
+            told,
+            [
+                "flushes (through the command)",
+                "latencies (through the command)",
+                "processes, processors and measured times (through the command)",
+                "junk lines (in the command's output)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_that_reads_a_part_is_none_that_failed() {
+        let requests = many(30_000);
+        let (piped, _) = made("cmd head -n 3", &requests, 1000);
+        assert_eq!(piped.len(), 3);
+    }
+
+    #[test]
+    fn a_failure_is_an_error_with_what_the_command_said() {
+        let said = error("cat; echo it is broken >&2; exit 3", &many(3000));
+        assert!(said.contains("the command failed: exit status: 3\n  | it is broken"), "{said}");
+        let said = error("no-such-command-at-all", &many(30_000));
+        assert!(said.contains("exit status: 127"), "{said}");
+        let said = error("kill -9 $$", &many(3));
+        assert!(said.contains("signal: 9"), "{said}");
+        let said = error("true", &many(30_000));
+        assert!(said.contains("output of 'true': there is no request in its 0 lines"), "{said}");
+        // As much on the standard error as no pipe holds.
+        let said = error("yes no | head -c 999999 >&2; echo end >&2; exit 1", &many(3));
+        assert!(said.ends_with("prints such lines") && said.contains("| end"), "{said}");
+        assert_eq!(error("cat", &many(3)), "no error");
+    }
+
+    #[test]
+    fn whoever_wants_no_more_does_not_wait() {
+        // More than the window holds in which requests are sorted.
+        let requests = many(100_000);
+        with_context(&[], |context| {
+            let chain = ["cmd cat; sleep 600", "window 0s,1s"].map(|line| line.parse().unwrap());
+            let given = Box::new(Given::new(&requests, 1000));
+            let mut source = apply(&chain, given, context).unwrap();
+            assert_eq!(all(&mut source).len(), 100);
+        });
+    }
+
+    #[test]
+    fn no_command_is_none() {
+        assert_eq!(refusal("cmd"), "the command is missing");
+    }
+}

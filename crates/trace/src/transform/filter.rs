@@ -1,0 +1,115 @@
+//! The requests that somebody wants, said in a sentence.
+//!
+//! `op = write and offset in 1G..2G and not latency < 10ms`: what is asked of a trace is always a
+//! little different, so it is a small language and not a flag for each. A sentence that makes no
+//! sense is refused before anything is read, with a mark below the place. What a request does not
+//! know, such as its latency, answers no to every question about it.
+//!
+//! The way through: `words` (text → words with their places) → `language` (words → a checked
+//! expression) → `evaluate` (a batch, column by column → which rows to keep).
+
+use self::evaluate::{Expression, Scratch};
+use super::{ArgumentError, Context, Kind, Transform};
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::Source;
+
+mod evaluate;
+mod language;
+#[cfg(test)]
+mod tests;
+mod words;
+
+/// `filter EXPR`.
+pub const KIND: Kind = Kind {
+    name: "filter",
+    value: "EXPR",
+    help: "Keep the requests of which EXPR is true, such as 'op in {read, write} and offset in \
+           1G..2G and not (length < 4k or sync)'; it knows op, offset, length, end, time, latency, \
+           pid, comm, cpu, volume, and the flags sync, fua, preflush, meta, readahead",
+    spills: false,
+    parse,
+};
+
+fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
+    // A line of provenance is one line.
+    let text: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let expression =
+        language::parse(&text).map_err(|fault| ArgumentError::new(fault.in_(&text)))?;
+    Ok(Box::new(Filter { text, expression }))
+}
+
+#[derive(Clone, Debug)]
+struct Filter {
+    text: String,
+    expression: Expression,
+}
+
+impl Transform for Filter {
+    fn over(
+        &self,
+        source: Box<dyn Source>,
+        _context: &Context<'_>,
+    ) -> Result<Box<dyn Source>, TraceError> {
+        let header = source.header();
+        if let Some(what) = self.expression.asks_in_vain(header.columns) {
+            return Err(TraceError::Unusable {
+                path: header.source.clone().into(),
+                reason: format!("the filter asks for {what}, which this trace does not know"),
+                remedy: "`ioecho info` tells what a trace knows".to_owned(),
+            });
+        }
+        let (filter, scratch) = (self.clone(), Scratch::default());
+        let mut filtered =
+            Filtered { source, filter, scratch, keep: Vec::new(), header: Header::default() };
+        filtered.take_header();
+        Ok(Box::new(filtered))
+    }
+}
+
+struct Filtered {
+    source: Box<dyn Source>,
+    filter: Filter,
+    scratch: Scratch,
+    keep: Vec<bool>,
+    header: Header,
+}
+
+impl Filtered {
+    fn take_header(&mut self) {
+        self.header = self.source.header().clone();
+        self.filter.expression.resolve(&self.header);
+        self.header.transforms.push(format!("{} {}", KIND.name, self.filter.text));
+    }
+}
+
+impl Source for Filtered {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        loop {
+            let more = self.source.next_batch(batch)?;
+            // Names become known while the source is read.
+            let known = self.source.header();
+            if !more
+                || known.volumes.len() != self.header.volumes.len()
+                || known.processes.len() != self.header.processes.len()
+            {
+                self.take_header();
+            }
+            if !more {
+                return Ok(false);
+            }
+            self.filter.expression.evaluate(batch, &mut self.keep, &mut self.scratch);
+            if self.keep.contains(&false) {
+                batch.retain(&self.keep);
+            }
+            if !batch.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Words and signs with their places.
+//!
+//! A message that only says "syntax error" sends people to the documentation; one that marks the
+//! place does not. So every word keeps where it stands.
+
+use std::ops::Range;
+
+use winnow::combinator::{alt, delimited, preceded};
+use winnow::error::EmptyError;
+use winnow::stream::{LocatingSlice, Stream};
+use winnow::token::{any, one_of, take_till, take_while};
+use winnow::{Parser, Result};
+
+/// What is wrong, where, and what could stand there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The bytes of the text that it is about.
+    pub(super) at: Range<usize>,
+    pub(super) reason: String,
+    pub(super) help: String,
+}
+
+impl Fault {
+    /// The message: the reason, the text, marks below the place, what to do.
+    pub(super) fn in_(&self, text: &str) -> String {
+        let place = |byte: usize| text[..byte.min(text.len())].chars().count();
+        let (from, to) = (place(self.at.start), place(self.at.end));
+        let marks = "^".repeat((to - from).max(1));
+        let Self { reason, help, .. } = self;
+        format!("{reason}\n  | {text}\n  | {:from$}{marks}\n  = help: {help}", "")
+    }
+}
+
+/// A word of the language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word<'a> {
+    /// A name: of a column, an operation, a volume, or one of `and`, `or`, `not`, `in`.
+    Name(&'a str),
+    /// A number with its unit, if it has one.
+    Number(&'a str),
+    /// What stands in quotes.
+    Quoted(&'a str),
+    /// A sign, such as `<=` or `..`.
+    Sign(&'a str),
+    /// What is none of these.
+    Strange(&'a str),
+}
+
+impl<'a> Word<'a> {
+    /// It, as it was written, without quotes.
+    pub(super) fn text(self) -> &'a str {
+        match self {
+            Self::Name(text)
+            | Self::Number(text)
+            | Self::Quoted(text)
+            | Self::Sign(text)
+            | Self::Strange(text) => text,
+        }
+    }
+}
+
+type Input<'a> = LocatingSlice<&'a str>;
+
+fn is_letter(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+fn name<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
+    // A '-' and a ':' stand in names of devices, such as dm-0.
+    let inner = |c: char| is_letter(c) || c.is_ascii_digit() || matches!(c, '-' | '/' | ':');
+    (one_of(is_letter), take_while(0.., inner)).take().map(Word::Name).parse_next(input)
+}
+
+fn number<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
+    // A '.' belongs to it, two of them are a range.
+    let text = **input;
+    let bytes = text.as_bytes();
+    if !bytes.first().is_some_and(u8::is_ascii_digit) {
+        return Err(EmptyError);
+    }
+    let is_point = |at: usize| bytes.get(at) == Some(&b'.');
+    let length = text
+        .char_indices()
+        .find(|(at, c)| {
+            let is_inner = c.is_alphanumeric() || *c == '.' && !is_point(at + 1);
+            !is_inner
+        })
+        .map_or(text.len(), |(at, _)| at);
+    Ok(Word::Number(input.next_slice(length)))
+}
+
+fn quoted<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
+    alt((delimited('"', take_till(0.., '"'), '"'), delimited('\'', take_till(0.., '\''), '\'')))
+        .map(Word::Quoted)
+        .parse_next(input)
+}
+
+fn sign<'a>(input: &mut Input<'a>) -> Result<Word<'a>, EmptyError> {
+    alt((
+        alt(("<=", ">=", "==", "!=", "..", "&&", "||")),
+        one_of(['<', '>', '=', '!', '{', '}', '(', ')', ',']).take(),
+    ))
+    .map(Word::Sign)
+    .parse_next(input)
+}
+
+/// The words of `text` with the bytes that they take.
+pub(super) fn words(text: &str) -> Vec<(Word<'_>, Range<usize>)> {
+    let mut input = LocatingSlice::new(text);
+    let mut words = Vec::new();
+    let word = alt((name, number, quoted, sign, any.take().map(Word::Strange))).with_span();
+    let mut next = preceded(take_while(0.., char::is_whitespace), word);
+    while let Ok(word) = next.parse_next(&mut input) {
+        words.push(word);
+    }
+    words
+}

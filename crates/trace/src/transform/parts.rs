@@ -1,0 +1,70 @@
+//! One trace that becomes several.
+//!
+//! A recording of a whole host is replayed volume by volume, a day is dealt into loads for parallel
+//! replay. What divides a trace does so in one pass: it says of every batch which part it belongs
+//! to, and each part has an output of its own.
+
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::{Sink, Source, Written};
+
+use super::Context;
+
+/// How many parts there may be: each has an open file, and 1,024 are allowed to a process by
+/// custom.
+pub const PARTS_MAX: usize = 1000;
+
+/// Divides a trace.
+pub trait Divide {
+    /// Begins to divide `source`.
+    fn divide(
+        &self,
+        source: Box<dyn Source>,
+        context: &Context<'_>,
+    ) -> Result<Box<dyn Parts>, TraceError>;
+}
+
+/// A trace that is being divided.
+pub trait Parts: Send {
+    /// Empties `batch` and fills it with the next requests of one part; answers the part's number,
+    /// counted from 0 in the order in which parts begin. `None` at the end.
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<Option<usize>, TraceError>;
+
+    /// What a part is called: a piece of a file's name, unlike all others.
+    fn name(&self, part: usize) -> String;
+
+    /// What is known of a part.
+    fn header(&self, part: usize) -> Header;
+}
+
+/// Moves every part into a sink of its own, which `create` begins by the part's name and header;
+/// answers the names and what was written. Nothing appears if one of them fails.
+pub fn copy(
+    parts: &mut dyn Parts,
+    create: &mut dyn FnMut(&str, &Header) -> Result<Box<dyn Sink>, TraceError>,
+) -> Result<Vec<(String, Written)>, TraceError> {
+    let mut batch = Batch::default();
+    let mut sinks: Vec<(String, Box<dyn Sink>)> = Vec::new();
+    while let Some(part) = parts.next_batch(&mut batch)? {
+        while sinks.len() <= part {
+            let (name, header) = (parts.name(sinks.len()), parts.header(sinks.len()));
+            let sink = create(&name, &header)?;
+            sinks.push((name, sink));
+        }
+        sinks[part].1.write(&batch)?;
+    }
+    let finish = |(part, (name, sink)): (usize, (String, Box<dyn Sink>))| {
+        Ok((name, sink.finish(&parts.header(part))?))
+    };
+    sinks.into_iter().enumerate().map(finish).collect()
+}
+
+/// A transform that makes several traces stands where one is wanted.
+pub(super) fn refuse(header: &Header, remedy: &str) -> TraceError {
+    TraceError::Unusable {
+        path: header.source.clone().into(),
+        reason: "this would become several traces, and one is wanted here".to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}

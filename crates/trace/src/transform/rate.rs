@@ -1,0 +1,162 @@
+//! The same requests at another mean rate.
+//!
+//! Whoever asks whether a storage bears 5,000 requests a second of this kind does not want to work
+//! out the factor first. As with Vdbench's `iorate=` in a replay, all inter-arrival times are
+//! scaled by one factor, so pauses and bursts stay what they are to each other. An even stream of
+//! requests is `ramp` with a single rate.
+//!
+//! The mean rate of `n` requests is that of the `n` − 1 intervals between them. The last instant is
+//! known at the end only, so the trace is held.
+
+use super::exact::Ratio;
+use super::place::{Mover, NO_INSTANT};
+use super::stage::{Flow, Stage, Step};
+use super::survey::survey;
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::Header;
+use crate::stream::Source;
+
+/// The note on a trace without any interval that could be scaled.
+const ONE_INSTANT: &str = "requests at one instant, which no factor can part";
+
+/// `rate IOPS`.
+pub const KIND: Kind = Kind {
+    name: "rate",
+    value: "IOPS",
+    help: "Scale all inter-arrival times by one factor, so that the mean rate is IOPS requests a \
+           second; the first request stays where it is",
+    spills: true,
+    parse,
+};
+
+fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
+    let mut arguments = Arguments::new(text, ',')?;
+    let iops: Ratio = arguments.demand("the rate")?;
+    arguments.finish()?;
+    if iops.is_zero() {
+        return Err(ArgumentError::new("the rate must be more than 0 requests a second"));
+    }
+    Ok(Box::new(Rate { iops }))
+}
+
+/// Inter-arrival times scaled to a mean rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// Requests a second.
+    pub iops: Ratio,
+}
+
+impl Transform for Rate {
+    fn over(
+        &self,
+        source: Box<dyn Source>,
+        context: &Context<'_>,
+    ) -> Result<Box<dyn Source>, TraceError> {
+        let (mut requests, mut first, mut last) = (0_u64, None, 0);
+        let held = survey(source, context, |batch| {
+            requests += batch.len() as u64;
+            first.get_or_insert(batch.issue_ns[0]);
+            last = batch.issue_ns.last().copied().unwrap_or(last);
+        })?;
+        let first = first.unwrap_or(0);
+        let intervals = u128::from(requests.saturating_sub(1));
+        // At most 64 + 30 + 30 bits.
+        let to = intervals * 1_000_000_000 * u128::from(self.iops.denominator())
+            / u128::from(self.iops.numerator());
+        let step = Scaled {
+            iops: self.iops,
+            first,
+            from: last.abs_diff(first),
+            // What is longer is beyond the last instant there is.
+            to: u64::try_from(to).unwrap_or(u64::MAX),
+            unparted: if first == last { requests.saturating_sub(1) } else { 0 },
+            mover: Mover::new(NO_INSTANT),
+        };
+        Ok(Box::new(Stage::new(Box::new(held), step)))
+    }
+}
+
+/// Scales the span from the first to the last request.
+struct Scaled {
+    iops: Ratio,
+    first: i64,
+    /// The span as it was, in nanoseconds.
+    from: u64,
+    /// The span as it shall be, in nanoseconds.
+    to: u64,
+    unparted: u64,
+    mover: Mover,
+}
+
+impl Step for Scaled {
+    fn told(&self) -> String {
+        format!("rate {}", self.iops)
+    }
+
+    fn describe(&self, header: &mut Header) {
+        header.columns.measured = false;
+        header.guesses.add(ONE_INSTANT, self.unparted, None);
+        self.mover.note(header);
+    }
+
+    fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
+        let (first, from, to) = (self.first, self.from.max(1), self.to);
+        self.mover.instants(batch, |issue| {
+            let behind = issue.abs_diff(first);
+            let behind = match behind.checked_mul(to) {
+                Some(product) => product / from,
+                None => {
+                    u64::try_from(u128::from(behind) * u128::from(to) / u128::from(from)).ok()?
+                }
+            };
+            first.checked_add_unsigned(behind)
+        });
+        Ok(Flow::More)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{made, refused};
+    use super::*;
+    use crate::batch::tests::any_request;
+    use crate::{Nanos, Request};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_intervals_are_scaled_to_the_mean_rate_and_nothing_else_changes(
+            mut requests in proptest::collection::vec(any_request(), 2..100), rows in 1_usize..40,
+            iops in 1_u64..1_000_000, span in 1_i64..1 << 50,
+        ) {
+            for request in &mut requests {
+                request.issue.0 %= span;
+            }
+            requests.sort_by_key(|request| request.issue);
+            let (first, last) = (requests[0].issue.0, requests[requests.len() - 1].issue.0);
+            prop_assume!(first < last);
+            let (all, header) = made(&format!("rate {iops}"), &requests, rows);
+            let to = (requests.len() as i128 - 1) * 1_000_000_000 / i128::from(iops);
+            let expected: Vec<_> = requests.iter().map(|request| {
+                let behind = i128::from(request.issue.0 - first) * to / i128::from(last - first);
+                Request { issue: Nanos(first + behind as i64), measured: None, ..*request }
+            }).collect();
+            prop_assert_eq!(all, expected);
+            prop_assert!(header.losses.is_empty() && header.guesses.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_scaled_stays_and_is_told() {
+        let request = Request::new(Nanos(7), crate::Op::Read, crate::Bytes(0), crate::Bytes(512));
+        let (all, header) = made("rate 100", &[request; 3], 2);
+        assert!(all.iter().all(|request| request.issue == Nanos(7)));
+        assert_eq!(header.guesses.count_of(ONE_INSTANT), 2);
+        let (all, header) = made("rate 100", &[request], 2);
+        assert!(all.len() == 1 && header.guesses.is_empty());
+        assert!(made("rate 100", &[], 2).0.is_empty());
+        assert_eq!(refused("rate 0"), "the rate must be more than 0 requests a second");
+    }
+}

@@ -1,0 +1,323 @@
+//! Recordings that hold every request twice.
+//!
+//! A device mapper over a disk, a file system over both: who records the whole stack gets a request
+//! once from each layer, some microseconds apart, and a load that is converted from that without
+//! the device's number asks twice for everything. Two of blkreplay's published loads are such.
+//! Replayed, every other request is a hit in a cache. The later one of a pair is the copy: it was
+//! passed on by a lower layer; the first is what was asked for.
+//!
+//! Where the layers were recorded as volumes of their own, keep one of these
+//! (`filter volume = NAME`); nothing is removed across volumes here, because a mirror writes the
+//! same to two of them.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+use super::stage::{Flow, Stage, Step};
+use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::{Header, Notes};
+use crate::request::Op;
+use crate::stream::Source;
+use crate::units::Nanos;
+
+/// `unstack`.
+pub const KIND: Kind = Kind {
+    name: "unstack",
+    value: "[within=TIME]",
+    help: "Drop the later copy of requests that stacked devices recorded twice: same operation, \
+           place and length within TIME [100ms]",
+    spills: false,
+    parse,
+};
+
+/// How far a copy may be behind where nothing is said. In the published loads nine of ten copies
+/// are found within it; in those that are not stacked 1 of 80 requests is taken for one.
+const WITHIN: Nanos = Nanos::from_millis(100);
+
+/// How many requests are remembered at most.
+const WAITING_MAX: usize = 1 << 20;
+
+/// The note on requests that were dropped.
+pub const REMOVED: &str = "copies of stacked devices removed";
+
+/// The note on requests that seem to be copies.
+pub const SEEN: &str = "requests seem to be recorded twice, by stacked devices (--unstack removes \
+                        the copies)";
+
+fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
+    let mut arguments = Arguments::new(text, ',')?;
+    let within = arguments.setting("within")?.unwrap_or(WITHIN);
+    arguments.finish()?;
+    if within <= Nanos::ZERO {
+        return Err(ArgumentError::new("within must be longer than nothing"));
+    }
+    Ok(Box::new(Unstack { within }))
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unstack {
+    within: Nanos,
+}
+
+impl Transform for Unstack {
+    fn over(
+        &self,
+        source: Box<dyn Source>,
+        _context: &Context<'_>,
+    ) -> Result<Box<dyn Source>, TraceError> {
+        let pairs = Pairs::new(self.within, WAITING_MAX);
+        Ok(Box::new(Stage::new(source, Remove { pairs, keep: Vec::new(), removed: 0 })))
+    }
+}
+
+/// What a copy has in common with its original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    op: Op,
+    volume: u32,
+    offset: u64,
+    length: u64,
+}
+
+impl Key {
+    /// That of row `row`. A flush has no place by which it could be told from another.
+    fn of(batch: &Batch, row: usize) -> Option<Self> {
+        (batch.op[row] != Op::Flush).then(|| Self {
+            op: batch.op[row],
+            volume: batch.volume[row],
+            offset: batch.offset_bytes[row],
+            length: batch.length_bytes[row],
+        })
+    }
+}
+
+/// Requests that wait for their copy.
+struct Pairs {
+    within: Nanos,
+    waiting_max: usize,
+    /// How many wait of each, and how many of the oldest entries in `order` are done with.
+    waiting: FxHashMap<Key, VecDeque<i64>>,
+    order: VecDeque<(i64, Key)>,
+}
+
+impl Pairs {
+    fn new(within: Nanos, waiting_max: usize) -> Self {
+        Self { within, waiting_max, waiting: FxHashMap::default(), order: VecDeque::new() }
+    }
+
+    /// Whether the request is the copy of one that waited; it waits for its own if not.
+    fn is_copy(&mut self, issue: i64, key: Key) -> bool {
+        while let Some(&(oldest, of)) = self.order.front()
+            && (issue.saturating_sub(oldest) > self.within.0 || self.order.len() > self.waiting_max)
+        {
+            self.order.pop_front();
+            if let Some(instants) = self.waiting.get_mut(&of) {
+                // It may have found its copy before.
+                if instants.front().is_some_and(|instant| *instant <= oldest) {
+                    instants.pop_front();
+                }
+                if instants.is_empty() {
+                    self.waiting.remove(&of);
+                }
+            }
+        }
+        if let Some(instants) = self.waiting.get_mut(&key)
+            && instants.pop_front().is_some()
+        {
+            return true;
+        }
+        self.waiting.entry(key).or_default().push_back(issue);
+        self.order.push_back((issue, key));
+        false
+    }
+}
+
+struct Remove {
+    pairs: Pairs,
+    keep: Vec<bool>,
+    removed: u64,
+}
+
+impl Step for Remove {
+    fn told(&self) -> String {
+        format!("unstack within={}s", decimal_seconds(self.pairs.within))
+    }
+
+    fn describe(&self, header: &mut Header) {
+        header.losses.add(REMOVED, self.removed, None);
+    }
+
+    fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
+        self.keep.clear();
+        for row in 0..batch.len() {
+            let copy =
+                Key::of(batch, row).is_some_and(|key| self.pairs.is_copy(batch.issue_ns[row], key));
+            self.removed += u64::from(copy);
+            self.keep.push(!copy);
+        }
+        batch.retain(&self.keep);
+        Ok(Flow::More)
+    }
+}
+
+/// Tells, cheaply enough to look at every trace that is read, whether one seems to be recorded
+/// twice.
+///
+/// A table of a few thousand places, no chains: a request that is not found again before another
+/// takes its place is not counted. What counts is whether one in ten has a twin within a
+/// millisecond, where no load that is not stacked has one in a thousand.
+pub struct Watch {
+    table: Vec<(i64, u64)>,
+    /// Pairs within a millisecond, and within the time that `unstack` allows.
+    close: u64,
+    pairs: u64,
+    requests: u64,
+}
+
+/// Places in the table.
+const TABLE: usize = 1 << 13;
+
+/// How close two requests of a pair are that raise the suspicion.
+const CLOSE_NS: i64 = 1_000_000;
+
+/// How many requests there must be to judge them.
+const FEW: u64 = 100;
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { table: vec![(i64::MIN, 0); TABLE], close: 0, pairs: 0, requests: 0 }
+    }
+}
+
+impl Watch {
+    /// Looks at the requests of `batch`.
+    pub fn look(&mut self, batch: &Batch) {
+        self.requests += batch.len() as u64;
+        let places = batch.offset_bytes.iter().zip(&batch.length_bytes).zip(&batch.volume);
+        for ((issue, op), ((offset, length), volume)) in
+            batch.issue_ns.iter().zip(&batch.op).zip(places)
+        {
+            // The mixing of Fibonacci hashing: an odd constant near 2^64 over the golden ratio.
+            let mixed = offset
+                .wrapping_add(length.rotate_left(40))
+                .wrapping_add(u64::from(*volume).rotate_left(52))
+                .wrapping_add(u64::from(op.code()))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let place = &mut self.table[(mixed >> 51) as usize % TABLE];
+            let gap = issue.saturating_sub(place.0);
+            if place.1 == mixed && gap <= WITHIN.0 && *op != Op::Flush {
+                self.close += u64::from(gap <= CLOSE_NS);
+                self.pairs += 1;
+                *place = (i64::MIN, 0);
+            } else {
+                *place = (*issue, mixed);
+            }
+        }
+    }
+
+    /// Notes, once, that requests seem to be recorded twice, if they do.
+    pub fn note(&mut self, guesses: &mut Notes) {
+        if self.requests >= FEW && self.close * 20 >= self.requests {
+            guesses.add(SEEN, 2 * self.pairs, None);
+        }
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{made, refusal, trace, unmeasured};
+    use super::*;
+    use crate::{Columns, Request};
+    use proptest::prelude::*;
+
+    /// Straight: each request is the copy of the oldest one like it that waits.
+    fn expected(requests: &[Request], within: i64) -> Vec<Request> {
+        let mut waiting: Vec<Request> = Vec::new();
+        let mut kept = Vec::new();
+        for request in requests {
+            let is_twin = |other: &Request| {
+                let alike = (other.op, other.offset, other.length, other.volume)
+                    == (request.op, request.offset, request.length, request.volume);
+                alike && request.issue.0 - other.issue.0 <= within && request.op != Op::Flush
+            };
+            match waiting.iter().position(is_twin) {
+                Some(at) => drop(waiting.remove(at)),
+                None => {
+                    waiting.push(*request);
+                    kept.push(*request);
+                }
+            }
+        }
+        kept
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_goes_if_an_earlier_one_like_it_has_no_copy_yet(
+            rows in proptest::collection::vec((0_i64..4, 0_u8..6, 0_u64..3, 1_u64..3), 0..100),
+            within in 1_i64..8, batch_rows in 1_usize..20,
+        ) {
+            let mut now = 0;
+            let requests: Vec<_> = rows.iter().flat_map(|&(gap, op, sector, sectors)| {
+                now += gap;
+                trace(&[(now, Op::from_code(op).unwrap(), sector, sectors)])
+            }).collect();
+            let (kept, header) = made(&format!("unstack within={within}s"), &requests, batch_rows);
+            let expected = expected(&requests, within * 1_000_000_000);
+            let plain = |requests: &[Request]| {
+                let plain = unmeasured(requests).into_iter();
+                plain.map(|request| Request { origin: None, ..request }).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(plain(&kept), plain(&expected));
+            let removed = (requests.len() - kept.len()) as u64;
+            prop_assert_eq!(header.losses.count_of(REMOVED), removed);
+        }
+    }
+
+    fn seen(requests: &[Request]) -> u64 {
+        let mut batch = Batch::new(Columns::default());
+        batch.extend(requests);
+        let (mut watch, mut notes) = (Watch::default(), Notes::default());
+        watch.look(&batch);
+        watch.note(&mut notes);
+        notes.count_of(SEEN)
+    }
+
+    #[test]
+    fn requests_that_all_come_twice_are_noticed_and_others_are_not() {
+        let single: Vec<_> =
+            (0..5000).flat_map(|n| trace(&[(n, Op::Read, n as u64 * 8, 8)])).collect();
+        assert_eq!(seen(&single), 0);
+        let twice: Vec<_> = single
+            .iter()
+            .flat_map(|request| {
+                let issue = request.issue + Nanos::from_micros(10);
+                [*request, Request { issue, ..*request }]
+            })
+            .collect();
+        assert_eq!(seen(&twice), 10_000);
+        // The same place again and again, but not as fast as a layer passes a request on.
+        let again: Vec<_> = (0..5000).flat_map(|n| trace(&[(n, Op::Write, 8, 8)])).collect();
+        assert_eq!(seen(&again), 0);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut pairs = Pairs::new(Nanos::MAX, 10);
+        for offset in 0..1000 {
+            let key = Key { op: Op::Read, volume: 0, offset, length: 1 };
+            assert!(!pairs.is_copy(0, key));
+            assert!(pairs.waiting.len() <= 12 && pairs.order.len() <= 12);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        assert_eq!(refusal("unstack within=0s"), "within must be longer than nothing");
+        assert_eq!(refusal("unstack 3"), "'3' is one value too many");
+    }
+}
