@@ -123,9 +123,9 @@ fn what_is_written_is_what_hfplayer_reads_with_the_number_in_flight() {
     assert_eq!((written.requests, written.lost.count_of("discards")), (3, 1));
     let text = fs::read_to_string(&path).unwrap();
     let expected = "\
-        1,1.001,1001,RD_IN,0,1001,1,6,0,0,8,8,3000,0,0,3.000\n\
-        2,2.000,2000,WR_IN,1,2000,2,6,1,0,16,1,0,0,0,0.000\n\
-        3,4.001,4001,RD_IN,0,4001,3,6,0,0,0,8,1,0,0,0.001\n";
+        1,1.001,1001,RD,0,1001,1,6,0,0,8,8,3000,0,0,3.000\n\
+        2,2.000,2000,WR,1,2000,2,6,1,0,16,1,0,0,0,0.000\n\
+        3,4.001,4001,RD,0,4001,3,6,0,0,0,8,1,0,0,0.001\n";
     assert_eq!(text, format!("{HEADER}{expected}"));
 }
 

@@ -43,8 +43,8 @@ impl LineWriter for Lines {
         lost: &mut Lost,
     ) -> bool {
         let (command, op) = match request.op {
-            Op::Read => (b"RD_IN", b'0'),
-            Op::Write => (b"WR_IN", b'1'),
+            Op::Read => (&b"RD"[..], b'0'),
+            Op::Write => (&b"WR"[..], b'1'),
             op => {
                 lost.op(op);
                 return false;
