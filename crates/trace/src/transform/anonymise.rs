@@ -6,13 +6,14 @@
 //! reuse are what they were; only at the borders of extents a stream jumps. Whoever has the key can
 //! put another trace of the same device into the same order, and nobody else can tell the order.
 //!
-//! The order is a permutation of the numbers of the extents: a Feistel network (Luby, Rackoff, 1988)
-//! of ten rounds over as many bits as the number of extents has, walked until it answers with a
-//! number that there is (Black, Rogaway: "Ciphers with arbitrary finite domains", 2002). Its round
-//! function is SipHash-2-4 (Aumasson, Bernstein, 2012). A key that can be guessed protects nothing.
+//! The order is a permutation of the numbers of the extents: a Feistel network (Luby, Rackoff,
+//! 1988) of ten rounds over as many bits as the number of extents has, walked until it answers with
+//! a number that there is (Black, Rogaway: "Ciphers with arbitrary finite domains", 2002). Its
+//! round function is SipHash-2-4 (Aumasson, Bernstein, 2012). A key that can be guessed protects
+//! nothing.
 //!
-//! The key is not written down. How requests follow each other, their sizes and their instants still
-//! stand in the trace; who knows them can recognise it.
+//! The key is not written down. How requests follow each other, their sizes and their instants
+//! still stand in the trace; who knows them can recognise it.
 
 mod permutation;
 

@@ -223,7 +223,8 @@ mod tests {
 
         #[test]
         fn under_a_changing_rate_as_many_requests_are_issued_as_its_integral_says(
-            from in 0_u64..5000, to in 1_u64..5000, over in 1_u64..1000, number in 0_u64..10_000_000,
+            from in 0_u64..5000, to in 1_u64..5000, over in 1_u64..1000,
+            number in 0_u64..10_000_000,
         ) {
             let line = format!("{from},{to},over={over}s");
             let (from, to, over) = (from as f64, to as f64, over as f64);

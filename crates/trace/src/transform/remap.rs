@@ -6,8 +6,8 @@
 //! neighbours and takes out what nobody touches, to clip is honest about the rest. So the way must
 //! be said.
 //!
-//! No request ends behind the end of the device then. Whoever crosses it is moved back to end there,
-//! and counted.
+//! No request ends behind the end of the device then. One that would cross it is moved back to end
+//! there, and counted.
 
 mod runs;
 
@@ -173,8 +173,8 @@ struct Onto {
     mover: Mover,
 }
 
-/// Where a request comes to lie that must not cross the end of the device: there, or so that it ends
-/// at the end, which is counted.
+/// Where a request comes to lie that must not cross the end of the device: there, or so that it
+/// ends at the end, which is counted.
 #[inline]
 fn within(at: u64, length: u64, device: u64, crossing: &mut u64) -> Option<u64> {
     if length > device {

@@ -210,6 +210,15 @@ mod tests {
     }
 
     #[test]
+    fn which_requests_a_seed_chooses_never_changes() {
+        let request = Request::new(Nanos(0), Op::Read, Bytes(0), Bytes(512));
+        let (all, _) = made("substitute R=W,share=25,seed=7", &[request; 30], 8);
+        let writes = all.iter().enumerate().filter(|(_, request)| request.op == Op::Write);
+        let numbers: Vec<_> = writes.map(|(number, _)| number).collect();
+        assert_eq!(numbers, [1, 7, 8, 12, 15, 16, 18, 19, 27, 29]);
+    }
+
+    #[test]
     fn what_is_not_clear_is_refused() {
         assert!(refused("substitute").starts_with("what to replace is missing"));
         assert!(refused("substitute read").contains("write read=write"));

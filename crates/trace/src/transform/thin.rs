@@ -31,8 +31,8 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     Ok(Box::new(Thin { share, by_op }))
 }
 
-/// Request `n`, counted from 0, stays if `n` · share passes a whole number that (`n` − 1) · share had
-/// not reached: of the first `n` + 1 requests ⌊`n` · share⌋ + 1 stay.
+/// Request `n`, counted from 0, stays if `n` · share reaches a whole number that (`n` − 1) · share
+/// did not: of the first `n` + 1 requests ⌊`n` · share⌋ + 1 stay.
 #[derive(Clone, Copy, Debug)]
 pub struct Thin {
     /// How many stay.
