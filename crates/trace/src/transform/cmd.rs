@@ -221,13 +221,11 @@ fn fault(command: &str, reason: &str) -> TraceError {
 }
 
 fn failure(command: &str, status: ExitStatus, complaints: &str) -> TraceError {
-    let mut reason = format!("the command failed: {status}");
     let lines: Vec<_> = complaints.trim().lines().collect();
-    for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
-        let line = text::shown(line.as_bytes());
-        reason += &format!("\n  | {line}");
-    }
-    fault(command, &reason)
+    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    let said: String =
+        last.iter().map(|line| format!("\n  | {}", text::shown(line.as_bytes()))).collect();
+    fault(command, &format!("the command failed: {status}{said}"))
 }
 
 /// A trace that goes through a command.

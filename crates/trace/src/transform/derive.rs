@@ -268,7 +268,7 @@ mod tests {
                 _ => snippets.push(vec![*request]),
             }
         }
-        snippets.sort_by(|a, b| b.len().cmp(&a.len()));
+        snippets.sort_by_key(|snippet| std::cmp::Reverse(snippet.len()));
         let mut load: Vec<Request> = Vec::new();
         for snippet in snippets.iter().skip(pick - 1).step_by(outputs) {
             let begin = load.last().map_or(Nanos::ZERO, |last| last.issue);

@@ -74,15 +74,17 @@ struct Merge {
 
 impl Merge {
     fn told(&self) -> String {
-        let mut told = format!("merge {}", self.file.display());
-        if self.at != Nanos::ZERO {
-            told += &format!(",at={}s", decimal_seconds(self.at));
-        }
-        if self.offset != Bytes::ZERO {
-            told += &format!(",offset={}", self.offset.0);
-        }
-        told += if self.clock { ",align=clock" } else { "" };
-        told + if self.join { ",volumes=join" } else { "" }
+        let at = match self.at {
+            Nanos::ZERO => String::new(),
+            at => format!(",at={}s", decimal_seconds(at)),
+        };
+        let offset = match self.offset {
+            Bytes::ZERO => String::new(),
+            offset => format!(",offset={}", offset.0),
+        };
+        let align = if self.clock { ",align=clock" } else { "" };
+        let volumes = if self.join { ",volumes=join" } else { "" };
+        format!("merge {}{at}{offset}{align}{volumes}", self.file.display())
     }
 
     /// How far the instants of the two traces are moved, and when the merged one started.
@@ -224,12 +226,12 @@ impl Numbers {
         if let Some(number) = self.other.get(&id) {
             return *number;
         }
-        let number = match self.join.then(|| joined(id, this, other)).flatten() {
-            Some(twin) => self.of_this(twin),
-            None => {
-                self.next += 1;
-                self.next - 1
-            }
+        let twin = if self.join { joined(id, this, other) } else { None };
+        let number = if let Some(twin) = twin {
+            self.of_this(twin)
+        } else {
+            self.next += 1;
+            self.next - 1
         };
         self.other.insert(id, number);
         number

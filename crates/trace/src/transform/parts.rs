@@ -38,11 +38,14 @@ pub trait Parts: Send {
     fn header(&self, part: usize) -> Header;
 }
 
+/// Begins the sink of a part by its name and header.
+pub type Create<'a> = dyn FnMut(&str, &Header) -> Result<Box<dyn Sink>, TraceError> + 'a;
+
 /// Moves every part into a sink of its own, which `create` begins by the part's name and header;
 /// answers the names and what was written. Nothing appears if one of them fails.
 pub fn copy(
     parts: &mut dyn Parts,
-    create: &mut dyn FnMut(&str, &Header) -> Result<Box<dyn Sink>, TraceError>,
+    create: &mut Create<'_>,
 ) -> Result<Vec<(String, Written)>, TraceError> {
     let mut batch = Batch::default();
     let mut sinks: Vec<(String, Box<dyn Sink>)> = Vec::new();

@@ -161,7 +161,7 @@ impl Dealt {
                 remedy: "filter it first, or split it by larger ranges".to_owned(),
             });
         }
-        let name = self.unlike_others(self.part_name(row, key), key);
+        let name = self.unlike_others(&self.part_name(row, key), key);
         let gathered = Batch::new(self.incoming.columns());
         self.parts.push(Part { key, name, gathered, crossing: 0 });
         self.numbers.insert(key, self.parts.len() - 1);
@@ -182,7 +182,7 @@ impl Dealt {
     }
 
     /// `name` as a piece of a file's name, and no other part's.
-    fn unlike_others(&self, name: String, key: u64) -> String {
+    fn unlike_others(&self, name: &str, key: u64) -> String {
         let is_harmless = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ',');
         let name: String = name.chars().map(|c| if is_harmless(c) { c } else { '_' }).collect();
         let mut unlike = name.clone();

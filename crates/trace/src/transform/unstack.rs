@@ -244,12 +244,11 @@ mod tests {
                     == (request.op, request.offset, request.length, request.volume);
                 alike && request.issue.0 - other.issue.0 <= within && request.op != Op::Flush
             };
-            match waiting.iter().position(is_twin) {
-                Some(at) => drop(waiting.remove(at)),
-                None => {
-                    waiting.push(*request);
-                    kept.push(*request);
-                }
+            if let Some(at) = waiting.iter().position(is_twin) {
+                waiting.remove(at);
+            } else {
+                waiting.push(*request);
+                kept.push(*request);
             }
         }
         kept

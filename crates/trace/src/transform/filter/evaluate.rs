@@ -90,7 +90,9 @@ impl Expression {
     pub(super) fn resolve(&mut self, header: &Header) {
         match self {
             Self::All(parts) | Self::Any(parts) => {
-                parts.iter_mut().for_each(|part| part.resolve(header));
+                for part in parts {
+                    part.resolve(header);
+                }
             }
             Self::Not(part) => part.resolve(header),
             Self::Test(Test::Volume(Volumes { numbers, names, found })) => {
@@ -114,7 +116,9 @@ impl Expression {
             Self::Any(parts) => join(parts, batch, keep, scratch, |one, other| one | other),
             Self::Not(part) => {
                 part.evaluate(batch, keep, scratch);
-                keep.iter_mut().for_each(|keep| *keep = !*keep);
+                for keep in keep {
+                    *keep = !*keep;
+                }
             }
             Self::Test(test) => test.evaluate(batch, keep),
         }

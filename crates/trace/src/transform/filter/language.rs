@@ -320,7 +320,6 @@ impl<'a> Parser<'a> {
         let Some(word) = self.peek() else { return Err(wrong(self, "")) };
         let text = word.text();
         let value = match (column, word) {
-            (_, Word::Sign(_) | Word::Strange(_)) => None,
             (Column::Op, Word::Name(name)) => {
                 Op::ALL.into_iter().find(|op| op.name() == name).map(Value::Op)
             }
