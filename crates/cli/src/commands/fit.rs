@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ioecho_stats::model::comparison::{Aspect, Distance, LOST, compare};
 use ioecho_stats::model::{Figures, Measure, fio, line};
 use ioecho_trace::formats::{self, ReadOptions};
-use ioecho_trace::{Batch, Source, TraceError, generate};
+use ioecho_trace::{Batch, Source, TraceError};
 use serde::Serialize;
 
 use crate::args::{LoadArgs, ReadArgs};
