@@ -389,7 +389,9 @@ mod tests {
         ) {
             instants.sort_unstable();
             let mut arrivals = Arrivals::default();
-            instants.iter().for_each(|instant| arrivals.add(*instant));
+            for instant in &instants {
+                arrivals.add(*instant);
+            }
             close(&mut arrivals.scales, SCALES);
             for scale in [0, 3, 8, 14, 20] {
                 let mut counts = std::collections::BTreeMap::<i64, u128>::new();

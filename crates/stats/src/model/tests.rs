@@ -199,8 +199,7 @@ fn of_natural_loads_a_model_keeps_the_rate_the_mix_and_the_sequences() {
                 aspect.measure
             );
             let bound = match aspect.name.as_str() {
-                "request rate" | "working set of 1 s" => 10.0,
-                "operations and sizes" => 10.0,
+                "request rate" | "working set of 1 s" | "operations and sizes" => 10.0,
                 "sequential reads" | "sequential writes" => 8.0,
                 _ => continue,
             };
