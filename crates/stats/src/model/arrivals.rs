@@ -33,6 +33,8 @@ const HALVINGS_OF_PROFILE: usize = 7;
 struct Scale {
     /// Requests of the span that is under way, so far as finer spans have ended.
     open: u64,
+    /// Requests of the span that ended last.
+    ended: u64,
     /// The sum of n (n − 1) over all that have ended.
     pairs: u128,
 }
@@ -113,7 +115,7 @@ impl Arrivals {
         let hurst = hurst(&dispersions);
         let gap_variation = if mean_gap > 0.0 { variance.sqrt() / mean_gap } else { 0.0 };
         let biases = done.biases();
-        let kind = Kind::of(self.requests, gap_variation, &dispersions);
+        let kind = Kind::of(self.requests, gap_variation, &dispersions, hurst);
         ArrivalFigures {
             kind,
             span_ns,
@@ -140,8 +142,14 @@ impl Arrivals {
                 break;
             }
             let mean = requests / spans;
-            let mean_square = (counted.pairs as f64 + requests) / spans;
-            let index = ((mean_square - mean * mean) / mean).max(0.0);
+            // The last span is a part of one, and so is what is expected of it: the sum of
+            // (n − mean)² over the whole spans and of (n − part · mean)² of the last.
+            let (whole, part) = (spans.floor(), spans.fract());
+            let in_last = counted.ended as f64;
+            let squares = counted.pairs as f64 + requests
+                - 2.0 * mean * (requests - in_last + part * in_last)
+                + mean * mean * (whole + part * part);
+            let index = (squares / requests).max(0.0);
             all.push(Dispersion { span_ns, mean, index });
         }
         all
@@ -211,6 +219,7 @@ fn close(scales: &mut [Scale], count: usize) {
             break;
         }
         carried = scale.open;
+        scale.ended = scale.open;
         scale.pairs += u128::from(scale.open) * u128::from(scale.open.saturating_sub(1));
         scale.open = 0;
     }
@@ -292,8 +301,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(requests: u64, gap_variation: f64, dispersions: &[Dispersion]) -> Self {
-        if requests < 3 || gap_variation < 0.1 {
+    fn of(requests: u64, variation: f64, dispersions: &[Dispersion], hurst: Option<f64>) -> Self {
+        if requests < 3 || variation < 0.1 {
             return Self::Constant;
         }
         // Of a Poisson process the index is 1, give or take √(2 / spans) ≤ 0.36.
@@ -302,14 +311,10 @@ impl Kind {
             return Self::Poisson;
         }
         let count = dispersions.len();
-        let grows = match (
-            dispersions.get(count.wrapping_sub(1)),
-            dispersions.get(count.wrapping_sub(4)),
-        ) {
-            // Over three octaves a Hurst parameter of 0.6 makes it grow by half.
-            (Some(longest), Some(before)) => longest.index > before.index * 1.5,
-            _ => false,
-        };
+        // Over three octaves a Hurst parameter of 0.6 makes it grow by half.
+        let grows = count >= 4 && dispersions[count - 1].index > dispersions[count - 4].index * 1.5;
+        // The longest scales have few spans; what only they show is chance.
+        let grows = grows && hurst.is_none_or(|hurst| hurst >= 0.6);
         if grows { Self::SelfSimilar } else { Self::OnOff }
     }
 
@@ -384,7 +389,9 @@ mod tests {
         ) {
             instants.sort_unstable();
             let mut arrivals = Arrivals::default();
-            instants.iter().for_each(|instant| arrivals.add(*instant));
+            for instant in &instants {
+                arrivals.add(*instant);
+            }
             close(&mut arrivals.scales, SCALES);
             for scale in [0, 3, 8, 14, 20] {
                 let mut counts = std::collections::BTreeMap::<i64, u128>::new();

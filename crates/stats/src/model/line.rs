@@ -56,7 +56,7 @@ pub fn line(figures: &Figures, seed: u64) -> String {
     let align = figures.mix.align.0;
     let begin = figures.places.begin.0 / align * align;
     let largest = figures.mix.classes.iter().map(|class| class.length.0).max().unwrap_or_default();
-    let area = (figures.places.end.0 - begin).max(largest).max(align).next_multiple_of(align);
+    let area = (figures.places.end.0 - begin).max(largest).max(4096).next_multiple_of(align);
     let _ = write!(line, "&align={align}&area={area}");
     if begin > 0 {
         let _ = write!(line, "&offset={begin}");

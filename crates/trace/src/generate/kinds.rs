@@ -186,7 +186,7 @@ fn streams(arguments: &mut Arguments<'_>) -> Result<Load, ArgumentError> {
         return Err(ArgumentError::new("streams: between 1 and 65536 make sense"));
     }
     let frame = Frame::usual(arguments)?;
-    let part = frame.area.size / streams & !(frame.area.align - 1);
+    let part = (frame.area.size / streams) & !(frame.area.align - 1);
     if part < frame.mix.sizes.largest() {
         let area = Bytes(frame.area.size);
         let text = format!("streams: {area} do not hold the largest request {streams} times");

@@ -144,11 +144,11 @@ impl Model {
     }
 
     /// The next request: what, where in the area, how long.
-    pub(super) fn next(&mut self, random: &mut Random) -> Option<(Op, u64, u64)> {
+    pub(super) fn next(&mut self, random: &mut Random) -> (Op, u64, u64) {
         let number = random.next_u64();
         let (op, length) = self.classes[self.class_ends.partition_point(|end| *end <= number)];
         if op == Op::Flush {
-            return Some((op, 0, 0));
+            return (op, 0, 0);
         }
         let sequential = self.of_op[op as usize].sequential.unwrap_or(Share::NEVER);
         let mut place = None;
@@ -180,7 +180,7 @@ impl Model {
             place
         });
         self.remember(Past { place, length: length as u32, op });
-        Some((op, place, length))
+        (op, place, length)
     }
 
     /// A place that is used again, if one is.
@@ -234,7 +234,10 @@ fn op_of(letter: char) -> Option<Op> {
     LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, op)| *op)
 }
 
-fn parse_mix(text: &str) -> Result<(Vec<(Op, u64)>, Vec<f64>), ArgumentError> {
+/// Classes of operation and size, and their weights.
+type Classes = (Vec<(Op, u64)>, Vec<f64>);
+
+fn parse_mix(text: &str) -> Result<Classes, ArgumentError> {
     let (mut classes, mut weights) = (Vec::new(), Vec::new());
     for part in text.split(',').map(str::trim) {
         let refuse = |reason: &str| {

@@ -175,6 +175,8 @@ impl FromStr for Share {
 mod tests {
     use super::*;
 
+    const DRAWS: u32 = 100_000;
+
     #[test]
     fn the_stream_is_that_of_the_reference() {
         // The vectors of the authors' C code for the state 1, 2, 3, 4.
@@ -200,7 +202,6 @@ mod tests {
         let mut random = Random::new(7);
         let share: Share = "30".parse().unwrap();
         let (mut sum, mut happened, mut exponential, mut low) = (0.0, 0_u32, 0.0, 0_u32);
-        const DRAWS: u32 = 100_000;
         for _ in 0..DRAWS {
             sum += random.unit();
             happened += u32::from(random.chance(share));
@@ -220,7 +221,6 @@ mod tests {
         let mut random = Random::new(3);
         let share = Share::from_fraction(0.7);
         for count in [1_u64, 5, 256, 257, 100_000] {
-            const DRAWS: u32 = 20_000;
             let (mut sum, mut squares) = (0.0, 0.0);
             for _ in 0..DRAWS {
                 let happened = random.binomial(count, share);

@@ -140,13 +140,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
+    const DRAWS: u32 = 100_000;
+
     #[test]
     fn sizes_come_in_their_shares() {
         let sizes = Sizes::parse("512:10,4k:60,64k:30").unwrap();
         assert_eq!((sizes.largest(), sizes.alignment(), sizes.only()), (65536, 512, None));
         let mut random = Random::new(5);
         let mut counts = BTreeMap::new();
-        const DRAWS: u32 = 100_000;
         for _ in 0..DRAWS {
             *counts.entry(sizes.next(&mut random)).or_insert(0_u32) += 1;
         }

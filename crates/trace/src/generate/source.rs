@@ -119,7 +119,7 @@ impl Generated {
     pub(super) fn new(line: &str, load: Load) -> Result<Self, ArgumentError> {
         let Load { settings, mut requests, told } = load;
         let mut when = Random::new(settings.seed);
-        let what = Random::new(scramble(settings.seed ^ 0x5EED_0F_97AC_E5));
+        let what = Random::new(scramble(settings.seed ^ 0x5EED_0F97_ACE5));
         let arrivals = match &mut requests {
             Requests::Bursts(_, bursts) => Arrivals::Bursts(*bursts),
             _ => Arrivals::new(
@@ -136,7 +136,7 @@ impl Generated {
             requests,
             when,
             what,
-            which: Random::new(scramble(settings.seed ^ 0x0F_501D)),
+            which: Random::new(scramble(settings.seed ^ 0x000F_501D)),
             offset: settings.offset,
             volumes: settings.volumes,
             end: settings.duration.map_or(i64::MAX, |duration| duration.0),
@@ -161,7 +161,9 @@ impl Source for Generated {
             Requests::Simple(simple) | Requests::Bursts(simple, _) => {
                 fill(batch, due, self.offset, || simple.next(&mut self.what));
             }
-            Requests::Model(model) => fill(batch, due, self.offset, || model.next(&mut self.what)),
+            Requests::Model(model) => {
+                fill(batch, due, self.offset, || Some(model.next(&mut self.what)));
+            }
         }
         let made = batch.op.len();
         batch.issue_ns.truncate(made);
