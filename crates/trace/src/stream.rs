@@ -34,6 +34,12 @@ pub trait Sink {
     fn finish(self: Box<Self>, header: &Header) -> Result<Written, TraceError>;
 }
 
+/// What the opening of a source answers.
+pub type Opened = Result<Box<dyn Source>, TraceError>;
+
+/// What the beginning of an output answers.
+pub type Begun = Result<Box<dyn Sink>, TraceError>;
+
 /// What a sink has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {

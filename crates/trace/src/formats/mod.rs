@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::compression::{self, Peeked, Positioned};
 use crate::error::TraceError;
 use crate::generate;
-use crate::stream::Source;
+use crate::stream::{Opened, Source};
 use crate::text;
 use crate::units::Bytes;
 
@@ -75,7 +75,7 @@ pub struct Format {
     /// Whether a file that begins with these bytes, unpacked, is of this format.
     pub recognise: fn(first_bytes: &[u8]) -> bool,
     /// Begins to read a file that is.
-    pub open: fn(Opening<'_>) -> Result<Box<dyn Source>, TraceError>,
+    pub open: fn(Opening<'_>) -> Opened,
 }
 
 /// Every format, in the order in which a file is tried: what is certain by a magic number first,

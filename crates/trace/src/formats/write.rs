@@ -15,7 +15,7 @@ use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::request::{Op, Origin, Request};
-use crate::stream::{Sink, Written};
+use crate::stream::{Begun, Sink, Written};
 use crate::units::VolumeId;
 
 /// A format that can be written.
@@ -30,7 +30,7 @@ pub struct Writable {
     /// Whether a packed file of this format, named `.gz`, `.zst` and so on, makes sense.
     pub packs: bool,
     /// Begins such a file.
-    pub create: fn(&Path, &Header) -> Result<Box<dyn Sink>, TraceError>,
+    pub create: fn(&Path, &Header) -> Begun,
 }
 
 /// Every format that can be written. An ending that another one ends with stands before it.
@@ -190,7 +190,7 @@ pub fn lines<W: LineWriter + 'static>(
         path: path.to_owned(),
         output,
         writer,
-        lines: Vec::new(),
+        text: Vec::new(),
         header: header.clone(),
         requests: 0,
         lost: Lost::default(),
@@ -201,7 +201,7 @@ struct Lines<W> {
     path: PathBuf,
     output: Encoder,
     writer: W,
-    lines: Vec<u8>,
+    text: Vec<u8>,
     header: Header,
     requests: u64,
     lost: Lost,
@@ -213,19 +213,19 @@ impl<W: LineWriter> Sink for Lines<W> {
     }
 
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
-        self.lines.clear();
+        self.text.clear();
         for request in batch.iter() {
-            let kept = self.writer.request(&request, &self.header, &mut self.lines, &mut self.lost);
+            let kept = self.writer.request(&request, &self.header, &mut self.text, &mut self.lost);
             self.requests += u64::from(kept);
         }
-        self.output.write_all(&self.lines).map_err(|error| TraceError::write(&self.path, error))
+        self.output.write_all(&self.text).map_err(|error| TraceError::write(&self.path, error))
     }
 
     fn finish(mut self: Box<Self>, header: &Header) -> Result<Written, TraceError> {
-        self.lines.clear();
-        self.writer.end(header, &mut self.lines);
-        let Self { output, lines, .. } = &mut *self;
-        let written = output.write_all(lines);
+        self.text.clear();
+        self.writer.end(header, &mut self.text);
+        let Self { output, text, .. } = &mut *self;
+        let written = output.write_all(text);
         let Self { output, path, requests, lost, .. } = *self;
         let finished = written.and_then(|()| output.finish());
         finished.map_err(|error| TraceError::write(&path, error))?;

@@ -86,14 +86,11 @@ impl<'a> Arguments<'a> {
         choices: &[(&str, T)],
     ) -> Result<Option<T>, ArgumentError> {
         let Some(text) = self.setting::<String>(name)? else { return Ok(None) };
-        match choices.iter().find(|(choice, _)| *choice == text) {
-            Some((_, chosen)) => Ok(Some(*chosen)),
-            None => {
-                let known: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
-                let known = known.join(", ");
-                Err(ArgumentError::new(format!("{name}: '{text}' is none of {known}")))
-            }
+        if let Some((_, chosen)) = choices.iter().find(|(choice, _)| *choice == text) {
+            return Ok(Some(*chosen));
         }
+        let known: Vec<_> = choices.iter().map(|(choice, _)| *choice).collect();
+        Err(ArgumentError::new(format!("{name}: '{text}' is none of {}", known.join(", "))))
     }
 
     /// Refuses what nobody took.

@@ -223,9 +223,12 @@ fn fault(command: &str, reason: &str) -> TraceError {
 fn failure(command: &str, status: ExitStatus, complaints: &str) -> TraceError {
     let lines: Vec<_> = complaints.trim().lines().collect();
     let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    let said: String =
-        last.iter().map(|line| format!("\n  | {}", text::shown(line.as_bytes()))).collect();
-    fault(command, &format!("the command failed: {status}{said}"))
+    let mut reason = format!("the command failed: {status}");
+    for line in last {
+        reason += "\n  | ";
+        reason += &text::shown(line.as_bytes());
+    }
+    fault(command, &reason)
 }
 
 /// A trace that goes through a command.

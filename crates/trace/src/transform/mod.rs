@@ -15,7 +15,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::TraceError;
-use crate::stream::Source;
+use crate::stream::{Opened, Source};
 use crate::units::Nanos;
 
 pub mod adjacent;
@@ -102,7 +102,7 @@ pub struct Kind {
 /// What a transform may need beside its source.
 pub struct Context<'a> {
     /// Opens another trace, in any format.
-    pub open: &'a dyn Fn(&Path) -> Result<Box<dyn Source>, TraceError>,
+    pub open: &'a dyn Fn(&Path) -> Opened,
     /// Where temporary files go.
     pub spill_directory: PathBuf,
 }
@@ -198,7 +198,7 @@ pub(crate) mod tests {
         header: Header,
         batches: Vec<Batch>,
         next: usize,
-        given: Arc<AtomicUsize>,
+        asked_for: Arc<AtomicUsize>,
     }
 
     impl Given {
@@ -213,7 +213,7 @@ pub(crate) mod tests {
                     batch
                 })
                 .collect();
-            Self { header, batches, next: 0, given: Arc::default() }
+            Self { header, batches, next: 0, asked_for: Arc::default() }
         }
 
         /// What it says of the trace, to be changed.
@@ -223,7 +223,7 @@ pub(crate) mod tests {
 
         /// How many batches were asked for, to be looked at while the source is in use.
         pub(crate) fn batches_given(&self) -> Arc<AtomicUsize> {
-            Arc::clone(&self.given)
+            Arc::clone(&self.asked_for)
         }
     }
 
@@ -237,7 +237,7 @@ pub(crate) mod tests {
             let Some(next) = self.batches.get(self.next) else { return Ok(false) };
             batch.append(next, 0, next.len());
             self.next += 1;
-            self.given.store(self.next, Ordering::Relaxed);
+            self.asked_for.store(self.next, Ordering::Relaxed);
             Ok(true)
         }
     }

@@ -1,6 +1,7 @@
 //! The pipeline with a format made up for it: lines of `instant offset length volume`.
 
-use std::io::Cursor as Bytes8;
+use std::fmt::Write as _;
+use std::io::Cursor as Memory;
 use std::path::Path;
 
 use super::*;
@@ -55,7 +56,7 @@ fn facts(epoch: Epoch) -> Facts {
 }
 
 fn opening<'a>(bytes: &[u8], options: &'a ReadOptions) -> Opening<'a> {
-    let packed = Decoder::new(Bytes8::new(bytes.to_vec()), Codec::of_first_bytes(bytes));
+    let packed = Decoder::new(Memory::new(bytes.to_vec()), Codec::of_first_bytes(bytes));
     let stream: Box<dyn Positioned + Send> = Box::new(packed);
     let stream = Peeked::new(stream, 1 << 10);
     Opening { stream, path: Path::new("made.txt"), seekable: false, options }
@@ -134,7 +135,10 @@ fn a_file_without_a_request_is_refused_with_what_its_lines_look_like() {
 
 #[test]
 fn a_packed_file_that_breaks_off_gives_what_it_held() {
-    let text: String = (0..50_000).map(|n| format!("{n} {} 512 a\n", n * 7919)).collect();
+    let mut text = String::new();
+    for n in 0..50_000 {
+        writeln!(text, "{n} {} 512 a", n * 7919).unwrap();
+    }
     let packed = crate::compression::tests::gzip(text.as_bytes());
     let options = ReadOptions::default();
     let cut = &packed[..packed.len() / 2];
