@@ -1,4 +1,4 @@
-//! What is written reads back as what it was, up to what the format cannot say; and that is counted.
+//! What is written reads back as what it was, up to what the format cannot say, which is counted.
 
 use ioecho_trace::formats::{ReadOptions, create};
 use ioecho_trace::stream::Written;
