@@ -19,8 +19,8 @@ const NAME_BYTES: usize = 200;
 pub const STANDARD_OUTPUT: &str = "-";
 
 /// A file that appears under its name when it is finished. Until then it is `.NAME.PID.partial`
-/// beside it, and when it is dropped unfinished it is removed. The standard output (`-`) has neither
-/// name nor way back: it gets what is written as it comes.
+/// beside it, and when it is dropped unfinished it is removed. The standard output (`-`) has
+/// neither name nor way back: it gets what is written as it comes.
 pub struct PartialFile {
     path: PathBuf,
     partial: PathBuf,

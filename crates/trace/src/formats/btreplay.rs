@@ -7,10 +7,10 @@
 //!
 //! Format: as the writer's machine has it in memory, in either byte order. Header of 32 bytes:
 //! `u64` version (major × 65,536 + minor × 256 + sub), `u64` the instant of the first request,
-//! `u64` bunches, `u64` requests. A bunch: `u64` requests (1 to 512), `u64` nanoseconds, and for each
-//! request 24 bytes: `u64` sector, `u64` bytes, `u32` 1 for a read and 0 for a write, and four bytes
-//! of padding. hfplayer writes the same with microseconds. Source: blktrace, `btreplay/btrecord.h`
-//! and `btrecord.c`.
+//! `u64` bunches, `u64` requests. A bunch: `u64` requests (1 to 512), `u64` nanoseconds, and for
+//! each request 24 bytes: `u64` sector, `u64` bytes, `u32` 1 for a read and 0 for a write, and four
+//! bytes of padding. hfplayer writes the same with microseconds. Source: blktrace,
+//! `btreplay/btrecord.h` and `btrecord.c`.
 
 #[cfg(test)]
 mod tests;

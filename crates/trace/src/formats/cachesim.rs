@@ -8,10 +8,10 @@
 //! Formats, little-endian and packed: `oracleGeneral` is `u32` second, `u64` object, `u32` bytes,
 //! `i64` index of the next request for the same object (−1 or the largest number for none), 24
 //! bytes; `oracleGeneralOpNS` has `u8` operation and `u16` name space before the index, 27 bytes;
-//! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 (early: of
-//! 1024) bytes with a magic word at either end and its version, on which the record depends. Source:
-//! libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`, `standardBin.h`,
-//! `lcs.h`) and `include/libCacheSim/enum.h` for operations.
+//! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 (early:
+//! of 1024) bytes with a magic word at either end and its version, on which the record depends.
+//! Source: libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`,
+//! `standardBin.h`, `lcs.h`) and `include/libCacheSim/enum.h` for operations.
 
 mod layout;
 mod shape;

@@ -3,13 +3,13 @@
 //! Nothing else writes such files, so replay with Vdbench ended with Swat. Reading them saves old
 //! recordings; writing them gives Vdbench every other trace.
 //!
-//! Format: big-endian 64-bit words, as Java writes them. Every record begins with a word of `0xEEEE`
-//! (16 bits), a type (8), a version (8), a byte that is spare and the number of its words (24), this
-//! one included. A request has type 5, version 0 and 7 words: the start in microseconds (a comment
-//! in Vdbench says nanoseconds; its code divides by a million), the response time in microseconds or
-//! 0, the number of the device (the upper 16 bits are Vdbench's own), the offset in bytes, the
-//! length in bytes and the process (32 bits each), and a byte that is 1 for a read and 0 for a
-//! write. Records of other types are passed over by their length. Source: Vdbench,
+//! Format: big-endian 64-bit words, as Java writes them. Every record begins with a word of
+//! `0xEEEE` (16 bits), a type (8), a version (8), a byte that is spare and the number of its words
+//! (24), this one included. A request has type 5, version 0 and 7 words: the start in microseconds
+//! (a comment in Vdbench says nanoseconds; its code divides by a million), the response time in
+//! microseconds or 0, the number of the device (the upper 16 bits are Vdbench's own), the offset in
+//! bytes, the length in bytes and the process (32 bits each), and a byte that is 1 for a read and 0
+//! for a write. Records of other types are passed over by their length. Source: Vdbench,
 //! `Utils/Bin.java`, `Utils/Flat_record.java` and `Vdb/ReplayRun.java`.
 
 #[cfg(test)]

@@ -134,7 +134,8 @@ proptest! {
         let (bytes, written) = written("x.replay.0", &["sda"], &requests);
         prop_assert_eq!(written.requests, requests.len() as u64);
         let format = Some(by_name("btreplay").unwrap());
-        let (read, header) = read(&bytes, &ReadOptions { format, ..ReadOptions::default() }).unwrap();
+        let options = ReadOptions { format, ..ReadOptions::default() };
+        let (read, header) = read(&bytes, &options).unwrap();
         prop_assert!(header.losses.is_empty(), "{:?}", header.losses);
         prop_assert_eq!(read, requests);
     }
