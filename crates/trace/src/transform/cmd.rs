@@ -223,8 +223,11 @@ fn fault(command: &str, reason: &str) -> TraceError {
 fn failure(command: &str, status: ExitStatus, complaints: &str) -> TraceError {
     let lines: Vec<_> = complaints.trim().lines().collect();
     let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    let said: String =
-        last.iter().map(|line| format!("\n  | {}", text::shown(line.as_bytes()))).collect();
+    let mut said = String::new();
+    for line in last {
+        said.push_str("\n  | ");
+        said.push_str(&text::shown(line.as_bytes()));
+    }
     fault(command, &format!("the command failed: {status}{said}"))
 }
 
