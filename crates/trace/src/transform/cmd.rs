@@ -223,12 +223,12 @@ fn fault(command: &str, reason: &str) -> TraceError {
 fn failure(command: &str, status: ExitStatus, complaints: &str) -> TraceError {
     let lines: Vec<_> = complaints.trim().lines().collect();
     let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    let mut reason = format!("the command failed: {status}");
+    let mut said = String::new();
     for line in last {
-        reason += "\n  | ";
-        reason += &text::shown(line.as_bytes());
+        said.push_str("\n  | ");
+        said.push_str(&text::shown(line.as_bytes()));
     }
-    fault(command, &reason)
+    fault(command, &format!("the command failed: {status}{said}"))
 }
 
 /// A trace that goes through a command.
