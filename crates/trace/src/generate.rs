@@ -3,7 +3,7 @@
 //! A recording says what one system did on one day. What a device does at a rate, a size or a
 //! burst that no recording has is asked with a load made for it, and that load must be as exact,
 //! as repeatable and as well documented as a recording. So it is described in one line,
-//! `gen:random?read=70&size=4k&rate=5000&dist=poisson`, which stands wherever a trace may stand; the
+//! `gen:random?read=70&size=4k&rate=5000&dist=poisson`, which stands where a trace may stand; the
 //! line, with its seed, is its provenance; and the same line is the same load for ever.
 //!
 //! The way of a request: [`arrival`] says when, [`place`] where, [`settings`] (or a [`model`]'s

@@ -1,6 +1,6 @@
 //! When requests come: rate, gaps, and burstiness at every scale of time.
 //!
-//! Requests are counted in spans of 2^k nanoseconds for every k from a microsecond to a week, all in
+//! Requests are counted in spans of 2^k nanoseconds from a microsecond to thirteen days, all in
 //! one pass: when a span ends its count goes to the span twice as long. From the sums of n (n − 1)
 //! over the spans of each scale follow the index of dispersion of counts, the Hurst parameter, and
 //! the biases of the cascade that has the same burstiness (`ioecho_trace::generate`): where n
@@ -155,7 +155,7 @@ impl Arrivals {
         all
     }
 
-    /// The biases of the cascade over the trace's whole span, the longest scale first, down to where
+    /// The biases of the cascade over the trace's whole span, the longest scale first, to where
     /// there are too few pairs of requests to tell.
     fn biases(&self) -> Vec<f64> {
         let span = self.last as f64;

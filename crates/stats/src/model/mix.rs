@@ -118,7 +118,7 @@ pub struct OpMix {
     pub requests: u64,
     /// The share of them that continue one of the last 32.
     pub sequential_share: f64,
-    /// How many sequences seem to run at once: were each as likely to go on, the one that does would
+    /// How many sequences seem to run at once: were each as likely to go on, that one would
     /// be the (n − 1) / 2-th latest on average.
     pub sequences: f64,
 }

@@ -275,7 +275,8 @@ fn bursts_are_those_that_blkreplay_published() {
 fn a_model_has_the_mix_the_sequences_and_the_reuse_that_it_says() {
     const COUNT: usize = 50_000;
     let requests = all(&format!(
-        "gen:model?mix=R4k:30,W8k:70&sequential=W:40&reuse=W:0/0/0/50&align=4k&area=1T&count={COUNT}"
+        "gen:model?mix=R4k:30,W8k:70&sequential=W:40&reuse=W:0/0/0/50&align=4k&area=1T\
+         &count={COUNT}"
     ));
     let writes: Vec<_> = requests.iter().filter(|request| request.op == Op::Write).collect();
     assert!(is_share(writes.len(), COUNT, 0.7));
