@@ -5,6 +5,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,7 +18,7 @@ fn load(directory: &Path) {
         ns += if (200..400).contains(&n) { 20_000_000 } else { 240_000_000 };
         let (op, sector) = (if n % 3 == 0 { 'R' } else { 'W' }, n * 7919 % 100_000 * 8);
         let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-        text += &format!("{seconds}.{rest:09} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0\n");
+        writeln!(text, "{seconds}.{rest:09} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0").unwrap();
     }
     fs::write(directory.join("in.load"), text).unwrap();
 }

@@ -8,7 +8,7 @@ use ioecho_trace::formats::{Description, DescriptionError, Separator, Words};
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct DescribedArgs {
     /// Read any delimited text: its columns in order, with their units, such as
-    /// 'ts:us:unix,vol,op,offset:sectors,length:bytes,-,latency:us' (docs/formats.md says all)
+    /// 'ts:us:unix,vol,op,offset:sectors,length:bytes,-,latency:us' (docs/import.md says all)
     #[arg(
         long,
         value_name = "LIST",
@@ -18,10 +18,10 @@ pub(crate) struct DescribedArgs {
     )]
     columns: Option<Description>,
 
-    /// Read any text of lines: a regular expression with groups named like columns, such as
-    /// '(?<ts_us>\\d+) (?<op>\\w) (?<offset_sectors>\\d+)\\+(?<length_bytes>\\d+)'
     #[arg(
         long,
+        help = "Read any text of lines: a regular expression with groups named like columns, such \
+                as '(?<ts_us>\\d+) (?<op>\\w) (?<offset_sectors>\\d+)\\+(?<length_bytes>\\d+)'",
         value_name = "REGEX",
         value_parser = pattern,
         conflicts_with_all = ["format", "columns"],
