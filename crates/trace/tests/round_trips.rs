@@ -177,7 +177,7 @@ const KEEPS: &[Keeps] = &[
     Keeps {
         name: "blkparse",
         read_as: "blkparse",
-        rebased: true,
+        rebased: false,
         ops: &[Op::Read, Op::Write, Op::Discard, Op::WriteZeroes, Op::Flush],
         volumes: Volumes::Apart,
         // Completions are lines of their own, which a reader matches as far as it can: that is
