@@ -10,24 +10,30 @@ use std::panic;
 use std::path::Path;
 
 use ioecho_trace::compression::{Codec, Decoder, Peeked, Positioned};
-use ioecho_trace::formats::{self, IssueEvent, Opening, ReadOptions, WholeSeconds};
+use ioecho_trace::formats::{self, Format, IssueEvent, Opening, ReadOptions, WholeSeconds};
+use ioecho_trace::stream::Opened;
 use ioecho_trace::{Batch, Source};
 
 /// No format makes more requests of a byte: deflate makes at most 1,032 bytes of one.
 const ROWS_PER_BYTE: u64 = 1032;
 
-/// Reads `bytes` as the format called `name`, recognised or not.
-pub fn format(name: &str, bytes: &[u8]) {
-    let format = formats::by_name(name).expect("there is such a format");
-    let options = options(bytes);
+/// Opens `bytes` as a file of `format`, recognised or not.
+pub fn open_with(format: &Format, bytes: &[u8], options: &ReadOptions) -> Opened {
     let unpacked = Decoder::new(Cursor::new(bytes.to_vec()), Codec::of_first_bytes(bytes));
     let stream: Box<dyn Positioned + Send> = Box::new(unpacked);
     let stream = Peeked::new(stream, 64 << 10);
     let _ = (format.recognise)(stream.first_bytes());
-    let opening = Opening { stream, path: Path::new("x"), seekable: false, options: &options };
-    match (format.open)(opening) {
+    (format.open)(Opening { stream, path: Path::new("x"), seekable: false, options })
+}
+
+/// Reads `bytes` as the format called `name`.
+pub fn format(name: &str, bytes: &[u8]) {
+    let format = formats::by_name(name).expect("there is such a format");
+    match open_with(format, bytes, &options(bytes)) {
         Ok(mut source) => {
-            let rows_max = ROWS_PER_BYTE * bytes.len() as u64;
+            // A line of Meta's traces stands for as many as 65,536 requests.
+            let per_byte = if name == "tectonic" { 1 << 16 } else { ROWS_PER_BYTE };
+            let rows_max = per_byte * bytes.len() as u64;
             let rows = drain(&mut *source, rows_max);
             assert!(rows <= rows_max, "more requests than the file can hold");
         }

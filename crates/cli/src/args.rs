@@ -67,7 +67,7 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_enum, default_value_t, help_heading = "Reading")]
     pub(crate) event: EventArg,
 
-    /// Read as this format, whatever the file looks like (docs/formats.md lists them)
+    /// Read as this format, whatever the file looks like (docs/import.md lists them)
     #[arg(long, value_name = "NAME", value_parser = formats::by_name, help_heading = "Reading")]
     pub(crate) format: Option<&'static Format>,
 
@@ -185,7 +185,7 @@ pub(crate) struct ConvertArgs {
     /// A trace in any known format, or the directory of a run
     pub(crate) input: PathBuf,
 
-    /// What to write, in the format that its name says (docs/formats.md lists them); replaced if it
+    /// What to write, in the format that its name says (docs/import.md lists them); replaced if it
     /// is there. `-` is the standard output, in the format of --to
     pub(crate) output: PathBuf,
 

@@ -391,7 +391,7 @@ fn every_bad_input_has_its_message_and_its_exit_code() {
         (&["info", "corrupt.load.gz"], 4, "damaged"),
         (&["info", "--strict", "cut.load.gz"], 3, "cut.load.gz"),
         (&["convert", "cut.load.gz", "cut.parquet"], 4, "ends before its end"),
-        (&["convert", "load", "x.unknown"], 2, ".load.gz"),
+        (&["convert", "load", "x.unknown"], 2, "NAME.load"),
         (&["convert", "load", "load"], 2, "both input and output"),
         (&["convert", "load", "missing/x.parquet"], 7, "cannot write"),
         (&["info", "--unknown"], 2, "--unknown"),
@@ -469,7 +469,7 @@ fn a_part_beside_the_trace_is_a_slip_of_the_hand() {
     for arguments in [&replay[..], &["convert", "load", "x.parquet", "--start", "2h"]] {
         let output = stand.run(arguments);
         assert_eq!(code(&output), 2, "{}", said(&output));
-        assert!(said(&output).contains("no request lies in that part"), "{}", said(&output));
+        assert!(said(&output).contains("no request is left"), "{}", said(&output));
     }
     assert!(!stand.path("run").exists());
 }

@@ -8,7 +8,7 @@
 //! What the text lacks: bytes below a sector, the wall clock, and which lines somebody filtered
 //! out, so gaps in the sequence numbers are not taken for events that the recorder lost.
 //!
-//! Format: `blkparse_fmt.c` (`process_default`) of the blktrace tools; `docs/formats.md`.
+//! Format: `blkparse_fmt.c` (`process_default`) of the blktrace tools; `docs/import.md`.
 //!
 //! The way through: `line` (an event of one line) → `reader`; and back: `writer`.
 

@@ -7,10 +7,10 @@
 //! is one that was not measured.
 //!
 //! Format: the paper and the program of Haghdoost et al., <https://github.com/umn-cris/hfplayer>
-//! (`c/parser`, `tools/raw_trace_parser`); see `docs/formats.md`.
+//! (`c/parser`, `tools/raw_trace_parser`); see `docs/import.md`.
 //!
-//! The way through: `layout` (the header line) → `reader` with `pairs` (arrivals that wait for their
-//! completion); and back: `writer`.
+//! The way through: `layout` (the header line) → `reader` with `pairs` (arrivals that wait for
+//! their completion); and back: `writer`.
 
 mod layout;
 mod pairs;

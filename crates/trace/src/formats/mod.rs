@@ -287,7 +287,10 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     TraceError::Unrecognised {
         path,
         begins: format!("'{}'", text::shown(&first_bytes[..first_bytes.len().min(48)])),
-        remedy: "`--format NAME` forces one of the formats that docs/formats.md lists".to_owned(),
+        remedy:
+            "if it is a trace, `--format NAME` forces a format (docs/import.md lists them), and \
+                 --columns or --pattern describes any other text"
+                .to_owned(),
     }
 }
 

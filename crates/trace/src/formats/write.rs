@@ -102,15 +102,17 @@ impl Writable {
 }
 
 fn known_names() -> String {
-    let names: Vec<_> = WRITABLE
-        .iter()
-        .map(|format| {
-            let ending = format.endings[0];
-            let name = if ending.starts_with('.') { "NAME" } else { "" };
-            format!("{name}{ending} for {}", format.title)
-        })
-        .collect();
-    format!("name it {}; text may be packed: add .gz, .zst or .xz", names.join(", "))
+    let mut names =
+        "name it one of these; text may be packed: add .gz, .zst, .xz or .bz2".to_owned();
+    for format in WRITABLE {
+        let ending = format.endings[0];
+        let name = if ending.starts_with('.') { "NAME" } else { "" };
+        let name = format!("{name}{ending}");
+        names += "\n      ";
+        let blanks = " ".repeat(21_usize.saturating_sub(name.len()));
+        names.extend([name.as_str(), &blanks, format.title]);
+    }
+    names
 }
 
 /// What a format cannot say, counted per kind.

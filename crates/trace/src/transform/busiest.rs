@@ -24,8 +24,8 @@ pub const KIND: Kind = Kind {
     name: "busiest",
     value: "LENGTH[,by=iops|bytes|working-set][,page=SIZE]",
     help: "Keep the heaviest stretch of this length: by requests, by bytes read and written, or by \
-           distinct pages touched [page: 4k]. The provenance tells where it was (at=TIME), and with \
-           that it is taken from there without a search",
+           distinct pages touched [page: 4k]. The provenance tells where it was (at=TIME), and \
+           with that it is taken from there without a search",
     spills: true,
     parse,
 };

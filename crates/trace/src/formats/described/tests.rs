@@ -103,7 +103,10 @@ fn completions_are_turned_into_issues_by_their_latency() {
 
 #[test]
 fn a_pattern_reads_what_no_separator_divides() {
-    let pattern = r"^\[(?<ts_s>[0-9.]+)\] (?<comm>.+)\((?<pid>\d+)\) (?<op>\w+) (?<offset_sectors_hex>[0-9a-f]+)\+(?<length_blocks_4k>\d+)$";
+    let pattern = concat!(
+        r"^\[(?<ts_s>[0-9.]+)\] (?<comm>.+)\((?<pid>\d+)\) (?<op>\w+) ",
+        r"(?<offset_sectors_hex>[0-9a-f]+)\+(?<length_blocks_4k>\d+)$",
+    );
     let text = "started\n[1.25] my prog(42) WS ff+2\nnonsense\n[2] sh(7) discard 0+1\n";
     let (all, header) =
         read_as(text.as_bytes(), Description::pattern(pattern).unwrap(), false).unwrap();

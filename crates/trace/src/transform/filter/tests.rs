@@ -76,8 +76,8 @@ proptest! {
     ) {
         const WORDS: [&str; 27] = [
             "op", "offset", "latency", "volume", "comm", "pid", "sync", "flags", "and", "or", "not",
-            "in", "(", ")", "{", "}", ",", "..", "=", "!=", "<", "read", "4k", "10ms", "17", "\"x\"",
-            "§",
+            "in", "(", ")", "{", "}", ",", "..", "=", "!=", "<", "read", "4k", "10ms", "17",
+            "\"x\"", "§",
         ];
         let text: Vec<_> = words.iter().map(|word| WORDS[*word]).collect();
         if let Err(error) = format!("filter {}", text.join(" ")).parse::<Asked>() {
