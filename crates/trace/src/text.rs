@@ -7,6 +7,7 @@
 
 use std::io::{self, Read};
 
+use crate::encoding::MARK;
 use crate::request::{Flags, Op};
 
 /// The longest line that is given as such. No trace has longer ones; a binary file taken for text
@@ -92,7 +93,9 @@ impl<R: Read> LineReader<R> {
         let line = match found {
             Found::At(from, to) => {
                 let line = &self.buffer[from..to];
-                Line::Text(line.strip_suffix(b"\r").unwrap_or(line))
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                // Where files were put one behind the other, each may begin with a mark.
+                Line::Text(line.strip_prefix(MARK).unwrap_or(line))
             }
             Found::TooLong => Line::TooLong(&self.long),
             Found::End => return Ok(None),
@@ -511,6 +514,12 @@ mod tests {
         let (all, _) = lines(Dribble(b"a\r\n\nb\nc", 2, false));
         assert_eq!(all, [b"a".to_vec(), b"".to_vec(), b"b".to_vec(), b"c".to_vec()]);
         assert!(lines(Dribble(b"", 2, false)).0.is_empty());
+    }
+
+    #[test]
+    fn a_byte_order_mark_belongs_to_no_line() {
+        let (all, _) = lines("\u{feff}a\r\nb\n\u{feff}c\n\u{feff}\n".as_bytes());
+        assert_eq!(all, [b"a".to_vec(), b"b".to_vec(), b"c".to_vec(), b"".to_vec()]);
     }
 
     #[test]

@@ -140,26 +140,28 @@ fn systor_has_headers_and_requests_without_an_operation() {
 }
 
 #[test]
-fn k5cloud_begins_with_its_first_request_and_tells_how_late_that_was() {
+fn k5cloud_keeps_its_instants_and_tells_how_late_its_first_request_was() {
     let (requests, header) = read("12,86400.5,R,512,1000\n12,86402.25,W,0,512\n");
-    assert_eq!(requests[0], request(0, Op::Read, 512, 1000));
-    assert_eq!(requests[1].issue, Nanos(1_750_000_000));
+    assert_eq!(requests[0], request(86_400_500_000_000, Op::Read, 512, 1000));
+    assert_eq!(requests[1].issue, Nanos(86_402_250_000_000));
     assert_eq!(volumes(&header), ["12"]);
     assert!(header.description.unwrap().contains("begins 86400.5 s after"));
 }
 
 #[test]
 fn cloudphysics_operations_are_codes_of_scsi() {
-    let codes = ["8", "a", "28", "2a", "88", "8A", "a8", "aa", "42", "35", "41", "93"];
+    let codes = ["8", "a", "28", "2a", "88", "8A", "a8", "aa", "42", "35", "41", "93", "9c"];
     let lines: Vec<_> = codes.iter().map(|code| format!("1,7,{code},512,3\n")).collect();
-    let text = "version,time,op,size,lbn\n".to_owned() + &lines.concat() + "1,9,12,96,0\n";
+    let text =
+        "version,time,op,size,lbn\n".to_owned() + &lines.concat() + "1,9,12,96,0\n1,9,42,24,0\n";
     let (requests, header) = read(&text);
     let ops: Vec<_> = requests.iter().map(|request| request.op).collect();
     let (r, w, zero) = (Op::Read, Op::Write, Op::WriteZeroes);
-    assert_eq!(ops, [r, w, r, w, r, w, r, w, Op::Discard, Op::Flush, zero, zero]);
+    assert_eq!(ops, [r, w, r, w, r, w, r, w, Op::Discard, Op::Flush, zero, zero, w]);
     assert_eq!(requests[0].offset, Bytes(1536));
     assert_eq!(requests[9].length, Bytes::ZERO);
-    assert_eq!(header.losses.count_of("SCSI commands that touch no data"), 1);
+    assert_eq!(header.losses.count_of("SCSI commands that neither read nor write"), 1);
+    assert_eq!(header.losses.count_of("UNMAP commands whose ranges were not recorded"), 1);
 }
 
 #[test]

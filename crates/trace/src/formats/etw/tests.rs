@@ -46,9 +46,9 @@ fn requests_are_issued_when_their_event_says_or_before_the_time_they_took() {
     assert_eq!(
         rows(&requests),
         [
-            (0, Op::Read, 0x4e_5ec2_2e00, 0x2000, 4_388_000),
-            (4_397_000, Op::Write, 0x200, 0x400, 100_000),
-            (4_547_000, Op::Flush, 0, 0, 50_000),
+            (718_903_000, Op::Read, 0x4e_5ec2_2e00, 0x2000, 4_388_000),
+            (723_300_000, Op::Write, 0x200, 0x400, 100_000),
+            (723_450_000, Op::Flush, 0, 0, 50_000),
         ]
     );
     let names: Vec<_> = header.volumes.iter().map(|volume| volume.name.as_str()).collect();
@@ -74,7 +74,7 @@ fn columns_are_where_the_heading_says() {
         "Original, 0xffffe288272d0d20, \"C:\\$Mft\"\n",
     );
     let (requests, header) = read(&FORMAT, text);
-    assert_eq!(rows(&requests), [(0, Op::Read, 0x1_8f0b_8000, 4096, 283_000)]);
+    assert_eq!(rows(&requests), [(8_329_000, Op::Read, 0x1_8f0b_8000, 4096, 283_000)]);
     assert_eq!(requests[0].origin.unwrap().cpu, 1);
     assert_eq!(header.losses.count_of("events lost by the recorder"), 7);
     assert_eq!(header.losses.iter().count(), 1);
