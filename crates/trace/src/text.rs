@@ -379,19 +379,25 @@ impl<'a> Cursor<'a> {
     /// is finer than a nanosecond is cut off.
     #[inline]
     pub fn seconds(&mut self) -> Result<(i64, usize), NumberError> {
+        self.seconds_with(b'.')
+    }
+
+    /// The same with another mark before the decimals, as the settings of a country have it.
+    #[inline]
+    pub fn seconds_with(&mut self, mark: u8) -> Result<(i64, usize), NumberError> {
         /// What a nanosecond's digits are worth when so many of the nine are there.
         const SCALE: [i64; 10] =
             [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
         let whole = match self.integer() {
             Ok(whole) => whole,
             // ".5" is half a second.
-            Err(NumberError::Missing) if self.peek() == Some(b'.') => 0,
+            Err(NumberError::Missing) if self.peek() == Some(mark) => 0,
             Err(error) => return Err(error),
         };
         let mut fraction = 0_i64;
         let mut digits = 0;
         let mut decimals = 0;
-        if self.skip(b'.') {
+        if self.skip(mark) {
             while let Some(digit) = self.digit() {
                 if digits < 9 {
                     fraction = fraction * 10 + digit as i64;

@@ -81,6 +81,35 @@ fn columns_are_where_the_heading_says() {
 }
 
 #[test]
+fn the_name_of_a_process_may_hold_commas() {
+    let text = concat!(
+        "DiskRead, 50, Acme, Inc. (x), a.exe (  77), 2, 0x1, 0x200, 0x400, 1, 3, 0x0, 1\n",
+        "DiskWriteInit, 60, Acme, Inc. (78), 2, 0x2\n",
+        "DiskWrite, 70, Acme, Inc. (78), 2, 0x2, 0x200, 0x400, 1, 3, 0x0, 1, 0, a, 0x0, \"b (9)\"\n",
+        "DiskFlush, 80, Acme, Inc. (78), 2, 0x3, 5, 3\n",
+    );
+    let (requests, header) = read(&FORMAT, text);
+    assert_eq!(
+        rows(&requests),
+        [
+            (49_000, Op::Read, 0x200, 0x400, 1_000),
+            (60_000, Op::Write, 0x200, 0x400, 10_000),
+            (75_000, Op::Flush, 0, 0, 5_000),
+        ]
+    );
+    assert_eq!(header.processes[&77], "Acme, Inc. (x), a.exe");
+    assert_eq!(header.processes[&78], "Acme, Inc.");
+    assert!(header.losses.is_empty());
+}
+
+#[test]
+fn a_recording_may_begin_within_a_request() {
+    let (requests, header) = read(&FORMAT, "DiskRead, 5, a (1), 2, 0x1, 0x200, 0x400, 9, 3\n");
+    assert_eq!(rows(&requests), [(0, Op::Read, 0x200, 0x400, 9_000)]);
+    assert_eq!(header.guesses.iter().next().unwrap().examples, ["4000 ns before"]);
+}
+
+#[test]
 fn dumps_are_known_by_their_heading_or_their_events() {
     assert_eq!(recognised(HEADING), Some("etw"));
     assert_eq!(recognised(EVENTS), Some("etw"));
@@ -99,7 +128,7 @@ fn junk_is_counted_and_so_is_what_never_completed() {
         "DiskRead, 5, a (1), 2, 0x1, 512, 0x200, 1, 0",
         "DiskRead, 5, a (1), 2, 0x1, 0x200, 0xzz, 1, 0",
         "DiskRead, 5, a (1), 2, 0x1, 0x200, 0x200, 1, C:",
-        "DiskRead, 5, a, b (1), 2, 0x1, 0x200, 0x200, 1, 0",
+        "DiskRead, 5, a, b, 2, 0x1, 0x200, 0x200, 1, 0",
         "DiskRead, 99999999999999999, a (1), 2, 0x1, 0x200, 0x200, 1, 0",
         "DiskReadInit, 9, a (1), 2, 9",
     ] {
