@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
 use ioecho_trace::formats::{self, Format, IssueEvent, ReadOptions, WholeSeconds, Writable, write};
+use ioecho_trace::units::QuantityError;
 
 use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::fit::FitArgs;
@@ -80,7 +81,7 @@ pub(crate) struct ReadArgs {
     pub(crate) time_unit: Option<i64>,
 
     /// For formats that do not say it: the size of the blocks that they count in, such as 512
-    #[arg(long, value_name = "SIZE", help_heading = "Reading")]
+    #[arg(long, value_name = "SIZE", value_parser = block_size, help_heading = "Reading")]
     pub(crate) block_size: Option<Bytes>,
 
     #[command(flatten)]
@@ -247,7 +248,13 @@ pub(crate) struct ManArgs {
 }
 
 fn span(text: &str) -> Result<Nanos, String> {
-    text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())
+    text.parse().map_err(|error: QuantityError| error.to_string())
+}
+
+fn block_size(text: &str) -> Result<Bytes, String> {
+    let size: Bytes = text.parse().map_err(|error: QuantityError| error.to_string())?;
+    let range = 1..=1 << 30;
+    if range.contains(&size.0) { Ok(size) } else { Err("must be between 1 byte and 1G".to_owned()) }
 }
 
 fn time_unit(text: &str) -> Result<i64, String> {

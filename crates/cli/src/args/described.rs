@@ -13,6 +13,7 @@ pub(crate) struct DescribedArgs {
         long,
         value_name = "LIST",
         value_parser = columns,
+        allow_hyphen_values = true,
         conflicts_with = "format",
         help_heading = "Reading"
     )]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::header::Notes;
 use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
 use ioecho_trace::{Batch, Columns, Header, Source, TraceError, generate};
 
@@ -129,6 +130,9 @@ impl<S: Source> Source for Begun<S> {
 pub(crate) struct JournalSource {
     reader: JournalReader<BufReader<File>>,
     header: Header,
+    /// What the journal itself lost and what of it was guessed; known at its end.
+    pub(crate) losses: Notes,
+    pub(crate) guesses: Notes,
     path: std::path::PathBuf,
     ended: bool,
 }
@@ -152,7 +156,8 @@ impl JournalSource {
         header.damage = Some(
             "the run goes on or was killed; its journal holds what there is so far".to_owned(),
         );
-        Ok(Self { reader, header, path, ended: false })
+        let (losses, guesses) = Default::default();
+        Ok(Self { reader, header, losses, guesses, path, ended: false })
     }
 }
 
@@ -171,9 +176,13 @@ impl Source for JournalSource {
         }
         if self.ended {
             let damaged = std::mem::take(&mut self.reader.damaged_records);
-            self.header.losses.add("results cut off while they were written", damaged, None);
             let disordered = std::mem::take(&mut self.reader.disordered);
-            self.header.guesses.add("results out of the order of issue", disordered, None);
+            for notes in [&mut self.losses, &mut self.header.losses] {
+                notes.add("results cut off while they were written", damaged, None);
+            }
+            for notes in [&mut self.guesses, &mut self.header.guesses] {
+                notes.add("results out of the order of issue", disordered, None);
+            }
         }
         Ok(!batch.is_empty())
     }

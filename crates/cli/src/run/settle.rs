@@ -46,8 +46,9 @@ pub(crate) fn settle(
             failure = Some(error);
         }
     }
-    header.losses = merged(&header.losses, &source.header().losses);
-    header.guesses = merged(&header.guesses, &source.header().guesses);
+    // The journal's header begins with the trace's own notes, which are there already.
+    header.losses = merged(&header.losses, &source.losses);
+    header.guesses = merged(&header.guesses, &source.guesses);
     if let Some(Err(error)) = sink.map(|sink| sink.finish(&header)) {
         failure = Some(error);
     }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Stdout, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
 use super::BUFFER_BYTES;
@@ -19,8 +19,11 @@ const NAME_BYTES: usize = 200;
 pub const STANDARD_OUTPUT: &str = "-";
 
 /// A file that appears under its name when it is finished. Until then it is `.NAME.PID.partial`
-/// beside it, and when it is dropped unfinished it is removed. The standard output (`-`) has
-/// neither name nor way back: it gets what is written as it comes.
+/// beside it, and when it is dropped unfinished it is removed. It takes over the permissions of the
+/// file that it replaces.
+///
+/// The standard output (`-`), pipes and character devices such as `/dev/null` have no way back:
+/// they get what is written as it comes, and stay what they are.
 pub struct PartialFile {
     path: PathBuf,
     partial: PathBuf,
@@ -29,6 +32,8 @@ pub struct PartialFile {
 
 enum Output {
     File(File),
+    /// A pipe or a character device, written to as it is.
+    Special(File),
     Standard(Stdout),
 }
 
@@ -40,11 +45,21 @@ impl PartialFile {
             let file = Some(BufWriter::with_capacity(BUFFER_BYTES, output));
             return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
         }
+        if is_special(path)? {
+            let output = Output::Special(File::options().write(true).open(path)?);
+            let file = Some(BufWriter::with_capacity(BUFFER_BYTES, output));
+            return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
+        }
         for number in 0_u32.. {
             let partial = partial_name(path, number)?;
             // A new file and no other: what stands there may be a link to somebody's data.
             match File::create_new(&partial) {
                 Ok(file) => {
+                    if let Ok(before) = fs::symlink_metadata(path)
+                        && before.is_file()
+                    {
+                        file.set_permissions(before.permissions())?;
+                    }
                     let file = Some(BufWriter::with_capacity(BUFFER_BYTES, Output::File(file)));
                     return Ok(Self { path: path.to_owned(), partial, file });
                 }
@@ -62,7 +77,7 @@ impl PartialFile {
         file.flush()?;
         match file.get_ref() {
             Output::File(file) => file.write_all_at(bytes, 0),
-            Output::Standard(_) => Err(io::ErrorKind::NotSeekable.into()),
+            Output::Special(_) | Output::Standard(_) => Err(io::ErrorKind::NotSeekable.into()),
         }
     }
 
@@ -72,9 +87,9 @@ impl PartialFile {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         let written = file.flush().and_then(|()| match file.get_ref() {
             Output::File(file) => file.sync_all(),
-            Output::Standard(_) => Ok(()),
+            Output::Special(_) | Output::Standard(_) => Ok(()),
         });
-        if matches!(file.get_ref(), Output::Standard(_)) {
+        if !matches!(file.get_ref(), Output::File(_)) {
             return written;
         }
         drop(file);
@@ -85,6 +100,24 @@ impl PartialFile {
         }
         named
     }
+}
+
+/// Whether what stands at `path` is written to as it is, because a file in its place would take a
+/// device or a pipe away from everybody. A block device is refused: a trace on it would overwrite
+/// whatever it holds.
+fn is_special(path: &Path) -> io::Result<bool> {
+    let Ok(there) = fs::metadata(path) else { return Ok(false) };
+    if there.file_type().is_block_device() {
+        let text = "this is a block device, and a trace is written to a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    // `/dev/stdout` is a link, at the end of which a regular file may stand.
+    let is_systems =
+        path.parent().and_then(|parent| parent.canonicalize().ok()).is_some_and(|at| {
+            ["/dev", "/proc"].iter().any(|of_system| at.starts_with(of_system))
+                && !at.starts_with("/dev/shm")
+        });
+    Ok(is_systems || !there.is_file() && !there.is_dir())
 }
 
 /// The name, unique to this process, of the file that is to become `path`; `number` tells apart
@@ -114,14 +147,14 @@ impl Write for PartialFile {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::File(file) => file.write(bytes),
+            Self::File(file) | Self::Special(file) => file.write(bytes),
             Self::Standard(output) => output.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::File(file) => file.flush(),
+            Self::File(file) | Self::Special(file) => file.flush(),
             Self::Standard(output) => output.flush(),
         }
     }
@@ -192,6 +225,44 @@ mod tests {
         PartialFile::create(&path).unwrap().finish().unwrap();
         assert!(!path.is_symlink() && fs::read(&path).unwrap().is_empty());
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_pipe_gets_what_is_written_and_stays_a_pipe() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.load");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read(path).unwrap()
+        });
+        let mut file = PartialFile::create(&path).unwrap();
+        file.write_all(b"all of it").unwrap();
+        file.finish().unwrap();
+        assert_eq!(reader.join().unwrap(), b"all of it");
+        assert!(fs::metadata(&path).unwrap().file_type().is_fifo());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_belongs_to_the_system_is_written_to_and_never_replaced() {
+        for path in ["/dev/null", "/proc/self/fd/1", "/dev/stdout"] {
+            assert!(is_special(Path::new(path)).unwrap(), "{path}");
+        }
+        for path in ["/dev/shm/x", "/nowhere/x", "/tmp/x"] {
+            assert!(!is_special(Path::new(path)).unwrap(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.load");
+        fs::write(&path, "secret").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        PartialFile::create(&path).unwrap().finish().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

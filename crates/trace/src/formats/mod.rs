@@ -411,7 +411,7 @@ mod tests {
         for name in ["x", "x.text", ".parquet", "load.gz"] {
             let error = create(&directory.path().join(name), &header).err().unwrap();
             assert!(matches!(error, TraceError::UnknownOutput { .. }));
-            assert!(error.to_string().contains(".load for"), "{error}");
+            assert!(error.to_string().contains("NAME.load "), "{error}");
         }
         let error = create(Path::new("/nowhere/x.load"), &header).err().unwrap();
         assert!(error.is_io());

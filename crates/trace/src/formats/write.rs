@@ -16,7 +16,7 @@ use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::request::{Op, Origin, Request};
 use crate::stream::{Begun, Sink, Written};
-use crate::units::VolumeId;
+use crate::units::{SECTOR, VolumeId};
 
 /// A format that can be written.
 #[derive(Debug)]
@@ -257,6 +257,17 @@ pub fn volume_name(header: &Header, id: VolumeId) -> String {
         Some(name) if !name.is_empty() => name.to_owned(),
         _ => id.0.to_string(),
     }
+}
+
+/// The loss that a range is which reaches beyond 64-bit addresses once it is whole sectors.
+pub const BEYOND: &str = "requests that reach beyond 64-bit addresses as whole sectors";
+
+/// The first sector of the range from byte `offset` to byte `end`, and how many sectors it touches;
+/// `None` where these reach beyond 64-bit addresses, which the widening of a part of the last sector
+/// does.
+pub fn sectors(offset: u64, end: u64) -> Option<(u64, u64)> {
+    let (first, behind) = (offset / SECTOR, end.div_ceil(SECTOR));
+    behind.checked_mul(SECTOR).map(|_| (first, behind - first))
 }
 
 /// Appends `value` in decimal, at least `width` characters, filled with `fill` on the left.

@@ -6,6 +6,9 @@ use crate::formats::import::Fault;
 use crate::text::{Cursor, NumberError};
 use crate::units::SECTOR;
 
+/// The latest instant that is taken, in nanoseconds: the one that binary recordings are held to.
+const TIME_MAX: i64 = 1 << 62;
+
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parsed<'a> {
@@ -67,6 +70,10 @@ pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Faul
     cursor.skip_blanks();
     let column = cursor.column();
     let (time, _) = cursor.seconds().map_err(|_| Fault::junk(column, "no instant here"))?;
+    if time > TIME_MAX {
+        let loss = "lines with a time beyond 146 years";
+        return Err(Fault { column, loss, reason: "the time is too large" });
+    }
     let pid = spaced(&mut cursor, "no process here")?;
     let action = cursor.word();
     cursor.skip_blanks();

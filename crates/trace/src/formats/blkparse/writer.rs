@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{UNKNOWN_PROCESS, letters};
-use crate::formats::write::{LineWriter, Lost, decimal, volume_name};
+use crate::formats::write::{self, LineWriter, Lost, decimal, volume_name};
 use crate::header::Header;
 use crate::request::{Flags, Op, Request};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
@@ -168,7 +168,11 @@ impl LineWriter for Writer {
         } else if !first.is_multiple_of(SECTOR) || !end.is_multiple_of(SECTOR) {
             lost.add("requests widened to whole sectors");
         }
-        let (first, end) = (first / SECTOR, end.div_ceil(SECTOR));
+        let Some((first, sectors)) = write::sectors(first, end) else {
+            lost.add(write::BEYOND);
+            return false;
+        };
+        let end = first + sectors;
         if end - first >= 2 * PIECE_BYTES / SECTOR {
             lost.add("requests of 4 GiB and more, split");
         }

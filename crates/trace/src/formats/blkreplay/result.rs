@@ -12,7 +12,7 @@
 mod tests;
 
 use crate::formats::Writable;
-use crate::formats::write::{LineWriter, Lost, decimal, lines};
+use crate::formats::write::{self, LineWriter, Lost, decimal, lines};
 use crate::header::Header;
 use crate::request::{Measured, Op, Outcome, Request};
 use crate::units::{Bytes, Nanos, SECTOR};
@@ -80,8 +80,11 @@ impl LineWriter for Lines {
         }
         let place = measured.and_then(|measured| measured.target_offset);
         let offset = place.unwrap_or(request.offset);
-        let first = offset.sectors();
-        let sectors = offset.0.saturating_add(request.length.0).div_ceil(SECTOR) - first;
+        let end = offset.0.saturating_add(request.length.0);
+        let Some((first, sectors)) = write::sectors(offset.0, end) else {
+            lost.add(write::BEYOND);
+            return false;
+        };
         // blkreplay's length is an `int`.
         if sectors > i32::MAX as u64 {
             lost.add("requests too long for blkreplay (1 TiB and more)");

@@ -311,12 +311,14 @@ fn what_a_load_cannot_say_is_counted() {
         Request { length: Bytes(0), ..plain },
         Request { issue: Nanos(-1), ..plain },
         Request { length: Bytes(1 << 40), ..plain },
+        Request { offset: Bytes(u64::MAX - 1), length: Bytes(1), ..plain },
     ] {
         batch.push(&request);
     }
     sink.write(&batch).unwrap();
     let lost = sink.finish(&header).unwrap().lost;
-    for what in &LOST[..LOST.len() - 1] {
+    // This batch has no column for who issued a request.
+    for what in LOST.iter().filter(|what| !what.starts_with("processes")) {
         assert_eq!(lost.count_of(what), 1, "{what}");
     }
     let (all, _) = read_with(&fs::read(&path).unwrap(), false).unwrap();

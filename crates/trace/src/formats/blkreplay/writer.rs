@@ -10,7 +10,7 @@ use super::{LICENSE, LICENSE_TEXT};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
-use crate::formats::write::decimal;
+use crate::formats::write::{self, decimal};
 use crate::header::{Header, Notes};
 use crate::request::{Flags, Op, Request};
 use crate::stream::{Sink, Written};
@@ -49,7 +49,7 @@ fn prose(header: &Header) -> String {
 }
 
 /// What a load cannot say.
-pub(super) const LOST: [&str; 12] = [
+pub(super) const LOST: [&str; 13] = [
     "flushes",
     "discards",
     "writes of zeroes",
@@ -62,6 +62,7 @@ pub(super) const LOST: [&str; 12] = [
     "flags (all but read-ahead)",
     "latencies",
     "processes, processors and measured times",
+    write::BEYOND,
 ];
 
 #[derive(Clone, Copy)]
@@ -78,6 +79,7 @@ enum Lost {
     Flags,
     Latency,
     Columns,
+    Beyond,
 }
 
 /// The lines of a load and what they cannot say.
@@ -129,8 +131,9 @@ impl LoadLines {
         if request.issue < Nanos::ZERO {
             return lose(Lost::Negative);
         }
-        let first = request.offset.sectors();
-        let sectors = request.end().0.div_ceil(SECTOR) - first;
+        let Some((first, sectors)) = write::sectors(request.offset.0, request.end().0) else {
+            return lose(Lost::Beyond);
+        };
         // blkreplay reads the length as an `int`.
         if sectors > i32::MAX as u64 {
             return lose(Lost::TooLong);

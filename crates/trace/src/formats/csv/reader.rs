@@ -12,6 +12,9 @@ use crate::formats::import::{Fault, Intake, LineParser, Said};
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos};
 
+/// The loss that a time is which counts backwards.
+const NEGATIVE: &str = "lines with a negative time";
+
 /// What is known while rows are read.
 pub(super) struct Parser {
     layout: Option<Layout>,
@@ -49,13 +52,13 @@ impl LineParser for Parser {
         let Some(row) = layout.row(line) else {
             return Err(Fault::junk(line.len(), "there are fewer columns than the header names"));
         };
-        let issue = known(row[ISSUE])?.ok_or(Fault::junk(1, "issue_ns is empty"))?;
+        let issue = span(row[ISSUE])?.ok_or(Fault::junk(1, "issue_ns is empty"))?;
         let op = op(row[OP]).ok_or(Fault::junk(1, "op is none that is known"))?;
         let offset = Bytes(whole(row[OFFSET], "offset_bytes is no whole number")?);
         let length = Bytes(whole(row[LENGTH], "length_bytes is no whole number")?);
         let mut request = Request::new(Nanos(issue), op, offset, length);
         request.flags = flags(row[FLAGS]).ok_or(Fault::junk(1, "a flag is none that is known"))?;
-        request.latency = known(row[LATENCY])?.map(Nanos);
+        request.latency = span(row[LATENCY])?.map(Nanos);
         if self.columns.origin {
             request.origin = Some(Origin { pid: small(row[PID])?, cpu: small(row[CPU])? });
         }
@@ -103,6 +106,14 @@ fn small<T: TryFrom<u64> + Default>(field: &[u8]) -> Result<T, Fault> {
     }
     let reason = "a number of a process, processor or target is none, or too large";
     T::try_from(whole(field, reason)?).map_err(|_| Fault::junk(1, reason))
+}
+
+/// A span of time, which is not negative; `None` where the field is empty.
+fn span(field: &[u8]) -> Result<Option<i64>, Fault> {
+    match known(field)? {
+        Some(..0) => Err(Fault { column: 1, loss: NEGATIVE, reason: "a time is negative" }),
+        span => Ok(span),
+    }
 }
 
 /// A whole number with a sign, or `None` where the field is empty.

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::formats::write::{LineWriter, Lost, decimal, volume_name};
+use crate::formats::write::{self, LineWriter, Lost, decimal, volume_name};
 use crate::header::Header;
 use crate::request::{Op, Request};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
@@ -59,8 +59,10 @@ impl LineWriter for Lines {
             return false;
         }
         let latency = told_latency(request, lost);
-        let first = request.offset.sectors();
-        let sectors = request.end().0.div_ceil(SECTOR) - first;
+        let Some((first, sectors)) = write::sectors(request.offset.0, request.end().0) else {
+            lost.add(write::BEYOND);
+            return false;
+        };
         if !request.offset.0.is_multiple_of(SECTOR) || !request.length.0.is_multiple_of(SECTOR) {
             lost.add("requests widened to whole sectors");
         }
