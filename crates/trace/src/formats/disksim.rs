@@ -43,10 +43,12 @@ fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<(u64, Request), Fault>
 const DEVICE_MAX: u64 = 65_535;
 const BLOCKS_MAX: u64 = 1 << 20;
 
-/// The bits that `DiskSim` gives flags: read, time-critical, time-limited, and some of its own.
+/// The bits that `DiskSim` gives flags: read, time-critical, time-limited, and some of its own. The
+/// first two are usual where arrivals have decimals, as `DiskSim`'s own have.
 const FLAGS_MAX: u64 = 0xff;
+const TIMED_FLAGS_MAX: u64 = 3;
 
-/// How many lines it takes if flags say more than read or write, and how many kinds of such flags
+/// How many lines it takes if flags say more than that, and how many kinds of such flags
 /// there are at most.
 const LINES_MIN: usize = 8;
 const KINDS_MAX: u32 = 6;
@@ -63,7 +65,7 @@ fn flags_of(line: &[u8]) -> Option<u64> {
 
 fn recognise(first_bytes: &[u8]) -> bool {
     let (mut lines, mut steps_back, mut latest) = (0_usize, 0_usize, None);
-    // Which flags there are besides those of a plain read or write: a bit for each.
+    // Which flags there are besides the usual ones: a bit for each.
     let mut others = [0_u128; 2];
     let is_like = looks_like(first_bytes, |line| {
         let (Some(flags), Ok((_, request))) = (flags_of(line), parse(line, 1_000_000, 1)) else {
@@ -72,7 +74,8 @@ fn recognise(first_bytes: &[u8]) -> bool {
         lines += 1;
         steps_back += usize::from(latest > Some(request.issue));
         latest = Some(request.issue);
-        if flags > 1 {
+        let has_decimals = line.contains(&b'.');
+        if flags > if has_decimals { TIMED_FLAGS_MAX } else { 1 } {
             others[(flags >> 7) as usize] |= 1 << (flags & 0x7f);
         }
         Look::Request
@@ -149,6 +152,7 @@ mod tests {
     use crate::formats::ReadOptions;
     use crate::formats::reading::{read, read_with, recognised};
 
+    /// From a trace that comes with `MQSim`.
     const TPCC: &str = "938513000 4 264719034 16 0\n938828000 3 197570570 16 1\n";
 
     #[test]
