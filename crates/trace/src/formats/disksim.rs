@@ -159,18 +159,18 @@ mod tests {
     fn five_numbers_are_a_simulators_only_if_they_look_like_its_own() {
         assert_eq!(recognised(TPCC), Some("disksim"));
         assert_eq!(recognised("0.000000 0 9 8 1\n0.5 0 17 8 0x0\n"), Some("disksim"));
-        let with_flags = |flags: [&str; 4]| -> String {
-            (0..12).map(|n| format!("{n}.25 1 {} 8 {}\n", n * 8, flags[n % 4])).collect()
-        };
+        let lines = |line: &dyn Fn(usize) -> String| (0..40).map(line).collect::<String>();
+        let with_flags =
+            |flags: [&str; 4]| lines(&|n| format!("{n}.25 1 {} 8 {}\n", n * 8, flags[n % 4]));
         assert_eq!(recognised(&with_flags(["0", "1", "3", "2"])), Some("disksim"));
         for text in [
             "1 2 3 4 5\n6 7 8 9 10\n".to_owned(),
             // Flags that say more want more lines, and not a new one on each.
             "1 0 8 8 3\n2 0 8 8 2\n".to_owned(),
-            (0..40).map(|n| format!("{n} 0 {n} 8 {n}\n")).collect(),
+            lines(&|n| format!("{n} 0 {n} 8 {n}\n")),
             with_flags(["3fc", "3fd", "3fc", "3fd"]),
             // Arrivals that fall, lengths of nothing and beyond any, devices beyond any.
-            (0..40).map(|n| format!("{} 0 {n} 8 1\n", 99 - n)).collect(),
+            lines(&|n| format!("{} 0 {n} 8 1\n", 99 - n)),
             "1 0 8 0 1\n2 0 8 0 0\n".to_owned(),
             "1 0 8 264719034 1\n2 0 8 264719034 0\n".to_owned(),
             "1 264719034 8 8 1\n".to_owned(),
