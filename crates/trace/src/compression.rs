@@ -144,6 +144,11 @@ impl<R: Read> Peeked<R> {
         &self.head
     }
 
+    /// Passes over the first `bytes` bytes, before any are read.
+    pub fn pass_over(&mut self, bytes: usize) {
+        self.head.drain(..bytes.min(self.head.len()));
+    }
+
     /// Whether nothing went wrong within the first bytes.
     pub fn is_sound(&self) -> bool {
         self.error.is_none()

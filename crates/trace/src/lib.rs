@@ -12,6 +12,7 @@
 pub mod batch;
 pub mod calendar;
 pub mod compression;
+pub mod encoding;
 pub mod error;
 pub mod formats;
 pub mod generate;

@@ -7,6 +7,7 @@
 
 use std::io::{self, Read};
 
+use crate::encoding::MARK;
 use crate::request::{Flags, Op};
 
 /// The longest line that is given as such. No trace has longer ones; a binary file taken for text
@@ -92,7 +93,9 @@ impl<R: Read> LineReader<R> {
         let line = match found {
             Found::At(from, to) => {
                 let line = &self.buffer[from..to];
-                Line::Text(line.strip_suffix(b"\r").unwrap_or(line))
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                // Where files were put one behind the other, each may begin with a mark.
+                Line::Text(line.strip_prefix(MARK).unwrap_or(line))
             }
             Found::TooLong => Line::TooLong(&self.long),
             Found::End => return Ok(None),
@@ -376,19 +379,25 @@ impl<'a> Cursor<'a> {
     /// is finer than a nanosecond is cut off.
     #[inline]
     pub fn seconds(&mut self) -> Result<(i64, usize), NumberError> {
+        self.seconds_with(b'.')
+    }
+
+    /// The same with another mark before the decimals, as the settings of a country have it.
+    #[inline]
+    pub fn seconds_with(&mut self, mark: u8) -> Result<(i64, usize), NumberError> {
         /// What a nanosecond's digits are worth when so many of the nine are there.
         const SCALE: [i64; 10] =
             [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
         let whole = match self.integer() {
             Ok(whole) => whole,
             // ".5" is half a second.
-            Err(NumberError::Missing) if self.peek() == Some(b'.') => 0,
+            Err(NumberError::Missing) if self.peek() == Some(mark) => 0,
             Err(error) => return Err(error),
         };
         let mut fraction = 0_i64;
         let mut digits = 0;
         let mut decimals = 0;
-        if self.skip(b'.') {
+        if self.skip(mark) {
             while let Some(digit) = self.digit() {
                 if digits < 9 {
                     fraction = fraction * 10 + digit as i64;
@@ -511,6 +520,12 @@ mod tests {
         let (all, _) = lines(Dribble(b"a\r\n\nb\nc", 2, false));
         assert_eq!(all, [b"a".to_vec(), b"".to_vec(), b"b".to_vec(), b"c".to_vec()]);
         assert!(lines(Dribble(b"", 2, false)).0.is_empty());
+    }
+
+    #[test]
+    fn a_byte_order_mark_belongs_to_no_line() {
+        let (all, _) = lines("\u{feff}a\r\nb\n\u{feff}c\n\u{feff}\n".as_bytes());
+        assert_eq!(all, [b"a".to_vec(), b"b".to_vec(), b"c".to_vec(), b"".to_vec()]);
     }
 
     #[test]

@@ -9,17 +9,17 @@
 //! `i64` index of the next request for the same object (−1 or the largest number for none), 24
 //! bytes; `oracleGeneralOpNS` has `u8` operation and `u16` name space before the index, 27 bytes;
 //! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 (early:
-//! of 1024) bytes with a magic word at either end and its version, on which the record depends.
-//! Source: libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`,
+//! of 1024) bytes with a magic word at either end and its version, on which the record depends, and
+//! in the early ones the unit of time and the size of a block. Source: libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`,
 //! `standardBin.h`, `lcs.h`) and `include/libCacheSim/enum.h` for operations.
 
 mod layout;
+mod lcs;
 mod shape;
 #[cfg(test)]
 mod tests;
 
 use self::layout::Layout;
-use super::fields::Fields;
 use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
 use super::{Format, Opening};
 use crate::batch::Columns;
@@ -61,19 +61,8 @@ pub const IQIBH: Format = Format {
 };
 
 /// `LCS`, as it is read.
-pub const LCS: Format = Format {
-    name: "lcs",
-    title: "libCacheSim's LCS",
-    recognise: |first_bytes| first_bytes.starts_with(&LCS_MAGIC.to_le_bytes()),
-    open: open_lcs,
-};
-
-/// What an LCS header begins and ends with.
-const LCS_MAGIC: u64 = 0x1234_5678_9abc_def0;
-
-/// How long the header is, and how long it was before version 3.
-const LCS_HEADER_BYTES: usize = 8192;
-const LCS_EARLY_BYTES: usize = 1024;
+pub const LCS: Format =
+    Format { name: "lcs", title: "libCacheSim's LCS", recognise: lcs::recognise, open: lcs::open };
 
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 
@@ -81,67 +70,56 @@ const GUESSED_READ: &str = "requests without an operation, taken for reads";
 const NO_RANGE: &str = "operations that are no I/O";
 const TOO_FAR: &str = "objects whose number is no address (it reaches beyond 64 bits)";
 const NO_SIZE: &str = "objects of a negative size";
+const TOO_LATE: &str = "requests at instants beyond 64 bits";
+
+/// Nanoseconds of the usual unit of time.
+const SECOND_NS: i64 = 1_000_000_000;
 
 fn open(
     opening: Opening<'_>,
     layout: Layout,
     name: &'static str,
 ) -> Result<Box<dyn Source>, TraceError> {
-    open_behind(opening, layout, name, 0)
+    open_behind(opening, name, &Head { layout, ..Head::default() })
 }
 
-fn open_lcs(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-    match lcs_header(opening.stream.first_bytes()) {
-        Ok((layout, header)) => open_behind(opening, layout, "LCS", header),
-        Err(reason) => Err(TraceError::Unusable {
-            path: opening.path.to_owned(),
-            reason,
-            remedy: "convert it to oracleGeneral with libCacheSim's traceConv".to_owned(),
-        }),
+/// What is known of the records before the first of them is read.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    layout: Layout,
+    /// How many bytes stand before the first record.
+    bytes: usize,
+    /// Nanoseconds of the unit of time.
+    unit_ns: i64,
+    /// How many bytes a block has, if that is said.
+    block: Option<u64>,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { layout: layout::ORACLE_GENERAL, bytes: 0, unit_ns: SECOND_NS, block: None }
     }
 }
 
-/// The layout behind an LCS header and the header's length, or why it is none.
-fn lcs_header(first_bytes: &[u8]) -> Result<(Layout, usize), String> {
-    let header = Fields::little(first_bytes);
-    let ends = |bytes: usize| header.u64(bytes - 8) == LCS_MAGIC;
-    let Some(bytes) = [LCS_HEADER_BYTES, LCS_EARLY_BYTES].into_iter().find(|bytes| ends(*bytes))
-    else {
-        return Err(if first_bytes.len() < LCS_HEADER_BYTES {
-            "the file ends within its header of 8192 bytes".to_owned()
-        } else {
-            "its header does not end as one of LCS does, behind 1024 or 8192 bytes".to_owned()
-        });
-    };
-    // The first headers describe the fields in the words of Python's struct module, and nothing
-    // but these was ever written.
-    if matches!(first_bytes.get(8..14), Some(b"<IQIQ\0" | b"<IQIq\0")) {
-        return Ok((layout::ORACLE_GENERAL, bytes));
-    }
-    let version = header.u64(8);
-    let layout = layout::lcs(version);
-    let known = || format!("it is of LCS version {version}; known are 1 to 8");
-    layout.map(|layout| (layout, bytes)).ok_or_else(known)
-}
-
-/// Reads records of `layout` behind `header` bytes.
+/// Reads records behind `head`.
 fn open_behind(
     opening: Opening<'_>,
-    layout: Layout,
     name: &'static str,
-    header: usize,
+    head: &Head,
 ) -> Result<Box<dyn Source>, TraceError> {
+    let unit_ns = opening.options.time_unit_ns.unwrap_or(head.unit_ns);
     let facts = Facts {
         format: name,
         columns: Columns::default(),
         epoch: Epoch::Unknown,
-        whole_seconds: true,
+        whole_seconds: unit_ns == SECOND_NS,
     };
-    let block = opening.options.block_size;
+    let block = opening.options.block_size.map(|block| block.0).or(head.block);
     let parser = Parser {
-        layout,
-        header,
-        block: block.map_or(SECTOR, |block| block.0),
+        layout: head.layout,
+        header: head.bytes,
+        unit_ns,
+        block: block.unwrap_or(SECTOR),
         is_block_guessed: block.is_none(),
         last: None,
         guessed_reads: 0,
@@ -153,6 +131,7 @@ struct Parser {
     layout: Layout,
     /// Bytes of the header that are still to be passed over.
     header: usize,
+    unit_ns: i64,
     /// How many bytes a block has.
     block: u64,
     is_block_guessed: bool,
@@ -191,7 +170,9 @@ impl RecordParser for Parser {
         let Some(length) = record.length else {
             return Err(fault(NO_SIZE, "the object's size is negative"));
         };
-        let issue = Nanos::from_secs(i64::from(record.second));
+        let Some(issue) = i64::from(record.time).checked_mul(self.unit_ns).map(Nanos) else {
+            return Err(fault(TOO_LATE, "the time does not fit 64 bits"));
+        };
         let request = Request { volume, ..Request::new(issue, op, Bytes(offset), Bytes(length)) };
         intake.push(&request)?;
         Ok(true)

@@ -7,7 +7,8 @@
 use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, is_header, looks_like,
 };
-use super::{Format, Opening, scsi};
+use super::scsi::Command;
+use super::{Format, Opening};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -33,29 +34,26 @@ pub const FORMAT: Format = Format {
 
 const HEADER: &[&str] = &["version", "time", "op", "size", "lbn"];
 
-/// The version and the request of a line; without an operation the command does not touch data.
+/// The version, the command and, but for its operation, the request of a line.
 #[inline]
-fn parse(line: &[u8]) -> Result<(u64, Option<Op>, Request), Fault> {
+fn parse(line: &[u8]) -> Result<(u64, Command, Request), Fault> {
     let mut fields = Commas::new(line);
     let version = fields.integer("the version is no number")?;
     let issue = fields.decimal(1_000_000_000, "the time is no number of seconds")?;
-    let column = fields.column();
     let code = fields.hexadecimal("the operation is no hexadecimal number")?;
-    let code = u8::try_from(code)
-        .map_err(|_| Fault::junk(column, "the operation is no code of a SCSI command"))?;
     let length = fields.integer("the size is no number of bytes")?;
     let offset = fields.blocks(SECTOR, "the address is no number of blocks")?;
     fields.end()?;
-    let op = scsi::op(code);
-    let request = Request::new(Nanos(issue), op.unwrap_or(Op::Read), offset, Bytes(length));
-    Ok((version, op, request))
+    let request = Request::new(Nanos(issue), Op::Read, offset, Bytes(length));
+    Ok((version, Command::of(code), request))
 }
 
 fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match parse(line) {
         // Five numbers in a line are little to go by: two versions and a few commands are not.
-        Ok((1..=2, Some(_), _)) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Other,
+        Ok((1..=2, command, _)) if command.is_request() => Look::Request,
+        Ok((1..=2, Command::Other, _)) => Look::Other,
+        Err(_) if is_header(line, HEADER) => Look::Header,
         _ => Look::Strange,
     })
 }
@@ -65,19 +63,13 @@ struct Parser;
 impl LineParser for Parser {
     #[inline]
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let (op, request) = match parse(line) {
-            Ok((_, op, request)) => (op, request),
+        let (command, request) = match parse(line) {
+            Ok((_, command, request)) => (command, request),
             Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
             Err(fault) => return Err(fault),
         };
-        if op.is_none() {
-            return Err(Fault {
-                column: 1,
-                loss: "SCSI commands that touch no data",
-                reason: "the command neither reads nor changes data",
-            });
-        }
-        intake.push(&request)?;
+        let op = command.op(request.length.0, &mut intake.header.guesses)?;
+        intake.push(&Request { op, ..request })?;
         Ok(Said::Request)
     }
 }

@@ -3,7 +3,8 @@
 //! A line is `number time duration disk request sector length`, columns divided by tabs or blanks:
 //! seconds since the log began, seconds that the request took, sectors of 512 bytes. The program
 //! can be told to show the time of day instead of the time since the beginning, with `AM` or `PM`
-//! as the host's settings have it; lines then begin anew at midnight.
+//! as the host's settings have it; lines then begin anew at midnight. The same settings say whether
+//! decimals stand behind a point or a comma.
 //!
 //! Source: blkreplay's `conv_windows_diskmon_to_load.sh`.
 
@@ -72,11 +73,13 @@ fn parse(line: &[u8]) -> Result<Line<'_>, Fault> {
     let mut cursor = Cursor::new(line.trim_ascii_end());
     number(&mut cursor, "no number of the line here")?;
     cursor.skip_blanks();
-    let (time, is_time_of_day) = instant(&mut cursor)?;
+    let mark = if memchr::memchr(b',', line).is_some() { b',' } else { b'.' };
+    let (time, is_time_of_day) = instant(&mut cursor, mark)?;
     cursor.skip_blanks();
     let column = cursor.column();
-    let (duration, _) =
-        cursor.seconds().map_err(|_| Fault::junk(column, "no duration in seconds here"))?;
+    let (duration, _) = cursor
+        .seconds_with(mark)
+        .map_err(|_| Fault::junk(column, "no duration in seconds here"))?;
     let disk = cursor.word();
     cursor.skip_blanks();
     let column = cursor.column();
@@ -103,12 +106,12 @@ fn parse(line: &[u8]) -> Result<Line<'_>, Fault> {
     Ok(Line { time, is_time_of_day, duration, disk, op, sector, sectors })
 }
 
-/// Seconds, or a time of day.
+/// Seconds with decimals behind `mark`, or a time of day.
 #[inline]
-fn instant(cursor: &mut Cursor<'_>) -> Result<(i64, bool), Fault> {
+fn instant(cursor: &mut Cursor<'_>, mark: u8) -> Result<(i64, bool), Fault> {
     let column = cursor.column();
     let fault = Fault::junk(column, "no time here");
-    let (first, _) = cursor.seconds().map_err(|_| fault)?;
+    let (first, _) = cursor.seconds_with(mark).map_err(|_| fault)?;
     if cursor.peek() != Some(b':') {
         return Ok((first, false));
     }
@@ -116,7 +119,7 @@ fn instant(cursor: &mut Cursor<'_>) -> Result<(i64, bool), Fault> {
     cursor.skip(b':');
     let minutes = cursor.integer().ok().filter(|minutes| *minutes < 60).ok_or(fault)?;
     let (seconds, _) =
-        if cursor.skip(b':') { cursor.seconds().map_err(|_| fault)? } else { (0, 0) };
+        if cursor.skip(b':') { cursor.seconds_with(mark).map_err(|_| fault)? } else { (0, 0) };
     if first % SECOND_NS != 0 || hours >= 24 || seconds >= 61 * SECOND_NS {
         return Err(fault);
     }

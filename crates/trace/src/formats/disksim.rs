@@ -5,6 +5,10 @@
 //! not say: milliseconds with decimals in `DiskSim`, whole numbers of a unit that a configuration
 //! names in `MQSim` (nanoseconds in the traces that come with it). So decimals are taken as
 //! milliseconds and whole numbers as nanoseconds, which is told; `--time-unit` says otherwise.
+//!
+//! Five numbers in a line are little to go by, so much is demanded of them to be taken for such a
+//! trace: arrivals that rise, lengths of requests, flags that are those of a read or a write. That
+//! it was a guess is told all the same, unless `--format` said it.
 
 use super::import::{
     self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, looks_like,
@@ -14,6 +18,7 @@ use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
 use crate::stream::Source;
+use crate::text::Cursor;
 use crate::units::{Nanos, SECTOR};
 
 /// Traces of simulators.
@@ -34,13 +39,49 @@ fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<(u64, Request), Fault>
     Ok((device, Request::new(Nanos(issue), op, offset, length)))
 }
 
+/// The largest device and the longest request, in blocks, that a simulator is believed to have.
+const DEVICE_MAX: u64 = 65_535;
+const BLOCKS_MAX: u64 = 1 << 20;
+
+/// The bits that `DiskSim` gives flags: read, time-critical, time-limited, and some of its own. The
+/// first two are usual where arrivals have decimals, as `DiskSim`'s own have.
+const FLAGS_MAX: u64 = 0xff;
+const TIMED_FLAGS_MAX: u64 = 3;
+
+/// How many lines it takes if flags say more than that, and how many kinds of such flags
+/// there are at most.
+const LINES_MIN: usize = 8;
+const KINDS_MAX: u32 = 6;
+
+/// The flags of a line of a simulator.
+fn flags_of(line: &[u8]) -> Option<u64> {
+    let (device, request) = parse(line, 1, 1).ok()?;
+    let flags = line.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next()?;
+    let flags = Cursor::new(flags).hexadecimal().ok()?;
+    let is_plausible =
+        device <= DEVICE_MAX && (1..=BLOCKS_MAX).contains(&request.length.0) && flags <= FLAGS_MAX;
+    is_plausible.then_some(flags)
+}
+
 fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| {
-        // Five numbers are little to go by: a simulator's flags are short.
-        let flags = line.rsplit(u8::is_ascii_whitespace).next();
-        let is_short = flags.is_some_and(|flags| flags.len() <= 4);
-        if is_short && parse(line, 1, SECTOR).is_ok() { Look::Request } else { Look::Strange }
-    })
+    let (mut lines, mut steps_back, mut latest) = (0_usize, 0_usize, None);
+    // Which flags there are besides the usual ones: a bit for each.
+    let mut others = [0_u128; 2];
+    let is_like = looks_like(first_bytes, |line| {
+        let (Some(flags), Ok((_, request))) = (flags_of(line), parse(line, 1_000_000, 1)) else {
+            return Look::Strange;
+        };
+        lines += 1;
+        steps_back += usize::from(latest > Some(request.issue));
+        latest = Some(request.issue);
+        let has_decimals = line.contains(&b'.');
+        if flags > if has_decimals { TIMED_FLAGS_MAX } else { 1 } {
+            others[(flags >> 7) as usize] |= 1 << (flags & 0x7f);
+        }
+        Look::Request
+    });
+    let kinds = others[0].count_ones() + others[1].count_ones();
+    is_like && steps_back * 8 <= lines && (kinds == 0 || lines >= LINES_MIN && kinds <= KINDS_MAX)
 }
 
 /// Whether one of the first requests arrives between two units.
@@ -51,6 +92,8 @@ fn has_decimals(first_bytes: &[u8]) -> bool {
     })
 }
 
+const AS_SIMULATOR: &str =
+    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)";
 const AS_MILLISECONDS: &str =
     "instants taken as milliseconds, because they have decimals (--time-unit says otherwise)";
 const AS_NANOSECONDS: &str =
@@ -69,12 +112,15 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         epoch: Epoch::Start,
         whole_seconds: false,
     };
-    let parser = Parser { unit_ns, guess, block, devices: Numbered::default() };
+    let is_guessed = opening.options.format.is_none();
+    let parser = Parser { unit_ns, is_guessed, guess, block, devices: Numbered::default() };
     import::lines(opening, parser, facts, "its lines look like '938513000 4 264719034 16 0'")
 }
 
 struct Parser {
     unit_ns: i64,
+    /// Whether nobody but the look of the lines said that this is the format.
+    is_guessed: bool,
     guess: Option<&'static str>,
     /// What addresses and lengths count in, in bytes.
     block: u64,
@@ -91,8 +137,58 @@ impl LineParser for Parser {
     }
 
     fn end(&mut self, intake: &mut Intake) {
+        if self.is_guessed {
+            intake.header.guesses.add(AS_SIMULATOR, intake.requests(), None);
+        }
         if let Some(guess) = self.guess {
             intake.header.guesses.add(guess, intake.requests(), None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::ReadOptions;
+    use crate::formats::reading::{read, read_with, recognised};
+
+    /// From a trace that comes with `MQSim`.
+    const TPCC: &str = "938513000 4 264719034 16 0\n938828000 3 197570570 16 1\n";
+
+    #[test]
+    fn five_numbers_are_a_simulators_only_if_they_look_like_its_own() {
+        assert_eq!(recognised(TPCC), Some("disksim"));
+        assert_eq!(recognised("0.000000 0 9 8 1\n0.5 0 17 8 0x0\n"), Some("disksim"));
+        let lines = |line: &dyn Fn(usize) -> String| (0..40).map(line).collect::<String>();
+        let with_flags =
+            |flags: [&str; 4]| lines(&|n| format!("{n}.25 1 {} 8 {}\n", n * 8, flags[n % 4]));
+        assert_eq!(recognised(&with_flags(["0", "1", "3", "2"])), Some("disksim"));
+        for text in [
+            "1 2 3 4 5\n6 7 8 9 10\n".to_owned(),
+            // Flags that say more want more lines, and not a new one on each.
+            "1 0 8 8 3\n2 0 8 8 2\n".to_owned(),
+            lines(&|n| format!("{n} 0 {n} 8 {n}\n")),
+            with_flags(["3fc", "3fd", "3fc", "3fd"]),
+            // Arrivals that fall, lengths of nothing and beyond any, devices beyond any.
+            lines(&|n| format!("{} 0 {n} 8 1\n", 99 - n)),
+            "1 0 8 0 1\n2 0 8 0 0\n".to_owned(),
+            "1 0 8 264719034 1\n2 0 8 264719034 0\n".to_owned(),
+            "1 264719034 8 8 1\n".to_owned(),
+        ] {
+            assert_eq!(recognised(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn that_it_was_a_guess_is_told_unless_it_was_said() {
+        let (requests, header) = read(&FORMAT, TPCC);
+        assert_eq!(requests.len(), 2);
+        assert_eq!(header.guesses.count_of(AS_SIMULATOR), 2);
+        let options = ReadOptions { format: Some(&FORMAT), ..ReadOptions::default() };
+        let (_, header) = read_with(&FORMAT, "1 2 3 4 5\n", &options);
+        assert_eq!(
+            (header.guesses.count_of(AS_SIMULATOR), header.imported.unwrap().requests),
+            (0, 1)
+        );
     }
 }

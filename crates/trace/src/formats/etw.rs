@@ -57,8 +57,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "ETW",
         columns: Columns { latency: true, origin: true, measured: false },
-        // The first request may have been issued before the recording began.
-        epoch: Epoch::Unknown,
+        epoch: Epoch::Start,
         whole_seconds: false,
     };
     let unit_ns = opening.options.time_unit_ns;

@@ -65,7 +65,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "fio latency log",
         columns: Columns { latency: true, origin: false, measured: false },
-        epoch: if is_unix { Epoch::Unix } else { Epoch::Unknown },
+        epoch: if is_unix { Epoch::Unix } else { Epoch::Start },
         whole_seconds: false,
     };
     let unit_ns = opening.options.time_unit_ns;

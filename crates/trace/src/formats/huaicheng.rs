@@ -65,7 +65,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "huaicheng replayer trace",
         columns: Columns::default(),
-        epoch: Epoch::Start,
+        epoch: Epoch::StartOrUnix,
         whole_seconds: false,
     };
     let unit_ns = opening.options.time_unit_ns.unwrap_or(1_000_000);

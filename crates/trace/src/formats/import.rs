@@ -34,8 +34,11 @@ use crate::batch::Columns;
 /// From where a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epoch {
-    /// From the start of the trace: kept as they are.
+    /// From the start of the trace: kept as they are, but no request is issued before that.
     Start,
+    /// From the start of the trace, or, where the first instant lies beyond any trace's length,
+    /// from 1970-01-01 UTC; which of them the format does not say, so the latter is told.
+    StartOrUnix,
     /// From 1970-01-01 UTC, in nanoseconds: the first request becomes the trace's start, and the
     /// header says when that was.
     Unix,

@@ -3,8 +3,8 @@
 //! Lines of `ID,Timestamp,Type,Offset,Length`: the volume, seconds from the first request of all
 //! files together, `R` or `W`, bytes. (A reader that takes the length as KiB is about; the authors'
 //! description says bytes.) A file begins where its first request was, perhaps days after that
-//! first one, so the trace's start is its own; how far that was from the common one is told, for
-//! who lays several files side by side.
+//! first one; instants are kept, so that files lie side by side as the volumes did, and how late a
+//! file begins is told.
 
 use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
@@ -27,7 +27,7 @@ pub const FORMAT: Format = Format {
         let facts = Facts {
             format: "K5cloud trace",
             columns: Columns::default(),
-            epoch: Epoch::Unknown,
+            epoch: Epoch::Start,
             whole_seconds: false,
         };
         let remedy = "its lines look like '1,10.253891,W,7213056,4096'";
@@ -54,7 +54,7 @@ fn parse(line: &[u8]) -> Result<(u64, Request), Fault> {
 fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match parse(line) {
         Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Other,
+        Err(_) if is_header(line, HEADER) => Look::Header,
         Err(_) => Look::Strange,
     })
 }

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::compression::{self, Peeked, Positioned};
+use crate::encoding;
 use crate::error::TraceError;
 use crate::generate;
 use crate::stream::{Opened, Source};
@@ -230,6 +231,15 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     recognise(file, path, options, metadata.is_file())
 }
 
+/// What is in a file, of which the first bytes are looked at; without a mark before its text.
+fn peeked(unpacked: Box<dyn Positioned + Send>) -> Stream {
+    let mut stream = Peeked::new(unpacked, LOOK_BYTES);
+    if encoding::is_marked(stream.first_bytes()) {
+        stream.pass_over(encoding::MARK.len());
+    }
+    stream
+}
+
 /// Chooses the format by the first bytes of `file`.
 fn recognise<R: Read + Send + 'static>(
     file: R,
@@ -250,7 +260,14 @@ fn recognise<R: Read + Send + 'static>(
     }
     let (unpacked, stored) = compression::unpack(packed).map_err(|e| TraceError::read(path, e))?;
     let seekable = regular && stored;
-    let mut stream = Peeked::new(unpacked, LOOK_BYTES);
+    let mut stream = peeked(unpacked);
+    if let Some(encoding) = encoding::utf16(stream.first_bytes()) {
+        return Err(TraceError::Unusable {
+            path: path.to_owned(),
+            reason: "this is UTF-16 text".to_owned(),
+            remedy: format!("turn it into UTF-8: `iconv -f {encoding} -t UTF-8 FILE`"),
+        });
+    }
     let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
     if is_empty && regular && blktrace::is_per_cpu(path) {
         return blktrace::open(path, options);
@@ -341,6 +358,37 @@ mod tests {
         let mut late = b"a line of prose\n".repeat(LOOK_BYTES / 10);
         late.extend(LOAD.as_bytes());
         assert!(matches!(refusal("x", &late), TraceError::Unrecognised { .. }));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over_and_text_of_sixteen_bits_is_told() {
+        for text in [
+            "0,R,126703661056,4096,1577808000000046\n1,W,19496058880,77824,1577808000000426\n",
+            "0,21741712,24576,R,0.000774\n",
+            "0.0 0 100 8 1\n",
+            "0\t0.000000\t0.00018333\t0\tWrite\t6364136\t8\n",
+            "fio version 3 iolog\n1 /d add\n1 /d open\n2 /d read 0 4096\n",
+            "#ELAPSED_USECS.D,OP.I,LBA.I,NBLKS.I\n5,0,8,8\n",
+            "issue_ns,op,offset_bytes,length_bytes\n0,read,0,512\n",
+            LOAD,
+        ] {
+            let mut requests = Vec::new();
+            for bytes in [text.to_owned(), format!("\u{feff}{text}")] {
+                for bytes in [gzip(bytes.as_bytes()), bytes.into_bytes()] {
+                    let mut source = opened("x", &bytes).unwrap();
+                    let mut batch = Batch::default();
+                    assert!(source.next_batch(&mut batch).unwrap());
+                    let header = source.header();
+                    assert!(header.losses.is_empty(), "{text} {header:?}");
+                    requests.push((header.format.clone(), batch));
+                }
+            }
+            assert!(requests.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
+            let wide: Vec<u8> =
+                format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let error = refusal("x", &wide).to_string();
+            assert!(error.contains("UTF-16 text") && error.contains("iconv -f UTF-16 -t UTF-8"));
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn parse(line: &[u8]) -> Result<Row<'_>, Fault> {
 fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match parse(line) {
         Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Other,
+        Err(_) if is_header(line, HEADER) => Look::Header,
         Err(_) => Look::Strange,
     })
 }

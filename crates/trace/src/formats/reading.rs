@@ -6,7 +6,7 @@ use std::path::Path;
 use super::write::Writable;
 use super::{FORMATS, Format, Opening, ReadOptions};
 use crate::batch::Batch;
-use crate::compression::{Codec, Decoder, Peeked, Positioned};
+use crate::compression::{Codec, Decoder, Positioned};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::request::Request;
@@ -20,7 +20,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn Source>, TraceError> {
     let packed = Decoder::new(Cursor::new(bytes.to_vec()), Codec::of_first_bytes(bytes));
     let stream: Box<dyn Positioned + Send> = Box::new(packed);
-    let stream = Peeked::new(stream, super::LOOK_BYTES);
+    let stream = super::peeked(stream);
     (format.open)(Opening { stream, path: Path::new("x"), seekable: false, options })
 }
 

@@ -42,7 +42,7 @@ fn parse(line: &[u8], block: u64) -> Result<(u64, Request), Fault> {
 fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match parse(line, SECTOR) {
         Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Other,
+        Err(_) if is_header(line, HEADER) => Look::Header,
         Err(_) => Look::Strange,
     })
 }

@@ -132,8 +132,9 @@ fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match parse(line, layout) {
         Ok(row) if row.offset.saturating_add(row.request.length.0) <= BLOCK_BYTES => Look::Request,
         Err(_) if line.starts_with(b"#") => {
-            layout = Layout::of_comment(line).or(layout);
-            Look::Other
+            let found = Layout::of_comment(line);
+            layout = found.or(layout);
+            if found.is_some() { Look::Header } else { Look::Other }
         }
         _ => Look::Strange,
     })

@@ -53,7 +53,7 @@ const PLAUSIBLE_NS: std::ops::Range<i64> = 946_684_800_000_000_000..4_102_444_80
 fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match parse(line) {
         Ok((_, request)) if PLAUSIBLE_NS.contains(&request.issue.0) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Other,
+        Err(_) if is_header(line, HEADER) => Look::Header,
         _ => Look::Strange,
     })
 }

@@ -73,7 +73,6 @@ impl Layout {
     /// The layout that a header names, if `line` is one.
     #[cold]
     fn of_header(line: &[u8]) -> Option<Self> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let names: Vec<_> = line.split(|byte| *byte == b',').take(COLUMNS_MAX).collect();
         let find = |name: &[u8]| names.iter().position(|found| found.trim_ascii() == name);
         Some(Self {
@@ -191,7 +190,7 @@ fn recognise(first_bytes: &[u8]) -> bool {
     looks_like(first_bytes, |line| match (parse(line, &layout), Layout::of_header(line)) {
         (_, Some(found)) => {
             layout = found;
-            Look::Other
+            Look::Header
         }
         (Ok(_), None) => Look::Request,
         (Err(_), None) => Look::Strange,

@@ -99,7 +99,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "vdbench flatfile",
         columns: Columns { latency: true, origin: true, measured: false },
-        epoch: Epoch::Start,
+        epoch: Epoch::StartOrUnix,
         whole_seconds: false,
     };
     let unit_ns = opening.options.time_unit_ns.unwrap_or(1000);

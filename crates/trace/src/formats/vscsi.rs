@@ -1,23 +1,22 @@
 //! What `vscsiStats` of `VMware`'s hypervisor records, as `CloudPhysics` published it.
 //!
-//! The records are SCSI commands of one virtual disk, not requests: besides reads and writes there
-//! are commands that have no range, and some whose range stands in data that was not recorded.
-//! There is no header; the version stands in every record, at another place in either.
+//! The records are SCSI commands of one virtual disk, not requests: [`super::scsi`] says what they
+//! ask for. There is no header; the version stands in every record, at another place in either.
 //!
 //! Format: little-endian, packed. Version 1, 32 bytes: `u32` serial number, `u32` bytes, `u32`
 //! scatter-gather elements, `u16` operation code, `u16` version, `u64` block, `u64` microseconds of
 //! the host's clock. Version 2, 40 bytes: `u16` operation code, `u16` version, `u32` serial number,
 //! `u32` bytes, `u32` elements, `u64` block, `u64` microseconds, `u64` response time in
 //! microseconds. A block has 512 bytes; the version is the upper byte of its field. Source:
-//! libCacheSim, `traceReader/customizedReader/vscsi.h`. Operation codes: SCSI Block Commands 4,
-//! annex E, and SCSI Primary Commands 5.
+//! libCacheSim, `traceReader/customizedReader/vscsi.h`.
 
 use super::fields::Fields;
 use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
+use super::scsi::Command;
 use super::{Format, Opening};
 use crate::batch::Columns;
 use crate::error::TraceError;
-use crate::request::{Op, Request};
+use crate::request::Request;
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR};
 
@@ -35,12 +34,8 @@ pub const FORMAT: Format = Format {
 /// How many records decide.
 const LOOK_RECORDS: usize = 1024;
 
-const NO_DATA: &str = "SCSI commands that neither read nor write";
-const NO_RANGE: &str = "UNMAP commands whose ranges were not recorded";
 const OTHER_VERSION: &str = "records of another version";
 const TOO_LATE: &str = "requests at instants beyond 64 bits";
-const WRITE_SAME: &str = "WRITE SAME commands, taken for writes of zeroes of the recorded length";
-const UNMAP: &str = "UNMAP commands, taken for discards of the recorded range";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -58,10 +53,10 @@ impl Version {
 
     /// The operation code, and whether the record is of this version.
     #[inline]
-    fn command(self, record: Fields<'_>) -> (u16, bool) {
+    fn command(self, record: Fields<'_>) -> (u64, bool) {
         match self {
-            Self::One => (record.u16(12), record.u16(14) >> 8 == 1),
-            Self::Two => (record.u16(0), record.u16(2) >> 8 == 2),
+            Self::One => (u64::from(record.u16(12)), record.u16(14) >> 8 == 1),
+            Self::Two => (u64::from(record.u16(0)), record.u16(2) >> 8 == 2),
         }
     }
 
@@ -71,72 +66,13 @@ impl Version {
         [Self::One, Self::Two].into_iter().find(|version| {
             let right = |record: &[u8]| {
                 let (code, is_version) = version.command(Fields::little(record));
-                is_version && meaning(code) != Meaning::Unknown
+                is_version && Command::of(code) != Command::Unknown
             };
             let looked: Vec<bool> =
                 first_bytes.chunks_exact(version.bytes()).take(LOOK_RECORDS).map(right).collect();
             let rights = looked.iter().filter(|right| **right).count();
             looked.iter().take(2).all(|right| *right) && rights > looked.len() * 3 / 4
         })
-    }
-}
-
-/// What a command does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Meaning {
-    Request(Op),
-    /// A range may be recorded, or the length of the list of ranges.
-    Unmap,
-    /// The length of the data may be recorded, or that of the range.
-    WriteSame,
-    /// A command of the standard that moves no user's data.
-    Other,
-    Unknown,
-}
-
-/// What the operation code `code` stands for.
-const fn meaning(code: u16) -> Meaning {
-    match code {
-        // READ (6), (10), (12), (16).
-        0x08 | 0x28 | 0xa8 | 0x88 => Meaning::Request(Op::Read),
-        // WRITE (6), (10), (12), (16), WRITE AND VERIFY (10), (12), (16), WRITE ATOMIC (16).
-        0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e | 0x9c => Meaning::Request(Op::Write),
-        // SYNCHRONIZE CACHE (10), (16).
-        0x35 | 0x91 => Meaning::Request(Op::Flush),
-        0x42 => Meaning::Unmap,
-        // WRITE SAME (10), (16).
-        0x41 | 0x93 => Meaning::WriteSame,
-        // TEST UNIT READY, REQUEST SENSE, FORMAT UNIT, INQUIRY, MODE SELECT, RESERVE, RELEASE,
-        // MODE SENSE, START STOP UNIT, diagnostics, READ CAPACITY, VERIFY, PRE-FETCH, buffers, LOG,
-        // PERSISTENT RESERVE, COMPARE AND WRITE, SERVICE ACTION IN, REPORT LUNS, maintenance.
-        0x00
-        | 0x03
-        | 0x04
-        | 0x12
-        | 0x15..=0x1e
-        | 0x25
-        | 0x2f
-        | 0x34
-        | 0x37
-        | 0x3b..=0x3f
-        | 0x4c
-        | 0x4d
-        | 0x55..=0x5f
-        | 0x7f
-        | 0x83..=0x87
-        | 0x89
-        | 0x8c
-        | 0x8d
-        | 0x8f
-        | 0x90
-        | 0x94
-        | 0x95
-        | 0x9b
-        | 0x9e
-        | 0x9f..=0xa4
-        | 0xaf
-        | 0xb7 => Meaning::Other,
-        _ => Meaning::Unknown,
     }
 }
 
@@ -178,10 +114,7 @@ impl RecordParser for Parser {
             Version::Two => (8, Some(record.u64(32))),
         };
         let length = u64::from(record.u32(length_at));
-        let op = match meaning(code) {
-            Meaning::Request(op) => op,
-            special => extraordinary(special, length, intake)?,
-        };
+        let op = Command::of(code).op(length, &mut intake.header.guesses)?;
         let latency = response.map(nanos).transpose()?;
         let Some(offset) = record.u64(16).checked_mul(SECTOR) else {
             return Err(too_far());
@@ -190,27 +123,6 @@ impl RecordParser for Parser {
         let request = Request { latency, ..Request::new(issue, op, Bytes(offset), Bytes(length)) };
         intake.push(&request)?;
         Ok(true)
-    }
-}
-
-/// The operation of a command whose meaning is not certain.
-#[cold]
-fn extraordinary(meaning: Meaning, length: u64, intake: &mut Intake) -> Result<Op, RecordError> {
-    match meaning {
-        Meaning::Request(op) => Ok(op),
-        // What is no number of blocks is the length of the list of ranges.
-        Meaning::Unmap if length.is_multiple_of(SECTOR) && length > 0 => {
-            intake.header.guesses.add(UNMAP, 1, None);
-            Ok(Op::Discard)
-        }
-        Meaning::Unmap => Err(fault(NO_RANGE, "the ranges stand in data that was not recorded")),
-        Meaning::WriteSame => {
-            intake.header.guesses.add(WRITE_SAME, 1, None);
-            Ok(Op::WriteZeroes)
-        }
-        Meaning::Other | Meaning::Unknown => {
-            Err(fault(NO_DATA, "the command neither reads nor writes the disk"))
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What each format's lines mean, by their authors' word.
 
 use ioecho_trace::formats::ReadOptions;
-use ioecho_trace::{Bytes, Nanos, Op, Request, VolumeId};
+use ioecho_trace::{Bytes, Header, Nanos, Op, Request, VolumeId};
 
 use crate::lines::CASES;
 use crate::{forced, read, read_bytes, volumes};
@@ -80,16 +80,18 @@ fn disksim_counts_sectors_and_the_unit_of_time_is_told_by_decimals() {
     let first = request(938_513_000, Op::Write, 264_719_034 * 512, 16 * 512);
     assert_eq!(requests[0], first);
     assert_eq!(volumes(&header), ["4", "3", "13"]);
-    assert!(header.guesses.iter().next().unwrap().what.contains("nanoseconds"));
+    let told =
+        |header: &Header, what: &str| header.guesses.iter().any(|guess| guess.what.contains(what));
+    assert!(told(&header, "nanoseconds") && told(&header, "--format"));
 
     let text = "0.5 0 8 8 1\n 12.000001 0 8 8 0x3\n13.5 0 8 8 2\n";
     let (requests, header) = read(text);
     assert_eq!(requests[0], request(500_000, Op::Read, 4096, 4096));
     assert_eq!(requests[1].issue, Nanos(12_000_001));
     assert_eq!([requests[1].op, requests[2].op], [Op::Read, Op::Write]);
-    assert!(header.guesses.iter().next().unwrap().what.contains("milliseconds"));
+    assert!(told(&header, "milliseconds") && told(&header, "--format"));
 
-    let options = ReadOptions { time_unit_ns: Some(1_000), ..ReadOptions::default() };
+    let options = ReadOptions { time_unit_ns: Some(1_000), ..forced("disksim") };
     let (requests, header) = read_bytes(text.as_bytes(), &options).unwrap();
     assert_eq!(requests[1].issue, Nanos(12_000));
     assert!(header.guesses.is_empty());
@@ -140,26 +142,38 @@ fn systor_has_headers_and_requests_without_an_operation() {
 }
 
 #[test]
-fn k5cloud_begins_with_its_first_request_and_tells_how_late_that_was() {
+fn k5cloud_keeps_its_instants_and_tells_how_late_its_first_request_was() {
     let (requests, header) = read("12,86400.5,R,512,1000\n12,86402.25,W,0,512\n");
-    assert_eq!(requests[0], request(0, Op::Read, 512, 1000));
-    assert_eq!(requests[1].issue, Nanos(1_750_000_000));
+    assert_eq!(requests[0], request(86_400_500_000_000, Op::Read, 512, 1000));
+    assert_eq!(requests[1].issue, Nanos(86_402_250_000_000));
     assert_eq!(volumes(&header), ["12"]);
     assert!(header.description.unwrap().contains("begins 86400.5 s after"));
 }
 
 #[test]
+fn huaicheng_may_count_since_1970() {
+    let (requests, header) = read("1538323200000,0,4096,4096,1\n1538323200007,0,4096,4096,0\n");
+    assert_eq!((requests[0].issue, requests[1].issue), (Nanos(0), Nanos(7_000_000)));
+    assert_eq!(header.started.as_deref(), Some("2018-09-30T16:00:00Z"));
+    assert!(header.guesses.iter().any(|note| note.what.contains("since 1970")));
+    let (requests, header) = read("1000,0,4096,4096,1\n2000,0,4096,4096,0\n");
+    assert_eq!((requests[0].issue, header.started), (Nanos(1_000_000_000), None));
+}
+
+#[test]
 fn cloudphysics_operations_are_codes_of_scsi() {
-    let codes = ["8", "a", "28", "2a", "88", "8A", "a8", "aa", "42", "35", "41", "93"];
+    let codes = ["8", "a", "28", "2a", "88", "8A", "a8", "aa", "42", "35", "41", "93", "9c"];
     let lines: Vec<_> = codes.iter().map(|code| format!("1,7,{code},512,3\n")).collect();
-    let text = "version,time,op,size,lbn\n".to_owned() + &lines.concat() + "1,9,12,96,0\n";
+    let text =
+        "version,time,op,size,lbn\n".to_owned() + &lines.concat() + "1,9,12,96,0\n1,9,42,24,0\n";
     let (requests, header) = read(&text);
     let ops: Vec<_> = requests.iter().map(|request| request.op).collect();
     let (r, w, zero) = (Op::Read, Op::Write, Op::WriteZeroes);
-    assert_eq!(ops, [r, w, r, w, r, w, r, w, Op::Discard, Op::Flush, zero, zero]);
+    assert_eq!(ops, [r, w, r, w, r, w, r, w, Op::Discard, Op::Flush, zero, zero, w]);
     assert_eq!(requests[0].offset, Bytes(1536));
     assert_eq!(requests[9].length, Bytes::ZERO);
-    assert_eq!(header.losses.count_of("SCSI commands that touch no data"), 1);
+    assert_eq!(header.losses.count_of("SCSI commands that neither read nor write"), 1);
+    assert_eq!(header.losses.count_of("UNMAP commands whose ranges were not recorded"), 1);
 }
 
 #[test]

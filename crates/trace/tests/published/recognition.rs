@@ -1,8 +1,9 @@
 //! Each format is recognised as itself: few columns of numbers fit many formats.
 
-use ioecho_trace::formats::FORMATS;
+use ioecho_trace::formats::{FORMATS, ReadOptions};
 
 use crate::lines::CASES;
+use crate::read_bytes;
 
 /// The format that a file which begins so is taken for.
 fn recognised(first_bytes: &[u8]) -> &'static str {
@@ -57,11 +58,31 @@ fn one_line_is_enough() {
 }
 
 #[test]
+fn a_file_that_ends_behind_its_header_is_of_that_format_and_has_no_request() {
+    let mut headers = 0;
+    for case in CASES {
+        let header = case.real.iter().find(|line| {
+            line.trim_start_matches('#').trim_start().starts_with(|c: char| c.is_alphabetic())
+                && !line.contains("0x")
+                && line.split(',').skip(1).all(|name| name.parse::<f64>().is_err())
+        });
+        let Some(header) = header else { continue };
+        headers += 1;
+        let text = format!("{header}\n");
+        assert_eq!(recognised(text.as_bytes()), case.name);
+        let error = read_bytes(text.as_bytes(), &ReadOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("there is no request in its 1 lines"), "{}: {error}", case.name);
+    }
+    assert!(headers >= 3, "{headers}");
+}
+
+#[test]
 fn what_is_none_of_them_is_recognised_as_none() {
     for text in [
         "time,lba\n1,2\n",
         "a b c d e\nf g h i j\n",
         "1 2 3\n4 5 6\n",
+        "1 2 3 4 5\n6 7 8 9 10\n",
         // Numbers alone, and cache accesses: start, count, a zero, the number of the request.
         "42932745\n42932746\n",
         "4534984 1 0 0\n4534985 1 0 1\n",

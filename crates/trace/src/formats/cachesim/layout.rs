@@ -2,7 +2,7 @@
 
 use crate::formats::fields::Fields;
 
-/// A layout of records. Every one begins with `u32` second, `u64` object and the size.
+/// A layout of records. Every one begins with `u32` time, `u64` object and the size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     /// The length of a record.
@@ -48,7 +48,7 @@ pub(super) const fn lcs(version: u64) -> Option<Layout> {
 /// What a record says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    pub(super) second: u32,
+    pub(super) time: u32,
     pub(super) object: u64,
     /// `None` if it is negative.
     pub(super) length: Option<u64>,
@@ -72,6 +72,6 @@ impl Layout {
             OpAt::Packed(at) => (Some(fields.u8(at)), Some(u32::from(fields.u16(at + 1)))),
             OpAt::Word(at) => (Some(fields.u8(at)), Some(fields.u32(at) >> 8)),
         };
-        Record { second: fields.u32(0), object: fields.u64(4), length, op, space }
+        Record { time: fields.u32(0), object: fields.u64(4), length, op, space }
     }
 }

@@ -39,11 +39,11 @@ pub(super) fn fits(first_bytes: &[u8], layout: &Layout) -> bool {
     let (mut lengths, mut objects) = (0, 0);
     for (index, bytes) in records.enumerate() {
         let record = layout.record(bytes);
-        let step = record.second.checked_sub(before.unwrap_or(record.second));
+        let step = record.time.checked_sub(before.unwrap_or(record.time));
         if step.is_none_or(|step| step > STEP_MAX) {
             return false;
         }
-        before = Some(record.second);
+        before = Some(record.time);
         let Some(length) = record.length.filter(|length| *length < LENGTH_MAX) else {
             return false;
         };

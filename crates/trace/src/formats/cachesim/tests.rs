@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::super::from_bytes::{read, read_alike};
 use super::super::{FORMATS, ReadOptions, by_name};
+use super::lcs::{BLOCK_AT, EARLY_BYTES, HEADER_BYTES, MAGIC, UNIT_AT};
 use super::*;
 
 /// What a record is made of: second, object, bytes, operation, name space, next request.
@@ -39,12 +40,12 @@ fn record(name: &str, row: Row) -> Vec<u8> {
 }
 
 fn lcs_header(version: u64) -> Vec<u8> {
-    let mut bytes = vec![0; LCS_HEADER_BYTES];
-    bytes[..8].copy_from_slice(&LCS_MAGIC.to_le_bytes());
+    let mut bytes = vec![0; HEADER_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
     bytes[8..16].copy_from_slice(&version.to_le_bytes());
     // Counts that nobody should believe.
     bytes[24..32].fill(0x7f);
-    bytes[LCS_HEADER_BYTES - 8..].copy_from_slice(&LCS_MAGIC.to_le_bytes());
+    bytes[HEADER_BYTES - 8..].copy_from_slice(&MAGIC.to_le_bytes());
     bytes
 }
 
@@ -136,9 +137,9 @@ fn a_header_of_another_version_or_length_is_refused_with_the_remedy() {
     assert!(refused(&bytes).contains("LCS version 9"));
     assert!(refused(&bytes[..4000]).contains("within its header"));
     let error = refused(&bytes[..4000]);
-    bytes[LCS_HEADER_BYTES - 1] = 0;
+    bytes[HEADER_BYTES - 1] = 0;
     assert!(error.contains("within its header") && error.contains("traceConv"), "{error}");
-    bytes.resize(2 * LCS_HEADER_BYTES, 1);
+    bytes.resize(2 * HEADER_BYTES, 1);
     assert!(refused(&bytes).contains("does not end"));
 }
 
@@ -146,10 +147,10 @@ fn a_header_of_another_version_or_length_is_refused_with_the_remedy() {
 fn the_short_headers_of_the_first_versions_are_read_too() {
     let rows = rows(20);
     let early = |name: &str, said: &[u8]| {
-        let mut bytes = vec![0; LCS_EARLY_BYTES];
-        bytes[..8].copy_from_slice(&LCS_MAGIC.to_le_bytes());
+        let mut bytes = vec![0; EARLY_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[8..8 + said.len()].copy_from_slice(said);
-        bytes[LCS_EARLY_BYTES - 8..].copy_from_slice(&LCS_MAGIC.to_le_bytes());
+        bytes[EARLY_BYTES - 8..].copy_from_slice(&MAGIC.to_le_bytes());
         bytes.extend(rows.iter().flat_map(|row| record(name, *row)));
         read(&bytes, &ReadOptions::default())
     };
@@ -160,6 +161,44 @@ fn the_short_headers_of_the_first_versions_are_read_too() {
         assert!(header.damage.is_none());
     }
     assert!(early("lcs 1", b"<QQ").is_err());
+}
+
+/// A file of the second version with an early header that says this of blocks and time.
+fn early(block: i32, unit: i32, rows: &[Row]) -> Vec<u8> {
+    let mut bytes = vec![0; EARLY_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes[8] = 2;
+    bytes[BLOCK_AT..BLOCK_AT + 4].copy_from_slice(&block.to_le_bytes());
+    bytes[UNIT_AT..UNIT_AT + 4].copy_from_slice(&unit.to_le_bytes());
+    bytes[EARLY_BYTES - 8..].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes.extend(rows.iter().flat_map(|row| record("lcs 2", *row)));
+    bytes
+}
+
+#[test]
+fn an_early_header_says_the_unit_of_time_and_the_size_of_blocks() {
+    let rows = [(5, 3, 4096, 12, 1, -1), (1007, 4, 4096, 13, 1, -1)];
+    for (unit, unit_ns) in [(0, SECOND_NS), (1, SECOND_NS), (2, 1_000_000), (3, 1_000), (4, 1)] {
+        let (requests, header) = read(&early(4096, unit, &rows), &ReadOptions::default()).unwrap();
+        let issues: Vec<_> = requests.iter().map(|request| request.issue.0).collect();
+        assert_eq!(issues, [0, 1002 * unit_ns]);
+        assert_eq!(requests[0].offset, Bytes(3 * 4096));
+        // Nothing is guessed but where in its second a request was, if seconds they are.
+        let guesses = header.guesses.iter().count();
+        assert_eq!(guesses, usize::from(unit_ns == SECOND_NS), "{:?}", header.guesses);
+    }
+    for block in [0, -4096] {
+        let (requests, header) = read(&early(block, 2, &rows), &ReadOptions::default()).unwrap();
+        assert_eq!(requests[0].offset, Bytes(3 * 512));
+        assert!(header.guesses.iter().any(|note| note.what.contains("--block-size")));
+    }
+    for unit in [5, -1] {
+        let bytes = early(4096, unit, &rows);
+        let error = read(&bytes, &ReadOptions::default()).err().unwrap().to_string();
+        assert!(error.contains("unit of time") && error.contains("--time-unit"), "{error}");
+        let options = ReadOptions { time_unit_ns: Some(1_000), ..ReadOptions::default() };
+        assert_eq!(read(&bytes, &options).unwrap().0[1].issue, Nanos(1_002_000));
+    }
 }
 
 #[test]

@@ -78,7 +78,6 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout that a header line declares, if it has what every request needs.
     pub(super) fn of_header(line: &[u8]) -> Option<Self> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let mut has = [false; COLUMNS];
         let slots: Vec<_> = fields(line, Separator::Byte(b','))
             .into_iter()

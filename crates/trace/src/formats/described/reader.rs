@@ -292,7 +292,6 @@ struct Parser {
 impl LineParser for Parser {
     #[inline]
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let read = self.line.fields(line).and_then(|fields| Ok((self.line.row(&fields)?, fields)));
         let (row, fields) = match read {
             Ok(read) => read,

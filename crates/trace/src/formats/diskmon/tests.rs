@@ -52,6 +52,16 @@ fn a_time_of_day_counts_from_the_first_request_and_goes_on_behind_midnight() {
 }
 
 #[test]
+fn decimals_may_stand_behind_a_comma() {
+    let german = LOG.replace('.', ",");
+    assert_eq!(recognised(&german), Some("diskmon"));
+    assert_eq!(rows(&read(&FORMAT, &german).0), rows(&read(&FORMAT, LOG).0));
+    let (requests, _) = read(&FORMAT, "1 9:00:00,25 0,001 0 Read 8 8\n2 9:00:01 0,5 0 Read 8 8\n");
+    assert_eq!(requests[1].issue.0, 750_000_000);
+    assert_eq!(requests[0].latency.unwrap().0, 1_000_000);
+}
+
+#[test]
 fn logs_are_known_by_their_lines() {
     assert_eq!(recognised(LOG), Some("diskmon"));
     for text in

@@ -38,6 +38,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Makes one field of those from `from` to `to`, both included.
+    #[cold]
+    pub(super) fn join(&mut self, from: usize, to: usize) {
+        if from >= to || to >= self.count {
+            return;
+        }
+        self.bounds[from].1 = self.bounds[to].1;
+        self.bounds.copy_within(to + 1..self.count, from + 1);
+        self.count -= to - from;
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.count

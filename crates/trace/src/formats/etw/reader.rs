@@ -150,6 +150,27 @@ impl Parser {
     }
 }
 
+/// Whether `field` ends as a process does: with its number in brackets.
+#[inline]
+fn ends_process(field: &[u8]) -> bool {
+    let field = field.strip_suffix(b"\"").unwrap_or(field);
+    let Some(field) = field.strip_suffix(b")") else { return false };
+    let digits = field.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let before = field[..field.len() - digits].trim_ascii_end();
+    digits > 0 && before.strip_suffix(b"-").unwrap_or(before).ends_with(b"(")
+}
+
+/// Puts a process together whose name holds commas, which xperf does not quote.
+#[cold]
+fn join_process(fields: &mut Fields<'_>, process: usize) {
+    let behind = process.saturating_add(1)..fields.count();
+    // The address of the request stands behind the process.
+    let mut pieces = behind.take_while(|index| !fields.get(*index).starts_with(b"0x"));
+    if let Some(last) = pieces.find(|index| ends_process(fields.get(*index))) {
+        fields.join(process, last);
+    }
+}
+
 /// Counts what the recorder says that it lost: `Events Lost: 12`.
 #[cold]
 fn tell_lost(fields: &Fields<'_>, intake: &mut Intake) {
@@ -187,7 +208,7 @@ impl LineParser for Parser {
             self.heading(line);
             return Ok(Said::Other);
         }
-        let fields = Fields::of(line);
+        let mut fields = Fields::of(line);
         let name = fields.get(0);
         let Some(kind) = kind(name) else {
             if name == b"BeginHeader" {
@@ -210,6 +231,9 @@ impl LineParser for Parser {
             Kind::Flush => self.flushes,
             Kind::Issue => self.issues,
         };
+        if !ends_process(fields.get(places.process)) {
+            join_process(&mut fields, places.process);
+        }
         let time = self.span(&fields, places.time)?;
         let irp = hexadecimal(&fields, places.irp, "no address of a request here (0x…)");
         let op = match kind {

@@ -46,9 +46,9 @@ fn requests_are_issued_when_their_event_says_or_before_the_time_they_took() {
     assert_eq!(
         rows(&requests),
         [
-            (0, Op::Read, 0x4e_5ec2_2e00, 0x2000, 4_388_000),
-            (4_397_000, Op::Write, 0x200, 0x400, 100_000),
-            (4_547_000, Op::Flush, 0, 0, 50_000),
+            (718_903_000, Op::Read, 0x4e_5ec2_2e00, 0x2000, 4_388_000),
+            (723_300_000, Op::Write, 0x200, 0x400, 100_000),
+            (723_450_000, Op::Flush, 0, 0, 50_000),
         ]
     );
     let names: Vec<_> = header.volumes.iter().map(|volume| volume.name.as_str()).collect();
@@ -74,10 +74,39 @@ fn columns_are_where_the_heading_says() {
         "Original, 0xffffe288272d0d20, \"C:\\$Mft\"\n",
     );
     let (requests, header) = read(&FORMAT, text);
-    assert_eq!(rows(&requests), [(0, Op::Read, 0x1_8f0b_8000, 4096, 283_000)]);
+    assert_eq!(rows(&requests), [(8_329_000, Op::Read, 0x1_8f0b_8000, 4096, 283_000)]);
     assert_eq!(requests[0].origin.unwrap().cpu, 1);
     assert_eq!(header.losses.count_of("events lost by the recorder"), 7);
     assert_eq!(header.losses.iter().count(), 1);
+}
+
+#[test]
+fn the_name_of_a_process_may_hold_commas() {
+    let text = concat!(
+        "DiskRead, 50, Acme, Inc. (x), a.exe (  77), 2, 0x1, 0x200, 0x400, 1, 3, 0x0, 1\n",
+        "DiskWriteInit, 60, Acme, Inc. (78), 2, 0x2\n",
+        "DiskWrite, 70, Acme, Inc. (78), 2, 0x2, 0x200, 0x400, 1, 3, 0x0, 1, 0, a, 0x0, \"b (9)\"\n",
+        "DiskFlush, 80, Acme, Inc. (78), 2, 0x3, 5, 3\n",
+    );
+    let (requests, header) = read(&FORMAT, text);
+    assert_eq!(
+        rows(&requests),
+        [
+            (49_000, Op::Read, 0x200, 0x400, 1_000),
+            (60_000, Op::Write, 0x200, 0x400, 10_000),
+            (75_000, Op::Flush, 0, 0, 5_000),
+        ]
+    );
+    assert_eq!(header.processes[&77], "Acme, Inc. (x), a.exe");
+    assert_eq!(header.processes[&78], "Acme, Inc.");
+    assert!(header.losses.is_empty());
+}
+
+#[test]
+fn a_recording_may_begin_within_a_request() {
+    let (requests, header) = read(&FORMAT, "DiskRead, 5, a (1), 2, 0x1, 0x200, 0x400, 9, 3\n");
+    assert_eq!(rows(&requests), [(0, Op::Read, 0x200, 0x400, 9_000)]);
+    assert_eq!(header.guesses.iter().next().unwrap().examples, ["4000 ns before"]);
 }
 
 #[test]
@@ -99,7 +128,7 @@ fn junk_is_counted_and_so_is_what_never_completed() {
         "DiskRead, 5, a (1), 2, 0x1, 512, 0x200, 1, 0",
         "DiskRead, 5, a (1), 2, 0x1, 0x200, 0xzz, 1, 0",
         "DiskRead, 5, a (1), 2, 0x1, 0x200, 0x200, 1, C:",
-        "DiskRead, 5, a, b (1), 2, 0x1, 0x200, 0x200, 1, 0",
+        "DiskRead, 5, a, b, 2, 0x1, 0x200, 0x200, 1, 0",
         "DiskRead, 99999999999999999, a (1), 2, 0x1, 0x200, 0x200, 1, 0",
         "DiskReadInit, 9, a (1), 2, 9",
     ] {

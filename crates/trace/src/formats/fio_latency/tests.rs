@@ -21,9 +21,9 @@ fn instants_are_completions_less_latencies_where_no_others_are_told() {
     assert_eq!(
         rows(&requests),
         [
-            (0, Op::Read, 8192, 4096, 2_500_000),
-            (3_000_000, Op::Write, 0, 512, 500_000),
-            (3_499_999, Op::Discard, 1024, 512, 1),
+            (2_500_000, Op::Read, 8192, 4096, 2_500_000),
+            (5_500_000, Op::Write, 0, 512, 500_000),
+            (5_999_999, Op::Discard, 1024, 512, 1),
         ]
     );
     assert_eq!(header.guesses.iter().map(|note| note.count).collect::<Vec<_>>(), [3, 3]);
@@ -36,7 +36,7 @@ fn instants_are_completions_less_latencies_where_no_others_are_told() {
 fn instants_of_issue_are_taken_where_they_are() {
     let text = "5, 700, 0, 4096, 8192, 0x4004, 5000100\n5, 900, 1, 4096, 0, 0x0000, 5000000\n";
     let (requests, header) = read(&FORMAT, text);
-    let expected = [(0, Op::Write, 0, 4096, 900), (100, Op::Read, 8192, 4096, 700)];
+    let expected = [(5_000_000, Op::Write, 0, 4096, 900), (5_000_100, Op::Read, 8192, 4096, 700)];
     assert_eq!(rows(&requests), expected);
     assert!(header.guesses.iter().all(|note| !note.what.contains("millisecond")));
 }

@@ -54,7 +54,6 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout that `line` declares, if it is a header from which requests can be read.
     pub(super) fn of_header(line: &[u8]) -> Option<Self> {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let names = fields(line.strip_prefix(b"#")?, Separator::Byte(b','));
         let mut known = [false; COLUMNS];
         let mut has_dependencies = false;

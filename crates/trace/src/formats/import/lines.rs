@@ -34,6 +34,9 @@ pub trait LineParser: Send {
 pub enum Look {
     /// A request of that format.
     Request,
+    /// A line that names the columns as no other format does: such a file is of the format even
+    /// before its first request.
+    Header,
     /// A line that such a file may have beside its requests.
     Other,
     /// Neither.
@@ -44,9 +47,9 @@ pub enum Look {
 const LINES_MAX: usize = 200;
 
 /// Whether a file that begins with `first_bytes` is of the format by whose rules `judge` looks at
-/// a line: there are requests, and strange lines are fewer than these.
+/// a line: there are requests, and strange lines are fewer than these; or nothing but a header.
 pub fn looks_like(first_bytes: &[u8], mut judge: impl FnMut(&[u8]) -> Look) -> bool {
-    let (mut requests, mut strange) = (0_usize, 0_usize);
+    let (mut requests, mut strange, mut headers) = (0_usize, 0_usize, 0_usize);
     let mut lines = first_bytes.split(|byte| *byte == b'\n').peekable();
     let mut taken = 0;
     while let Some(line) = lines.next() {
@@ -58,6 +61,7 @@ pub fn looks_like(first_bytes: &[u8], mut judge: impl FnMut(&[u8]) -> Look) -> b
         }
         match judge(line) {
             Look::Request => requests += 1,
+            Look::Header => headers += 1,
             Look::Other => {}
             Look::Strange => strange += 1,
         }
@@ -66,7 +70,7 @@ pub fn looks_like(first_bytes: &[u8], mut judge: impl FnMut(&[u8]) -> Look) -> b
             break;
         }
     }
-    requests > strange
+    requests > strange || headers > 0 && requests == 0 && strange == 0
 }
 
 /// Reads the stream of `opening` with `parser`. A file without a request is refused, with `remedy`

@@ -12,6 +12,17 @@ use crate::header::{Header, Imported as Import, Volume};
 use crate::stream::Source;
 use crate::transform::sort::SortWindow;
 
+/// Nanoseconds since 1970 of 2001-09-09, when the seconds got a tenth digit. No trace is as long.
+const UNIX_NS: i64 = 1_000_000_000_000_000_000;
+
+/// The guess that such an instant is one since 1970.
+pub(super) const AS_UNIX: &str = "traces whose instants are taken as counted since 1970, because \
+                                  they lie beyond 2001";
+
+/// The note on a request that was issued before the trace began.
+pub(super) const BEGAN_EARLIER: &str = "traces that were made to begin with their first request, which was issued before the \
+     recording began";
+
 /// Reads a file piece by piece.
 pub(super) trait Feed: Send {
     /// What the file consists of: lines, records.
@@ -76,7 +87,6 @@ impl<F: Feed> Imported<F> {
             });
         }
         let intake = Intake::new(path, options.strict, &facts);
-        let start = (facts.epoch == Epoch::Start).then_some(0);
         let window = SortWindow::default();
         let mut source = Self {
             feed,
@@ -85,7 +95,7 @@ impl<F: Feed> Imported<F> {
             seconds: facts.whole_seconds.then(|| Seconds::new(options.whole_seconds)),
             sorted: Batch::default(),
             epoch: facts.epoch,
-            start,
+            start: None,
             ended: false,
         };
         // A file of which no line is a request is told as such, not as an empty trace.
@@ -117,6 +127,30 @@ impl<F: Feed> Imported<F> {
             }
         }
         Ok(())
+    }
+
+    /// Where the trace begins whose first request was issued at `first`, on the format's clock.
+    #[cold]
+    fn start_of(&mut self, first: i64) -> i64 {
+        let header = &mut self.intake.header;
+        let is_unix = match self.epoch {
+            Epoch::Unix => true,
+            Epoch::StartOrUnix if first >= UNIX_NS => {
+                header.guesses.add(AS_UNIX, 1, None);
+                true
+            }
+            Epoch::Start | Epoch::StartOrUnix if first < 0 => {
+                let before = first.unsigned_abs();
+                header.guesses.add(BEGAN_EARLIER, 1, Some(format!("{before} ns before")));
+                return first;
+            }
+            Epoch::Start | Epoch::StartOrUnix => return 0,
+            Epoch::Unknown => false,
+        };
+        if is_unix {
+            header.started = Some(calendar::rfc3339(first));
+        }
+        first
     }
 
     /// Gives the next requests in order.
@@ -167,13 +201,11 @@ impl<F: Feed> Source for Imported<F> {
         if !self.next_placed(batch)? {
             return Ok(false);
         }
-        let first = batch.issue_ns()[0];
-        let start = *self.start.get_or_insert_with(|| {
-            if self.epoch == Epoch::Unix {
-                self.intake.header.started = Some(calendar::rfc3339(first));
-            }
-            first
-        });
+        let start = match self.start {
+            Some(start) => start,
+            None => self.start_of(batch.issue_ns()[0]),
+        };
+        self.start = Some(start);
         if start != 0 {
             for issue in &mut batch.issue_ns {
                 *issue = issue.saturating_sub(start);

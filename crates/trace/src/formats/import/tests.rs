@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Cursor as Memory;
 use std::path::Path;
 
+use super::source::{AS_UNIX, BEGAN_EARLIER};
 use super::*;
 use crate::batch::Batch;
 use crate::compression::{Codec, Decoder, Peeked, Positioned};
@@ -116,6 +117,26 @@ fn instants_count_from_the_earliest_request_and_the_header_says_when_that_was() 
 }
 
 #[test]
+fn instants_from_the_start_are_kept_unless_they_are_plainly_others() {
+    let late = "1538323200000000000 0 512 a\n1538323200000000700 0 512 a\n";
+    let (requests, header) = read(late, Epoch::StartOrUnix);
+    assert_eq!((requests[0].issue.0, requests[1].issue.0), (0, 700));
+    assert_eq!(header.started.as_deref(), Some("2018-09-30T16:00:00Z"));
+    assert_eq!(header.guesses.count_of(AS_UNIX), 1);
+    let (requests, header) = read("86400000000000 0 512 a\n", Epoch::StartOrUnix);
+    assert_eq!((requests[0].issue.0, header.started), (86_400_000_000_000, None));
+    assert!(header.guesses.is_empty());
+    // Issued before the recording began.
+    for epoch in [Epoch::Start, Epoch::StartOrUnix] {
+        let text = format!("{} 0 512 a\n3 0 512 a\n", -4_i64 as u64);
+        let (requests, header) = read(&text, epoch);
+        assert_eq!((requests[0].issue.0, requests[1].issue.0), (0, 7));
+        let guess = header.guesses.iter().next().unwrap();
+        assert_eq!((guess.what.as_str(), &guess.examples[0][..]), (BEGAN_EARLIER, "4 ns before"));
+    }
+}
+
+#[test]
 fn a_strict_reader_stops_at_the_line_and_says_where() {
     let options = ReadOptions { strict: true, ..ReadOptions::default() };
     let text = b"1 0 512 a\n2 zero 512 a\n";
@@ -168,11 +189,14 @@ fn a_format_is_recognised_when_requests_outnumber_strange_lines() {
     let judge = |line: &[u8]| match line {
         b"r" => Look::Request,
         b"#" => Look::Other,
+        b"h" => Look::Header,
         _ => Look::Strange,
     };
     assert!(looks_like(b"#\nr\n", judge));
     assert!(looks_like(b"#\r\nr\r\nx\nr\nr cut", judge));
     assert!(!looks_like(b"#\n#\n", judge));
+    assert!(looks_like(b"#\nh\n", judge) && looks_like(b"h", judge));
+    assert!(!looks_like(b"h\nx\n", judge));
     assert!(!looks_like(b"r\nx\n", judge));
     assert!(!looks_like(b"", judge));
 }

@@ -134,6 +134,17 @@ fn what_vdbench_cannot_say_is_counted() {
     assert_eq!((requests[0].issue, requests[0].latency), (Nanos(1000), None));
 }
 
+#[test]
+fn instants_beyond_2001_count_since_1970() {
+    let at = |seconds| Request::new(Nanos::from_secs(seconds), Op::Read, Bytes(0), Bytes(512));
+    let (bytes, _) = written("flatfile.bin", &["0"], &[at(1_538_323_200), at(1_538_323_207)]);
+    let (requests, header) = read(&bytes, &ReadOptions::default()).unwrap();
+    let issues: Vec<_> = requests.iter().map(|request| request.issue).collect();
+    assert_eq!(issues, [Nanos(0), Nanos::from_secs(7)]);
+    assert_eq!(header.started.as_deref(), Some("2018-09-30T16:00:00Z"));
+    assert!(header.guesses.iter().any(|note| note.what.contains("since 1970")));
+}
+
 proptest! {
     #[test]
     fn what_the_format_can_say_survives_it(
@@ -144,7 +155,8 @@ proptest! {
             .map(|request| Request {
                 op: if request.op == Op::Read { Op::Read } else { Op::Write },
                 flags: crate::Flags::empty(),
-                issue: Nanos(request.issue.0 / 1000 * 1000),
+                // Beyond 2001 instants are taken for those since 1970.
+                issue: Nanos(request.issue.0 % 1_000_000_000_000_000_000 / 1000 * 1000),
                 length: Bytes(request.length.0 % ((1 << 31) - 1) + 1),
                 latency: request.latency.map(|ns| Nanos(ns.0 / 1000 * 1000 + 1000)),
                 origin: request.origin.map(|origin| Origin { cpu: 0, ..origin }),

@@ -1,0 +1,86 @@
+//! The header of an LCS file.
+//!
+//! It grew from 1024 to 8192 bytes when the third version of the record came, and lost on the way
+//! what the early one says of the unit of time and of the size of a block. Its counts are not
+//! believed; nobody needs them to read the records.
+//!
+//! Source: libCacheSim, `traceReader/customizedReader/lcs.h` before and after that change.
+
+use super::super::Opening;
+use super::super::fields::Fields;
+use super::{Head, layout, open_behind};
+use crate::error::TraceError;
+use crate::stream::Source;
+
+/// What a header begins and ends with.
+pub(super) const MAGIC: u64 = 0x1234_5678_9abc_def0;
+
+/// How long the header is, and how long it was before version 3.
+pub(super) const HEADER_BYTES: usize = 8192;
+pub(super) const EARLY_BYTES: usize = 1024;
+
+/// Where the early header says how many bytes a block has, and the unit of time.
+pub(super) const BLOCK_AT: usize = 100;
+pub(super) const UNIT_AT: usize = 124;
+
+const CONVERT: &str = "convert it to oracleGeneral with libCacheSim's traceConv";
+
+pub(super) fn recognise(first_bytes: &[u8]) -> bool {
+    first_bytes.starts_with(&MAGIC.to_le_bytes())
+}
+
+pub(super) fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+    let is_unit_given = opening.options.time_unit_ns.is_some();
+    match head(opening.stream.first_bytes(), is_unit_given) {
+        Ok(head) => open_behind(opening, "LCS", &head),
+        Err((reason, remedy)) => Err(TraceError::Unusable {
+            path: opening.path.to_owned(),
+            reason,
+            remedy: remedy.to_owned(),
+        }),
+    }
+}
+
+/// What the header says, or why it is none and the remedy.
+fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'static str)> {
+    let header = Fields::little(first_bytes);
+    let ends = |bytes: usize| header.u64(bytes - 8) == MAGIC;
+    let Some(bytes) = [HEADER_BYTES, EARLY_BYTES].into_iter().find(|bytes| ends(*bytes)) else {
+        let reason = if first_bytes.len() < HEADER_BYTES {
+            "the file ends within its header of 1024 or 8192 bytes"
+        } else {
+            "its header does not end as one of LCS does, behind 1024 or 8192 bytes"
+        };
+        return Err((reason.to_owned(), CONVERT));
+    };
+    let head = Head { bytes, ..Head::default() };
+    // The first headers describe the fields in the words of Python's struct module, and nothing
+    // but these was ever written.
+    if matches!(first_bytes.get(8..14), Some(b"<IQIQ\0" | b"<IQIq\0")) {
+        return Ok(head);
+    }
+    let version = header.u64(8);
+    let Some(layout) = layout::lcs(version) else {
+        return Err((format!("it is of LCS version {version}; known are 1 to 8"), CONVERT));
+    };
+    let head = Head { layout, ..head };
+    if bytes == HEADER_BYTES {
+        return Ok(head);
+    }
+    let unit_ns = match header.u32(UNIT_AT) {
+        // Not said, which was the custom.
+        0 | 1 => head.unit_ns,
+        2 => 1_000_000,
+        3 => 1_000,
+        4 => 1,
+        _ if is_unit_given => head.unit_ns,
+        unit => {
+            let reason = format!("its header says unit of time {unit}; known are 1 to 4");
+            return Err((reason, "say the unit: `--time-unit s`, ms, us or ns"));
+        }
+    };
+    // Beyond 31 bits it is negative; such a block and one of nothing say nothing.
+    let block = header.u32(BLOCK_AT).cast_signed();
+    let block = u64::try_from(block).ok().filter(|block| *block > 0);
+    Ok(Head { unit_ns, block, ..head })
+}
