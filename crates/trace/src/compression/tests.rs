@@ -63,10 +63,15 @@ pub(super) fn decoded(packed: &[u8]) -> (Vec<u8>, Option<io::Error>) {
     drained(Decoder::new(packed, Codec::of_first_bytes(packed)))
 }
 
+/// Takes every member of an archive.
+fn all() -> Choice {
+    Box::new(|_, _| Ok(true))
+}
+
 /// The same through everything that a file passes.
 fn unpacked(packed: &[u8]) -> (Vec<u8>, Option<io::Error>) {
     let packed = io::Cursor::new(packed.to_vec());
-    drained(unpack(Peeked::new(packed, 64 << 10)).unwrap().0)
+    drained(unpack(Peeked::new(packed, PEEK_BYTES), all()).unwrap().stream)
 }
 
 #[test]
@@ -194,8 +199,9 @@ fn how_much_of_the_file_was_used_is_known_behind_every_codec() {
     for codec in CODECS {
         let packed = pack(&text, codec);
         let bytes = packed.len() as u64;
-        let (mut stream, stored) = unpack(Peeked::new(io::Cursor::new(packed), 64 << 10)).unwrap();
-        assert!(!stored);
+        let packed = Peeked::new(io::Cursor::new(packed), PEEK_BYTES);
+        let Unpacked { mut stream, is_stored, .. } = unpack(packed, all()).unwrap();
+        assert!(!is_stored);
         let mut half = vec![0; text.len() / 2];
         stream.read_exact(&mut half).unwrap();
         let used = stream.position();

@@ -7,7 +7,7 @@
 use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, is_header, looks_like,
 };
-use super::{Format, Opening, scsi};
+use super::{Format, Opening, Several, scsi};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -18,6 +18,7 @@ use crate::units::{Bytes, Nanos, SECTOR};
 pub const FORMAT: Format = Format {
     name: "cloudphysics-csv",
     title: "text twins of CloudPhysics' traces",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {
