@@ -9,6 +9,9 @@
 //!
 //! The archive is read by a thread of its own, so what was chosen is shared with it.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io;
 use std::path::Path;
