@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
-use ioecho_trace::formats::{self, Format, IssueEvent, ReadOptions, WholeSeconds, Writable, write};
+use ioecho_trace::formats::{
+    self, Format, IssueEvent, Order, ReadOptions, WholeSeconds, Writable, write,
+};
 use ioecho_trace::units::QuantityError;
 
 use crate::commands::calibrate::CalibrateArgs;
@@ -84,6 +86,11 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "SIZE", value_parser = block_size, help_heading = "Reading")]
     pub(crate) block_size: Option<Bytes>,
 
+    /// Put requests in the order of time over the whole trace, through a temporary file; by itself
+    /// within 65,536 requests
+    #[arg(long, help_heading = "Reading")]
+    pub(crate) sort_whole: bool,
+
     #[command(flatten)]
     pub(crate) described: DescribedArgs,
 }
@@ -121,6 +128,7 @@ impl ReadArgs {
             time_unit_ns: self.time_unit,
             block_size: self.block_size,
             described: self.described.description(),
+            order: if self.sort_whole { Order::Whole } else { Order::Window },
         }
     }
 }

@@ -12,6 +12,7 @@
 
 mod ahead;
 mod archive;
+mod chain;
 mod damage;
 mod decoder;
 mod encoder;
@@ -23,7 +24,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 pub use self::ahead::Ahead;
-pub use self::archive::Archive;
+pub use self::archive::{Archive, Choice};
 pub use self::damage::{damage, remedy};
 pub use self::decoder::Decoder;
 pub use self::encoder::Encoder;
@@ -31,6 +32,9 @@ pub use self::partial::{PartialFile, STANDARD_OUTPUT};
 
 /// Size of the buffers towards the file system.
 const BUFFER_BYTES: usize = 256 << 10;
+
+/// How much is looked at to know a codec or a format, in bytes.
+pub const PEEK_BYTES: usize = 64 << 10;
 
 /// How the bytes of a file are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,23 +95,44 @@ impl Codec {
     }
 }
 
-/// What `packed`, whose first bytes were looked at, holds: unpacked, and the members of an archive
-/// one behind the other. Work beyond reading is done in a thread of its own. Answers too whether
-/// these are the bytes of the file as it is stored.
-pub fn unpack<R: Read + Send + 'static>(
-    packed: Peeked<R>,
-) -> io::Result<(Box<dyn Positioned + Send>, bool)> {
+/// What a file holds.
+pub struct Unpacked {
+    /// Its bytes, unpacked; those of the members of an archive one behind the other.
+    pub stream: Box<dyn Positioned + Send>,
+    /// Whether these are the bytes of the file as it is stored.
+    pub is_stored: bool,
+    /// Whether the file is an archive.
+    pub is_archive: bool,
+}
+
+/// What `packed`, whose first bytes were looked at, holds; of an archive, the members that `choice`
+/// takes. Work beyond reading is done in a thread of its own.
+pub fn unpack<R: Read + Send + 'static>(packed: Peeked<R>, choice: Choice) -> io::Result<Unpacked> {
     let codec = Codec::of_first_bytes(packed.first_bytes());
     let is_stored = codec == Codec::Plain && !archive::is_archive(packed.first_bytes());
     let decoder = Decoder::new(packed, codec);
     if is_stored {
-        return Ok((Box::new(decoder), true));
+        return Ok(Unpacked { stream: Box::new(decoder), is_stored, is_archive: false });
     }
     let unpacked = Peeked::new(decoder, archive::BLOCK_BYTES);
-    if archive::is_archive(unpacked.first_bytes()) {
-        return Ok((Box::new(Ahead::new(Archive::new(unpacked))?), false));
+    let is_archive = archive::is_archive(unpacked.first_bytes());
+    let ahead =
+        if is_archive { Ahead::new(Archive::new(unpacked, choice)) } else { Ahead::new(unpacked) };
+    Ok(Unpacked { stream: Box::new(ahead?), is_stored, is_archive })
+}
+
+/// Shows the members of the archive `packed` to `choice` one after the other, as [`unpack`] does,
+/// but unpacks no more of them than is shown. Ends with the archive or with an error.
+pub fn look_through<R: Read>(packed: R, mut choice: Choice) -> io::Result<()> {
+    let packed = Peeked::new(packed, PEEK_BYTES);
+    let codec = Codec::of_first_bytes(packed.first_bytes());
+    let unpacked = Peeked::new(Decoder::new(packed, codec), archive::BLOCK_BYTES);
+    if !archive::is_archive(unpacked.first_bytes()) {
+        return Ok(());
     }
-    Ok((Box::new(Ahead::new(unpacked)?), false))
+    let passed: Choice =
+        Box::new(move |name, first_bytes| choice(name, first_bytes).map(|_| false));
+    io::copy(&mut Archive::new(unpacked, passed), &mut io::sink()).map(drop)
 }
 
 /// A stream that knows how much of the file beneath it was used.

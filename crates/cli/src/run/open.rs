@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use ioecho_replay::journal::{JournalReader, to_request};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::Notes;
 use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
 use ioecho_trace::{Batch, Columns, Header, Source, TraceError, generate};
@@ -22,7 +22,12 @@ pub(crate) fn trace(
     load: &LoadArgs,
 ) -> anyhow::Result<Box<dyn Source>> {
     let source: Box<dyn Source> = match RunDirectory::at(path) {
-        None => formats::open(path, options)?,
+        None => {
+            if options.order == Order::Whole {
+                tell_spill("--sort-whole");
+            }
+            formats::open(path, options)?
+        }
         Some(run) => {
             // A directory of a version that this program does not know is refused here.
             run.read_facts()?;
@@ -58,11 +63,14 @@ pub(crate) fn trace(
 
 /// Says which transforms need room on a disk, and where.
 fn tell_spills(chain: &[Asked]) {
-    let directory = std::env::temp_dir();
     for asked in chain.iter().filter(|asked| asked.kind.spills) {
-        let name = asked.kind.name;
-        tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
+        tell_spill(asked.kind.name);
     }
+}
+
+fn tell_spill(name: &str) {
+    let directory = std::env::temp_dir();
+    tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
 }
 
 /// What transforms may need beside their source.

@@ -3,7 +3,9 @@
 //! Traces are published by the directory: Tencent's hours are CSV in `.tgz`, Cambridge's volumes
 //! are packed one by one and then put into one `.tar`. Who names the archive means what is in it.
 //! So headers, directories and links are passed over, members that are packed themselves are
-//! unpacked, and what is left reads as one file.
+//! unpacked, and what is left reads as one file. Which members are meant is for others to say
+//! ([`Choice`]): a licence lies beside the traces. Archives one behind the other, as `cat` makes
+//! them, are one.
 //!
 //! Format: POSIX.1-2001 `ustar` and `pax` (IEEE Std 1003.1, pax, "ustar Interchange Format") and
 //! GNU tar's long names and large sizes.
@@ -11,7 +13,8 @@
 use std::io::{self, Read};
 
 use super::damage::{self, AGAIN};
-use super::{Codec, Decoder, Peeked, Positioned};
+use super::{Codec, Decoder, PEEK_BYTES, Peeked, Positioned};
+use crate::text;
 
 /// The unit of an archive.
 pub(super) const BLOCK_BYTES: usize = 512;
@@ -95,11 +98,17 @@ fn corrupt(why: &str) -> io::Error {
     damage::error(format!("the tar archive is corrupt ({why})"), AGAIN)
 }
 
-type Content<R> = Decoder<Peeked<Member<R>>>;
+/// Says whether a member with this name and these first bytes, unpacked, is taken. An error ends
+/// the archive there.
+pub type Choice = Box<dyn FnMut(&str, &[u8]) -> io::Result<bool> + Send>;
+
+/// The content of a member, unpacked, its first bytes looked at.
+type Content<R> = Peeked<Decoder<Peeked<Member<R>>>>;
 
 /// What an archive holds, as one stream.
 pub struct Archive<R: Positioned> {
     state: State<R>,
+    choice: Choice,
     /// How much of the file was used when the state had to be given up.
     position: u64,
     /// The last byte of the member at hand, and whether it reads as text; `None` before its first.
@@ -113,19 +122,27 @@ enum State<R: Positioned> {
 }
 
 impl<R: Positioned> Archive<R> {
-    /// Reads `archive` from its beginning.
-    pub fn new(archive: R) -> Self {
-        Self { state: State::Between(archive), position: 0, last: None }
+    /// Reads the members of `archive` that `choice` takes.
+    pub fn new(archive: R, choice: Choice) -> Self {
+        Self { state: State::Between(archive), choice, position: 0, last: None }
     }
 
     /// Goes on to the next member with content.
     fn begin_member(&mut self, archive: R) -> io::Result<()> {
-        if let Some(member) = next_member(archive)? {
-            let member = Peeked::new(member, BLOCK_BYTES);
-            let codec = Codec::of_first_bytes(member.first_bytes());
-            self.state = State::Within(Box::new(Decoder::new(member, codec)));
+        let Some((member, name)) = next_member(archive)? else { return Ok(()) };
+        let member = Peeked::new(member, BLOCK_BYTES);
+        let codec = Codec::of_first_bytes(member.first_bytes());
+        let mut content = Peeked::new(Decoder::new(member, codec), PEEK_BYTES);
+        if (self.choice)(&name, content.first_bytes())? {
+            self.state = State::Within(Box::new(content));
             self.last = None;
+            return Ok(());
         }
+        // What cannot be read may be what was meant.
+        if let Some(error) = content.take_error() {
+            return Err(error);
+        }
+        self.state = behind(content)?;
         Ok(())
     }
 
@@ -149,8 +166,7 @@ impl<R: Positioned> Archive<R> {
                     self.state = State::Within(content);
                     return Ok(Some(count));
                 }
-                let member = content.into_inner().into_inner();
-                self.state = State::Between(member.skip()?);
+                self.state = behind(*content)?;
                 // The last line of a text must not run into the first one of the next.
                 if matches!(self.last, Some((last, true)) if last != b'\n') {
                     into[0] = b'\n';
@@ -162,11 +178,22 @@ impl<R: Positioned> Archive<R> {
     }
 }
 
+/// The archive behind a member.
+fn behind<R: Positioned>(content: Content<R>) -> io::Result<State<R>> {
+    match content.into_inner().into_inner() {
+        Some(member) => Ok(State::Between(member.into_inner().skip()?)),
+        None => Ok(State::Ended),
+    }
+}
+
 impl<R: Positioned> Positioned for Archive<R> {
     fn position(&self) -> u64 {
         match &self.state {
             State::Between(archive) => archive.position(),
-            State::Within(content) => content.get_ref().get_ref().archive.position(),
+            State::Within(content) => content
+                .get_ref()
+                .get_ref()
+                .map_or(self.position, |member| member.get_ref().archive.position()),
             State::Ended => self.position,
         }
     }
@@ -185,23 +212,30 @@ impl<R: Positioned> Read for Archive<R> {
     }
 }
 
-/// The next member that is a file with content; `None` at the end of the archive.
-fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<Member<R>>> {
+/// The next member that is a file with content, and its name; `None` at the end of the archive.
+fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<(Member<R>, String)>> {
     // What a pax header or a long name says of the member behind it.
     let (mut size_said, mut name_said) = (None, None);
+    // Zeros mark the end and fill the last record, and then a further archive may follow.
+    let mut has_ended = false;
     loop {
         let mut block = [0; BLOCK_BYTES];
-        match read_full(&mut archive, &mut block)? {
+        let bytes = read_full(&mut archive, &mut block)?;
+        let is_zero = block.iter().all(|byte| *byte == 0);
+        match bytes {
             0 => return Ok(None),
-            BLOCK_BYTES => {}
+            _ if has_ended && is_zero => continue,
+            BLOCK_BYTES if is_zero => {
+                has_ended = true;
+                continue;
+            }
+            BLOCK_BYTES if is_header(&block) => has_ended = false,
+            _ if has_ended => {
+                let what = "behind the end of the tar archive there is something else";
+                return Err(damage::error(what.to_owned(), AGAIN));
+            }
+            BLOCK_BYTES => return Err(corrupt("the checksum of a header is wrong")),
             _ => return Err(breaks_off()),
-        }
-        if block.iter().all(|byte| *byte == 0) {
-            drain(&mut archive)?;
-            return Ok(None);
-        }
-        if !is_header(&block) {
-            return Err(corrupt("the checksum of a header is wrong"));
         }
         let Some(size) = number(&block[124..136]) else {
             return Err(corrupt("the size of a member is no number"));
@@ -225,7 +259,7 @@ fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<Member<R>>> {
                 let file_name = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
                 let member = Member::new(archive, size);
                 if size > 0 && !file_name.starts_with(b"._") {
-                    return Ok(Some(member));
+                    return Ok(Some((member, text::shown(name))));
                 }
                 archive = member.skip()?;
             }
@@ -279,9 +313,4 @@ fn read_full<R: Read>(stream: &mut R, block: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(end)
-}
-
-/// Reads what stands behind the end, so that a codec beneath comes to its own checksum.
-fn drain<R: Read>(stream: &mut R) -> io::Result<()> {
-    io::copy(stream, &mut io::sink()).map(drop)
 }

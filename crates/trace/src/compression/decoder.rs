@@ -4,11 +4,10 @@
 
 use std::io::{self, BufReader, Read};
 
-use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 
+use super::chain::{Bzip2, Chain, Gzip};
 use super::damage::{self, AGAIN};
 use super::{BUFFER_BYTES, Codec, Positioned};
 
@@ -47,10 +46,10 @@ pub struct Decoder<R: Read> {
 
 enum Inner<R: Read> {
     Plain(Counted<R>),
-    Gzip(Box<MultiGzDecoder<Buffered<R>>>),
+    Gzip(Box<Chain<Gzip<Buffered<R>>>>),
     Zstd(Box<zstd::Decoder<'static, Buffered<R>>>),
     Xz(Box<XzDecoder<Buffered<R>>>),
-    Bzip2(Box<MultiBzDecoder<Buffered<R>>>),
+    Bzip2(Box<Chain<Bzip2<Buffered<R>>>>),
     /// The codec could not be set up; that is due, like every other error, when something is read.
     Failed(Counted<R>, Option<io::Error>),
 }
@@ -62,7 +61,7 @@ impl<R: Read> Decoder<R> {
         let buffered = |packed| BufReader::with_capacity(BUFFER_BYTES, packed);
         let inner = match codec {
             Codec::Plain => Inner::Plain(packed),
-            Codec::Gzip => Inner::Gzip(Box::new(MultiGzDecoder::new(buffered(packed)))),
+            Codec::Gzip => Inner::Gzip(Box::new(Chain::new(buffered(packed)))),
             Codec::Zstd => match zstd::Decoder::try_with_buffer(buffered(packed)) {
                 Ok(mut decoder) => match decoder.window_log_max(MEMORY_MAX_LOG) {
                     Ok(()) => Inner::Zstd(Box::new(decoder)),
@@ -76,43 +75,44 @@ impl<R: Read> Decoder<R> {
                     Err(error) => Inner::Failed(packed, Some(error.into())),
                 }
             }
-            Codec::Bzip2 => Inner::Bzip2(Box::new(MultiBzDecoder::new(buffered(packed)))),
+            Codec::Bzip2 => Inner::Bzip2(Box::new(Chain::new(buffered(packed)))),
         };
         Self { inner, codec }
     }
 }
 
 impl<R: Read> Decoder<R> {
-    fn packed(&self) -> &Counted<R> {
+    fn packed(&self) -> Option<&Counted<R>> {
         match &self.inner {
-            Inner::Plain(packed) | Inner::Failed(packed, _) => packed,
-            Inner::Gzip(decoder) => decoder.get_ref().get_ref(),
-            Inner::Zstd(decoder) => decoder.get_ref().get_ref(),
-            Inner::Xz(decoder) => decoder.get_ref().get_ref(),
-            Inner::Bzip2(decoder) => decoder.get_ref().get_ref(),
+            Inner::Plain(packed) | Inner::Failed(packed, _) => Some(packed),
+            Inner::Gzip(decoder) => decoder.packed().map(BufReader::get_ref),
+            Inner::Zstd(decoder) => Some(decoder.get_ref().get_ref()),
+            Inner::Xz(decoder) => Some(decoder.get_ref().get_ref()),
+            Inner::Bzip2(decoder) => decoder.packed().map(BufReader::get_ref),
         }
     }
 
     /// The packed stream.
-    pub(super) fn get_ref(&self) -> &R {
-        &self.packed().inner
+    pub(super) fn get_ref(&self) -> Option<&R> {
+        self.packed().map(|packed| &packed.inner)
     }
 
     /// The packed stream, of which more than was unpacked may have been read.
-    pub(super) fn into_inner(self) -> R {
+    pub(super) fn into_inner(self) -> Option<R> {
         let packed = match self.inner {
-            Inner::Plain(packed) | Inner::Failed(packed, _) => packed,
-            Inner::Gzip(decoder) => decoder.into_inner().into_inner(),
-            Inner::Zstd(decoder) => decoder.into_inner().into_inner(),
-            Inner::Xz(decoder) => decoder.into_inner().into_inner(),
-            Inner::Bzip2(decoder) => decoder.into_inner().into_inner(),
+            Inner::Plain(packed) | Inner::Failed(packed, _) => Some(packed),
+            Inner::Gzip(decoder) => decoder.into_packed().map(BufReader::into_inner),
+            Inner::Zstd(decoder) => Some(decoder.into_inner().into_inner()),
+            Inner::Xz(decoder) => Some(decoder.into_inner().into_inner()),
+            Inner::Bzip2(decoder) => decoder.into_packed().map(BufReader::into_inner),
         };
-        packed.inner
+        packed.map(|packed| packed.inner)
     }
 
     /// The error of the file beneath as it is, and any other as the codec's finding.
     fn explained(&self, error: io::Error) -> io::Error {
-        if self.packed().failed || matches!(self.inner, Inner::Plain(_) | Inner::Failed(..)) {
+        let failed = self.packed().is_some_and(|packed| packed.failed);
+        if failed || matches!(self.inner, Inner::Plain(_) | Inner::Failed(..)) {
             return error;
         }
         let name = self.codec.name();
@@ -141,12 +141,12 @@ impl<R: Read> Positioned for Decoder<R> {
     fn position(&self) -> u64 {
         let unread = match &self.inner {
             Inner::Plain(_) | Inner::Failed(..) => 0,
-            Inner::Gzip(decoder) => decoder.get_ref().buffer().len(),
+            Inner::Gzip(decoder) => decoder.packed().map_or(0, |packed| packed.buffer().len()),
             Inner::Zstd(decoder) => decoder.get_ref().buffer().len(),
             Inner::Xz(decoder) => decoder.get_ref().buffer().len(),
-            Inner::Bzip2(decoder) => decoder.get_ref().buffer().len(),
+            Inner::Bzip2(decoder) => decoder.packed().map_or(0, |packed| packed.buffer().len()),
         };
-        self.packed().bytes - unread as u64
+        self.packed().map_or(0, |packed| packed.bytes - unread as u64)
     }
 }
 

@@ -63,10 +63,15 @@ pub(super) fn decoded(packed: &[u8]) -> (Vec<u8>, Option<io::Error>) {
     drained(Decoder::new(packed, Codec::of_first_bytes(packed)))
 }
 
+/// Takes every member of an archive.
+fn all() -> Choice {
+    Box::new(|_, _| Ok(true))
+}
+
 /// The same through everything that a file passes.
 fn unpacked(packed: &[u8]) -> (Vec<u8>, Option<io::Error>) {
     let packed = io::Cursor::new(packed.to_vec());
-    drained(unpack(Peeked::new(packed, 64 << 10)).unwrap().0)
+    drained(unpack(Peeked::new(packed, PEEK_BYTES), all()).unwrap().stream)
 }
 
 #[test]
@@ -194,8 +199,9 @@ fn how_much_of_the_file_was_used_is_known_behind_every_codec() {
     for codec in CODECS {
         let packed = pack(&text, codec);
         let bytes = packed.len() as u64;
-        let (mut stream, stored) = unpack(Peeked::new(io::Cursor::new(packed), 64 << 10)).unwrap();
-        assert!(!stored);
+        let packed = Peeked::new(io::Cursor::new(packed), PEEK_BYTES);
+        let Unpacked { mut stream, is_stored, .. } = unpack(packed, all()).unwrap();
+        assert!(!is_stored);
         let mut half = vec![0; text.len() / 2];
         stream.read_exact(&mut half).unwrap();
         let used = stream.position();
@@ -269,7 +275,7 @@ fn an_error_is_met_once_and_nothing_follows() {
 }
 
 /// A header of a tar archive and its content.
-fn member(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
+pub(crate) fn member(name: &str, kind: u8, content: &[u8]) -> Vec<u8> {
     let mut block = [0; 512];
     block[..name.len()].copy_from_slice(name.as_bytes());
     block[124..136].copy_from_slice(format!("{:011o} ", content.len()).as_bytes());
@@ -326,6 +332,69 @@ fn a_broken_archive_gives_what_it_held_and_says_what_is_wrong() {
     let (out, error) = unpacked(&tar);
     assert_eq!(out, b"1,2\n");
     assert!(damage(&error.unwrap()).unwrap().contains("checksum"));
+}
+
+#[test]
+fn archives_one_behind_the_other_are_one() {
+    let tar = |name, text| [member(name, b'0', text), vec![0; 10_240 - 1024]].concat();
+    let (one, other) = (tar("a", b"1,2\n"), tar("b", b"3,4\n"));
+    for codec in [Codec::Plain, Codec::Gzip] {
+        let both = [pack(&one, codec), pack(&other, codec)].concat();
+        let (out, error) = unpacked(&both);
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(out, b"1,2\n3,4\n");
+        // Zeros of any number, a block or not, are the filling of a tape.
+        assert!(unpacked(&[&one[..], &[0; 700]].concat()).1.is_none());
+    }
+    for behind in [&b"prose"[..], &[1; 512]] {
+        let (out, error) = unpacked(&[&one, behind].concat());
+        assert_eq!(out, b"1,2\n");
+        let damage = damage(&error.unwrap()).unwrap();
+        assert!(damage.contains("behind the end of the tar archive"), "{damage}");
+    }
+}
+
+#[test]
+fn zeros_behind_a_packed_file_are_no_damage_and_anything_else_is() {
+    let text = text();
+    // The .xz file format, section 2.2, has padding of multiples of four bytes.
+    for (codec, zeros) in [(Codec::Gzip, 700), (Codec::Bzip2, 300_000), (Codec::Xz, 512)] {
+        let padded = [pack(&text, codec), vec![0; zeros]].concat();
+        for (out, error) in [decoded(&padded), unpacked(&padded)] {
+            assert!(error.is_none() && out == text, "{codec:?}: {error:?}");
+        }
+        let (out, error) = unpacked(&[&padded[..], b"something"].concat());
+        assert!(out == text && damage(&error.unwrap()).is_some(), "{codec:?}");
+    }
+}
+
+#[test]
+fn members_that_are_not_chosen_are_passed_over_and_looking_through_unpacks_no_more_than_it_shows() {
+    let text = text();
+    let gzip = gzip(&text);
+    let tar = [
+        member("LICENCE", b'0', b"all rights"),
+        member("x/a.gz", b'0', &gzip),
+        member("b", b'0', b"1,2\n"),
+        vec![0; 1024],
+    ]
+    .concat();
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let choice = || -> Choice {
+        let seen = Arc::clone(&seen);
+        Box::new(move |name, first_bytes| {
+            seen.lock().unwrap().push((name.to_owned(), first_bytes.len()));
+            Ok(name == "b")
+        })
+    };
+    let unpacked = unpack(Peeked::new(io::Cursor::new(tar.clone()), PEEK_BYTES), choice()).unwrap();
+    assert!(unpacked.is_archive);
+    assert_eq!(drained(unpacked.stream).0, b"1,2\n");
+    look_through(io::Cursor::new(pack(&tar, Codec::Xz)), choice()).unwrap();
+    look_through(io::Cursor::new(text), choice()).unwrap();
+    let once = [("LICENCE", 10), ("x/a.gz", PEEK_BYTES), ("b", 4)];
+    let once = once.map(|(name, bytes)| (name.to_owned(), bytes));
+    assert_eq!(*seen.lock().unwrap(), [once.clone(), once].concat());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
     looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -22,6 +22,7 @@ pub use self::writer::WRITABLE;
 pub const FORMAT: Format = Format {
     name: "alibaba",
     title: "Alibaba's block traces of 2020",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

@@ -23,7 +23,7 @@ use self::clock::Clock;
 use self::layout::{Column, Layout};
 use self::reader::{Parser, split};
 use super::import::{self, Epoch, Facts, Look};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::stream::Source;
@@ -32,6 +32,7 @@ use crate::stream::Source;
 pub const FORMAT: Format = Format {
     name: "biosnoop",
     title: "what biosnoop (bcc, libbpf-tools) and iosnoop print",
+    several: Several::Apart,
     recognise,
     open,
 };

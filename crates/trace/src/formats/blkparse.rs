@@ -26,7 +26,7 @@ use self::reader::Parser;
 use self::writer::Writer;
 use super::import::{self, Epoch, Facts, Look};
 use super::write::{Writable, lines};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::header::Header;
@@ -36,6 +36,7 @@ use crate::stream::{Sink, Source};
 pub const FORMAT: Format = Format {
     name: "blkparse",
     title: "what blkparse prints of a recording of blktrace",
+    several: Several::Apart,
     recognise,
     open,
 };

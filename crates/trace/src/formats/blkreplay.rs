@@ -22,7 +22,7 @@ mod writer;
 
 use self::line::parse;
 
-use super::{Format, Writable};
+use super::{Format, Several, Writable};
 
 pub use self::reader::open;
 pub use self::result::WRITABLE as RESULT_WRITABLE;
@@ -33,6 +33,7 @@ pub use self::writer::create;
 pub const FORMAT: Format = Format {
     name: "blkreplay",
     title: "loads and results of blkreplay",
+    several: Several::InTurn,
     recognise,
     open: |opening| open(opening.stream, opening.path, opening.options),
 };

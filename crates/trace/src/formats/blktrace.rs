@@ -37,7 +37,7 @@ use self::merge::Merge;
 use self::record::{Event, Layout, kind};
 use self::requests::Requests;
 use self::telling::{describe, no_requests};
-use super::{Format, IssueEvent, Opening, ReadOptions};
+use super::{Format, IssueEvent, Opening, ReadOptions, Several};
 use crate::batch::{Batch, Columns};
 use crate::calendar;
 use crate::error::TraceError;
@@ -55,6 +55,7 @@ const STREAM_BUFFER_BYTES: usize = 1 << 20;
 pub const FORMAT: Format = Format {
     name: "blktrace",
     title: "recordings of blktrace, one file per processor or merged",
+    several: Several::Apart,
     recognise: is_blktrace,
     open: |opening| {
         let Opening { stream, path, seekable, options } = opening;

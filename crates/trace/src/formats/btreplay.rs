@@ -18,7 +18,7 @@ mod writer;
 
 use super::fields::Fields;
 use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
-use super::{Format, Opening, Writable};
+use super::{Format, Opening, Several, Writable};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -29,6 +29,7 @@ use crate::units::{Bytes, Nanos};
 pub const FORMAT: Format = Format {
     name: "btreplay",
     title: "files of btrecord, one device and processor each",
+    several: Several::Apart,
     recognise,
     open,
 };

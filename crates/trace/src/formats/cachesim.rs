@@ -21,7 +21,7 @@ mod tests;
 
 use self::layout::Layout;
 use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -32,6 +32,7 @@ use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
 pub const ORACLE_GENERAL: Format = Format {
     name: "oracle-general",
     title: "libCacheSim's oracleGeneral",
+    several: Several::Apart,
     recognise: |first_bytes| shape::fits(first_bytes, &layout::ORACLE_GENERAL),
     open: |opening| open(opening, layout::ORACLE_GENERAL, "oracleGeneral"),
 };
@@ -40,6 +41,7 @@ pub const ORACLE_GENERAL: Format = Format {
 pub const ORACLE_GENERAL_OPNS: Format = Format {
     name: "oracle-general-opns",
     title: "libCacheSim's oracleGeneralOpNS",
+    several: Several::Apart,
     recognise: |first_bytes| shape::fits(first_bytes, &layout::ORACLE_GENERAL_OPNS),
     open: |opening| open(opening, layout::ORACLE_GENERAL_OPNS, "oracleGeneralOpNS"),
 };
@@ -48,6 +50,7 @@ pub const ORACLE_GENERAL_OPNS: Format = Format {
 pub const IQI: Format = Format {
     name: "iqi",
     title: "libCacheSim's IQI",
+    several: Several::Apart,
     recognise: |first_bytes| shape::fits(first_bytes, &layout::IQI),
     open: |opening| open(opening, layout::IQI, "IQI"),
 };
@@ -56,13 +59,19 @@ pub const IQI: Format = Format {
 pub const IQIBH: Format = Format {
     name: "iqibh",
     title: "libCacheSim's IQIBH",
+    several: Several::Apart,
     recognise: |first_bytes| shape::fits(first_bytes, &layout::IQIBH),
     open: |opening| open(opening, layout::IQIBH, "IQIBH"),
 };
 
 /// `LCS`, as it is read.
-pub const LCS: Format =
-    Format { name: "lcs", title: "libCacheSim's LCS", recognise: lcs::recognise, open: lcs::open };
+pub const LCS: Format = Format {
+    name: "lcs",
+    title: "libCacheSim's LCS",
+    several: Several::Apart,
+    recognise: lcs::recognise,
+    open: lcs::open,
+};
 
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 

@@ -8,7 +8,7 @@ use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, is_header, looks_like,
 };
 use super::scsi::Command;
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -19,6 +19,7 @@ use crate::units::{Bytes, Nanos, SECTOR};
 pub const FORMAT: Format = Format {
     name: "cloudphysics-csv",
     title: "text twins of CloudPhysics' traces",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

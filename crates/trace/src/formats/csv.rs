@@ -14,12 +14,13 @@ mod tests;
 mod writer;
 
 use super::import::{self, Epoch, Facts};
-use super::{Format, Writable};
+use super::{Format, Several, Writable};
 
 /// The CSV, as it is read.
 pub const FORMAT: Format = Format {
     name: "csv",
     title: "CSV with ioecho's columns",
+    several: Several::ByTime,
     recognise,
     open: |opening| {
         let parser = reader::Parser::new(opening.stream.first_bytes());

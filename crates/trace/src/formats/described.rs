@@ -26,7 +26,7 @@ pub use self::description::Description;
 pub use self::error::DescriptionError;
 pub use self::words::Words;
 
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::error::TraceError;
 use crate::stream::Source;
 
@@ -34,6 +34,7 @@ use crate::stream::Source;
 pub const FORMAT: Format = Format {
     name: "described",
     title: "text as --columns or --pattern describes it",
+    several: Several::ByTime,
     recognise: |_| false,
     open,
 };

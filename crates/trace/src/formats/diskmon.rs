@@ -12,7 +12,7 @@
 mod tests;
 
 use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -21,8 +21,13 @@ use crate::text::{Cursor, NumberError};
 use crate::units::{Bytes, Nanos};
 
 /// Logs of `DiskMon`.
-pub const FORMAT: Format =
-    Format { name: "diskmon", title: "logs of DiskMon for Windows", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "diskmon",
+    title: "logs of DiskMon for Windows",
+    several: Several::Apart,
+    recognise,
+    open,
+};
 
 const REMEDY: &str = "a log of DiskMon has lines like '0 0.000000 0.00001526 0 Write 2983648 8': \
                       number, time, duration, disk, request, sector, length";

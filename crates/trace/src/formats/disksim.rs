@@ -13,7 +13,7 @@
 use super::import::{
     self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -22,8 +22,13 @@ use crate::text::Cursor;
 use crate::units::{Nanos, SECTOR};
 
 /// Traces of simulators.
-pub const FORMAT: Format =
-    Format { name: "disksim", title: "ASCII traces of DiskSim and MQSim", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "disksim",
+    title: "ASCII traces of DiskSim and MQSim",
+    several: Several::ByTime,
+    recognise,
+    open,
+};
 
 /// The device and the request of a line, in instants of `unit_ns`.
 #[inline]

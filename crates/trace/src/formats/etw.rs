@@ -16,14 +16,19 @@ mod tests;
 use self::fields::Fields;
 use self::reader::Parser;
 use super::import::{self, Epoch, Facts, Look};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::stream::Source;
 
 /// Disk events as xperf prints them.
-pub const FORMAT: Format =
-    Format { name: "etw", title: "Microsoft's disk events (ETW) as text", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "etw",
+    title: "Microsoft's disk events (ETW) as text",
+    several: Several::Apart,
+    recognise,
+    open,
+};
 
 const REMEDY: &str = "a dump has lines of DiskRead and DiskWrite events: record with `xperf -on \
                       DISK_IO+DISK_IO_INIT` and print with `xperf -i FILE.etl -a dumper`";

@@ -23,15 +23,20 @@ use self::reader::Parser;
 use self::writer::Writer;
 use super::import::{self, Epoch, Facts};
 use super::write::{Writable, lines};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::{Sink, Source};
 
 /// fio's iologs, as they are read.
-pub const FORMAT: Format =
-    Format { name: "fio", title: "fio's iologs, versions 2 and 3", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "fio",
+    title: "fio's iologs, versions 2 and 3",
+    several: Several::Apart,
+    recognise,
+    open,
+};
 
 /// fio's iolog, as it is written.
 pub const WRITABLE: Writable = Writable {

@@ -22,7 +22,7 @@ mod tests;
 
 use self::columns::{Columns as Places, Values};
 use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -33,6 +33,7 @@ use crate::units::{Bytes, Nanos};
 pub const FORMAT: Format = Format {
     name: "fio-lat",
     title: "fio's latency logs with offsets (log_offset=1)",
+    several: Several::ByTime,
     recognise,
     open,
 };

@@ -8,7 +8,7 @@
 use super::import::{
     self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Origin, Request};
@@ -19,6 +19,7 @@ use crate::units::{Nanos, SECTOR, VolumeId};
 pub const FORMAT: Format = Format {
     name: "fiu",
     title: "traces of Florida International University (IODedup, SRCMap)",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

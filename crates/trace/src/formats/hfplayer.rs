@@ -20,13 +20,14 @@ mod tests;
 mod writer;
 
 use super::import::{self, Epoch, Facts};
-use super::{Format, Writable};
+use super::{Format, Several, Writable};
 use crate::batch::Columns;
 
 /// hfplayer's traces, as they are read.
 pub const FORMAT: Format = Format {
     name: "hfplayer",
     title: "hfplayer's CSV",
+    several: Several::Apart,
     recognise,
     open: |opening| {
         let facts = Facts {

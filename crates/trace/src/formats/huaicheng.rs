@@ -8,7 +8,7 @@ use super::import::{
     self, Blanks, Commas, Epoch, Facts, Fault, Fields, Intake, LineParser, Look, Numbered, Said,
     looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -16,8 +16,13 @@ use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR};
 
 /// Traces of that replayer.
-pub const FORMAT: Format =
-    Format { name: "huaicheng", title: "traces of huaicheng's replayer", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "huaicheng",
+    title: "traces of huaicheng's replayer",
+    several: Several::ByTime,
+    recognise,
+    open,
+};
 
 #[inline]
 fn parse(line: &[u8], unit_ns: i64) -> Result<(u64, Request), Fault> {

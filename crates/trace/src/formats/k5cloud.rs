@@ -10,7 +10,7 @@ use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
     looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -22,6 +22,7 @@ use crate::units::{Bytes, Nanos};
 pub const FORMAT: Format = Format {
     name: "k5cloud",
     title: "traces of Fujitsu's K5 cloud (SNIA 26930)",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

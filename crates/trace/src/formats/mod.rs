@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::compression::{self, Peeked, Positioned};
+use crate::compression::{self, Peeked, Positioned, Unpacked};
 use crate::encoding;
 use crate::error::TraceError;
 use crate::generate;
@@ -42,6 +42,7 @@ pub mod hfplayer;
 pub mod huaicheng;
 pub mod import;
 pub mod k5cloud;
+pub mod members;
 pub mod msr;
 pub mod native;
 pub mod perfetto;
@@ -61,10 +62,14 @@ pub mod write;
 
 pub use self::described::{Description, DescriptionError, Separator, Words};
 pub use self::import::WholeSeconds;
+pub use self::members::Several;
 pub use self::write::{Writable, create};
+pub use crate::transform::order::Order;
+
+use self::members::{Members, Unarchived};
 
 /// How much of a file is looked at to recognise it, after decompression.
-const LOOK_BYTES: usize = 64 << 10;
+const LOOK_BYTES: usize = compression::PEEK_BYTES;
 
 /// A format that can be read.
 #[derive(Debug)]
@@ -73,6 +78,8 @@ pub struct Format {
     pub name: &'static str,
     /// What it is, in a line.
     pub title: &'static str,
+    /// What several files of it in one archive are.
+    pub several: Several,
     /// Whether a file that begins with these bytes, unpacked, is of this format.
     pub recognise: fn(first_bytes: &[u8]) -> bool,
     /// Begins to read a file that is.
@@ -197,6 +204,8 @@ pub struct ReadOptions {
     pub block_size: Option<Bytes>,
     /// For text that is of no format with a name: what is in its lines. It goes before all others.
     pub described: Option<Arc<Description>>,
+    /// How far requests may be out of order.
+    pub order: Order,
 }
 
 /// Opens the trace at `path`, whatever its format; `-` is the standard input, and what begins with
@@ -258,9 +267,13 @@ fn recognise<R: Read + Send + 'static>(
         }
         return Err(TraceError::Empty { path: path.to_owned() });
     }
-    let (unpacked, stored) = compression::unpack(packed).map_err(|e| TraceError::read(path, e))?;
-    let seekable = regular && stored;
-    let mut stream = peeked(unpacked);
+    let described = options.described.as_ref().map(|_| &described::FORMAT);
+    let asked = described.or(options.format);
+    let members = Members::new(asked);
+    let Unpacked { stream, is_stored, is_archive } =
+        compression::unpack(packed, members.choice()).map_err(|e| TraceError::read(path, e))?;
+    let seekable = regular && is_stored;
+    let mut stream = peeked(stream);
     if let Some(encoding) = encoding::utf16(stream.first_bytes()) {
         return Err(TraceError::Unusable {
             path: path.to_owned(),
@@ -272,16 +285,44 @@ fn recognise<R: Read + Send + 'static>(
     if is_empty && regular && blktrace::is_per_cpu(path) {
         return blktrace::open(path, options);
     }
-    let described = options.described.as_ref().map(|_| &described::FORMAT);
-    let format = described
-        .or(options.format)
-        .or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));
+    if is_archive {
+        return open_archive(stream, path, options, regular, asked, members);
+    }
+    let format =
+        asked.or_else(|| FORMATS.iter().find(|format| (format.recognise)(stream.first_bytes())));
     if let Some(format) = format
         && !stream.first_bytes().is_empty()
     {
         return (format.open)(Opening { stream, path, seekable, options });
     }
     Err(unrecognised(&mut stream, path))
+}
+
+/// Begins to read an archive, of which `stream` has the members that are in `members`.
+fn open_archive(
+    mut stream: Stream,
+    path: &Path,
+    options: &ReadOptions,
+    regular: bool,
+    asked: Option<&'static Format>,
+    members: Members,
+) -> Result<Box<dyn Source>, TraceError> {
+    // A pipe can be read but once: there a second member comes up on the way.
+    let ahead = if regular { Members::look_ahead(path, asked) } else { Ok(members.clone()) };
+    let ahead = ahead.map_err(|error| TraceError::read(path, error))?;
+    if let Some(refusal) = ahead.refusal(path).or_else(|| members.refusal(path)) {
+        return Err(refusal);
+    }
+    let Some(format) = members.format().filter(|_| !stream.first_bytes().is_empty()) else {
+        let nothing = members.nothing(path).filter(|_| stream.is_sound());
+        return Err(nothing.unwrap_or_else(|| unrecognised(&mut stream, path)));
+    };
+    let mut options = options.clone();
+    if format.several == Several::ByTime && (ahead.taken() > 1 || !regular) {
+        options.order = Order::Whole;
+    }
+    let source = (format.open)(Opening { stream, path, seekable: false, options: &options })?;
+    Ok(Box::new(Unarchived::new(source, members)))
 }
 
 /// Why nothing can be made of `stream`.

@@ -12,7 +12,7 @@
 use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, is_header, looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -27,6 +27,7 @@ pub use self::writer::WRITABLE;
 pub const FORMAT: Format = Format {
     name: "msr",
     title: "traces of Microsoft Research Cambridge (SNIA 388)",
+    several: Several::ByTime,
     recognise,
     open,
 };

@@ -31,7 +31,7 @@ use parquet::errors::ParquetError;
 
 pub use self::reader::open;
 pub use self::writer::create;
-use super::{Format, Writable};
+use super::{Format, Several, Writable};
 
 /// The version of the format that this program writes, and the newest that it reads. It grows when
 /// a reader of the version before would misread a file; a further column alone is no such change.
@@ -41,6 +41,7 @@ pub const VERSION: u32 = 1;
 pub const FORMAT: Format = Format {
     name: "native",
     title: "ioecho's own Parquet files",
+    several: Several::Apart,
     recognise,
     open: |opening| {
         opening.demand_seekable()?;

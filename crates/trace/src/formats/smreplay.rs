@@ -6,7 +6,7 @@
 use super::import::{
     self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -14,8 +14,13 @@ use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR};
 
 /// Traces of `SMReplay`.
-pub const FORMAT: Format =
-    Format { name: "smreplay", title: "traces of SMReplay", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "smreplay",
+    title: "traces of SMReplay",
+    several: Several::ByTime,
+    recognise,
+    open,
+};
 
 #[inline]
 fn parse(line: &[u8], unit_ns: i64) -> Result<Request, Fault> {

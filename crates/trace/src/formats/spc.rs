@@ -10,7 +10,7 @@ use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
     looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -21,6 +21,7 @@ use crate::units::{Bytes, Nanos, SECTOR};
 pub const FORMAT: Format = Format {
     name: "spc",
     title: "traces in the format of the Storage Performance Council, such as UMass Financial1",
+    several: Several::ByTime,
     recognise,
     open,
 };

@@ -8,7 +8,7 @@ use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
     looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -19,6 +19,7 @@ use crate::units::{Bytes, Nanos};
 pub const FORMAT: Format = Format {
     name: "systor",
     title: "traces of SYSTOR '17 (SNIA 4964)",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

@@ -12,7 +12,7 @@
 use super::import::{
     self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -20,8 +20,13 @@ use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
 
 /// Meta's traces of Tectonic.
-pub const FORMAT: Format =
-    Format { name: "tectonic", title: "Meta's traces of Tectonic (Baleen)", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "tectonic",
+    title: "Meta's traces of Tectonic (Baleen)",
+    several: Several::ByTime,
+    recognise,
+    open,
+};
 
 /// The largest block, in bytes, and the distance at which blocks are placed.
 const BLOCK_BYTES: u64 = 8 << 20;

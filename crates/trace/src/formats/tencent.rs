@@ -8,7 +8,7 @@ use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
     looks_like,
 };
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -19,6 +19,7 @@ use crate::units::{Nanos, SECTOR};
 pub const FORMAT: Format = Format {
     name: "tencent",
     title: "Tencent's cloud block storage traces (SNIA 27917)",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

@@ -10,7 +10,7 @@
 //! hash, and an offset in it. Files are placed by [`Slots`].
 
 use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like};
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Request};
@@ -22,6 +22,7 @@ use crate::units::{Bytes, Nanos};
 pub const FORMAT: Format = Format {
     name: "thesios",
     title: "Google's Thesios traces",
+    several: Several::ByTime,
     recognise,
     open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
         let facts = Facts {

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use super::fields::Fields;
 use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
-use super::{Format, Opening, Writable};
+use super::{Format, Opening, Several, Writable};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::{Op, Origin, Request};
@@ -28,8 +28,13 @@ use crate::stream::Source;
 use crate::units::{Bytes, Nanos, VolumeId};
 
 /// Files for Vdbench's replay, as they are read.
-pub const FORMAT: Format =
-    Format { name: "vdbench", title: "Vdbench's flatfile.bin", recognise, open };
+pub const FORMAT: Format = Format {
+    name: "vdbench",
+    title: "Vdbench's flatfile.bin",
+    several: Several::Apart,
+    recognise,
+    open,
+};
 
 /// Files for Vdbench's replay, as they are written.
 pub const WRITABLE: Writable = Writable {

@@ -13,7 +13,7 @@
 use super::fields::Fields;
 use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Records, records};
 use super::scsi::Command;
-use super::{Format, Opening};
+use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::request::Request;
@@ -27,6 +27,7 @@ mod tests;
 pub const FORMAT: Format = Format {
     name: "vscsi",
     title: "recordings of VMware's vscsiStats, versions 1 and 2 (CloudPhysics)",
+    several: Several::Apart,
     recognise: |first_bytes| Version::of(first_bytes).is_some(),
     open,
 };

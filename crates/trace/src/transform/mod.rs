@@ -27,6 +27,7 @@ pub mod derive;
 pub mod exact;
 pub mod filter;
 pub mod merge;
+pub mod order;
 pub mod parts;
 mod place;
 pub mod ramp;
@@ -49,6 +50,7 @@ mod survey;
 pub(crate) mod testing;
 pub mod thin;
 pub mod unstack;
+pub mod whole;
 pub mod window;
 
 pub use arguments::{ArgumentError, Arguments};

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 
+use super::order::{Order, Sorter};
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
@@ -24,7 +25,8 @@ pub const WINDOW_ROWS: usize = 65_536;
 pub const SORTED: &str = "requests sorted into time order";
 
 /// The note on requests that came too late for that.
-pub const TOO_LATE: &str = "requests too late to be sorted, moved to the instant before them";
+pub const TOO_LATE: &str = "requests too late to be sorted, moved to the instant before them: \
+                            --sort-whole puts them in their places";
 
 /// A bounded window in which requests are sorted; the helper that sources embed.
 pub struct SortWindow {
@@ -38,12 +40,48 @@ pub struct SortWindow {
     merging: Vec<Request>,
     /// The latest instant given.
     given: i64,
+    disorder: Disorder,
+    too_late: u64,
+    first_too_late: Option<String>,
+}
+
+/// How far requests are from the order of time as they come.
+pub(super) struct Disorder {
     /// The latest instant seen.
     latest: i64,
-    sorted: u64,
-    too_late: u64,
-    first_sorted: Option<String>,
-    first_too_late: Option<String>,
+    /// How many came behind a later one.
+    pub(super) late: u64,
+    /// The first of these.
+    pub(super) first: Option<String>,
+}
+
+impl Default for Disorder {
+    fn default() -> Self {
+        Self { latest: i64::MIN, late: 0, first: None }
+    }
+}
+
+impl Disorder {
+    /// Looks at the instants of the next requests; answers whether they are in order and behind
+    /// all before.
+    pub(super) fn look(&mut self, issue_ns: &[i64]) -> bool {
+        let Some((&first, &last)) = issue_ns.first().zip(issue_ns.last()) else { return true };
+        if first >= self.latest && issue_ns.is_sorted() {
+            self.latest = last;
+            return true;
+        }
+        for &issue in issue_ns {
+            if issue < self.latest {
+                self.late += 1;
+                self.first.get_or_insert_with(|| {
+                    let by = Nanos(self.latest).saturating_sub(Nanos(issue));
+                    format!("a request at {} came {by} late", seconds(issue))
+                });
+            }
+            self.latest = self.latest.max(issue);
+        }
+        false
+    }
 }
 
 impl Default for SortWindow {
@@ -62,23 +100,20 @@ impl SortWindow {
             spare: Vec::new(),
             merging: Vec::new(),
             given: i64::MIN,
-            latest: i64::MIN,
-            sorted: 0,
+            disorder: Disorder::default(),
             too_late: 0,
-            first_sorted: None,
             first_too_late: None,
         }
     }
 
     /// Takes the requests of `batch`, which is left empty.
     pub fn feed(&mut self, batch: &mut Batch) {
-        let Some((&first, &last)) = batch.issue_ns.first().zip(batch.issue_ns.last()) else {
+        if batch.is_empty() {
             return;
-        };
+        }
         let columns = batch.columns();
         self.held_rows += batch.len();
-        if first >= self.latest && batch.is_ordered() {
-            self.latest = last;
+        if self.disorder.look(&batch.issue_ns) {
             // Batches of a few rows are joined, lest the window hold thousands of them.
             match self.held.back_mut() {
                 Some(back) if back.len() + batch.len() <= BATCH_ROWS => {
@@ -99,19 +134,7 @@ impl SortWindow {
     #[cold]
     fn merge(&mut self, batch: &Batch) {
         let columns = batch.columns();
-        let mut earliest = i64::MAX;
-        for &issue in batch.issue_ns() {
-            if issue < self.latest {
-                self.sorted += 1;
-                self.first_sorted.get_or_insert_with(|| {
-                    let by = Nanos(self.latest).saturating_sub(Nanos(issue));
-                    format!("a request at {} came {by} late", seconds(issue))
-                });
-            }
-            self.latest = self.latest.max(issue);
-            earliest = earliest.min(issue);
-        }
-        let earliest = earliest.max(self.given);
+        let earliest = batch.issue_ns.iter().copied().min().unwrap_or(i64::MAX).max(self.given);
         // Only what is later than the earliest of the new ones is touched.
         self.merging.clear();
         let mut tail = Vec::new();
@@ -127,7 +150,7 @@ impl SortWindow {
         for mut request in batch.iter() {
             if request.issue.0 < self.given {
                 self.too_late += 1;
-                self.sorted -= 1;
+                self.disorder.late -= 1;
                 self.first_too_late.get_or_insert_with(|| {
                     format!("{} became {}", seconds(request.issue.0), seconds(self.given))
                 });
@@ -161,7 +184,8 @@ impl SortWindow {
 
     /// Writes down, once, what was moved.
     pub fn note(&mut self, guesses: &mut Notes) {
-        guesses.add(SORTED, std::mem::take(&mut self.sorted), self.first_sorted.take());
+        let sorted = std::mem::take(&mut self.disorder.late);
+        guesses.add(SORTED, sorted, self.disorder.first.take());
         guesses.add(TOO_LATE, std::mem::take(&mut self.too_late), self.first_too_late.take());
     }
 }
@@ -174,23 +198,23 @@ fn seconds(ns: i64) -> String {
 /// A source whose requests come in the order of their issue, whatever the order beneath.
 pub struct Sorted<S> {
     source: S,
-    window: SortWindow,
+    sorter: Sorter,
     header: Header,
     incoming: Batch,
     ended: bool,
 }
 
 impl<S: Source> Sorted<S> {
-    /// Sorts `source` within the usual window.
-    pub fn new(source: S) -> Self {
-        Self::with_window(source, SortWindow::default())
+    /// Sorts `source` as far as `order` says.
+    pub fn new(source: S, order: Order) -> Self {
+        Self::with(source, Sorter::new(order))
     }
 
-    /// Sorts `source` within `window`.
-    pub fn with_window(source: S, window: SortWindow) -> Self {
+    /// Sorts `source` by means of `sorter`.
+    fn with(source: S, sorter: Sorter) -> Self {
         let header = source.header().clone();
         let incoming = Batch::new(header.columns);
-        Self { source, window, header, incoming, ended: false }
+        Self { source, sorter, header, incoming, ended: false }
     }
 }
 
@@ -202,18 +226,18 @@ impl<S: Source> Source for Sorted<S> {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(self.header.columns);
         while !self.ended {
-            if self.window.give(batch, false) {
+            if self.sorter.give(batch, false)? {
                 return Ok(true);
             }
             if self.source.next_batch(&mut self.incoming)? {
-                self.window.feed(&mut self.incoming);
+                self.sorter.feed(&mut self.incoming)?;
             } else {
                 self.ended = true;
                 self.header = self.source.header().clone();
-                self.window.note(&mut self.header.guesses);
+                self.sorter.note(&mut self.header.guesses);
             }
         }
-        Ok(self.window.give(batch, true))
+        self.sorter.give(batch, true)
     }
 }
 
@@ -227,7 +251,7 @@ mod tests {
 
     fn sorted(requests: &[Request], batch_rows: usize, window: usize) -> (Vec<Request>, Header) {
         let given = Given::new(requests, batch_rows);
-        let mut source = Sorted::with_window(given, SortWindow::new(window));
+        let mut source = Sorted::with(given, Sorter::Window(SortWindow::new(window)));
         let mut batch = Batch::default();
         let mut all = Vec::new();
         while source.next_batch(&mut batch).unwrap() {

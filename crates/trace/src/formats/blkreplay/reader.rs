@@ -1,7 +1,7 @@
 //! Reading a load or a result, a batch of requests at a time.
 //!
-//! Results are in the order of completion and files break off: requests pass through a window in
-//! which they are sorted, and what was read before the break is given.
+//! Results are in the order of completion and files break off: requests are sorted on
+//! their way, and what was read before the break is given.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::formats::ReadOptions;
 use crate::header::Header;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
-use crate::transform::sort::SortWindow;
+use crate::transform::order::Sorter;
 use crate::transform::unstack::Watch;
 
 /// Reads a load or a result.
@@ -28,7 +28,7 @@ pub fn open<R: Positioned + Send + 'static>(
         lines: LineReader::new(input),
         state: State::new(path, options.strict),
         batch: Batch::default(),
-        window: SortWindow::default(),
+        sorter: Sorter::new(options.order),
         watch: Watch::default(),
         ended: false,
     };
@@ -55,7 +55,7 @@ struct Reader<R> {
     state: State,
     /// Requests in the order of the file.
     batch: Batch,
-    window: SortWindow,
+    sorter: Sorter,
     /// Loads do not say which device a request went to, so those of stacked ones look alike.
     watch: Watch,
     ended: bool,
@@ -119,16 +119,16 @@ impl<R: Positioned + Send> Source for Reader<R> {
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(self.state.header.columns);
-        while !self.window.give(batch, self.ended) {
+        while !self.sorter.give(batch, self.ended)? {
             if self.ended {
                 self.watch.note(&mut self.state.header.guesses);
                 return Ok(false);
             }
             self.fill(crate::batch::BATCH_ROWS)?;
-            self.window.feed(&mut self.batch);
+            self.sorter.feed(&mut self.batch)?;
             if self.ended {
                 self.state.finish(self.lines.number());
-                self.window.note(&mut self.state.header.guesses);
+                self.sorter.note(&mut self.state.header.guesses);
             }
         }
         self.watch.look(batch);

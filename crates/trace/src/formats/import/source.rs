@@ -10,7 +10,7 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, Imported as Import, Volume};
 use crate::stream::Source;
-use crate::transform::sort::SortWindow;
+use crate::transform::order::Sorter;
 
 /// Nanoseconds since 1970 of 2001-09-09, when the seconds got a tenth digit. No trace is as long.
 const UNIX_NS: i64 = 1_000_000_000_000_000_000;
@@ -57,7 +57,7 @@ impl Intake {
 pub(super) struct Imported<F> {
     feed: F,
     intake: Intake,
-    window: SortWindow,
+    sorter: Sorter,
     /// Where requests get their places in whole seconds.
     seconds: Option<Seconds>,
     /// Requests on the way there.
@@ -87,11 +87,10 @@ impl<F: Feed> Imported<F> {
             });
         }
         let intake = Intake::new(path, options.strict, &facts);
-        let window = SortWindow::default();
         let mut source = Self {
             feed,
             intake,
-            window,
+            sorter: Sorter::new(options.order),
             seconds: facts.whole_seconds.then(|| Seconds::new(options.whole_seconds)),
             sorted: Batch::default(),
             epoch: facts.epoch,
@@ -116,7 +115,7 @@ impl<F: Feed> Imported<F> {
 
     fn read(&mut self, rows: usize) -> Result<(), TraceError> {
         let more = self.feed.fill(&mut self.intake, rows)?;
-        self.window.feed(&mut self.intake.batch);
+        self.sorter.feed(&mut self.intake.batch)?;
         if !more {
             self.ended = true;
             let header = &mut self.intake.header;
@@ -156,9 +155,9 @@ impl<F: Feed> Imported<F> {
     /// Gives the next requests in order.
     fn next_sorted(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         batch.reset(self.intake.header.columns);
-        while !self.window.give(batch, self.ended) {
+        while !self.sorter.give(batch, self.ended)? {
             if self.ended {
-                self.window.note(&mut self.intake.header.guesses);
+                self.sorter.note(&mut self.intake.header.guesses);
                 return Ok(false);
             }
             self.read(BATCH_ROWS)?;

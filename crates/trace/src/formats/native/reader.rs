@@ -108,7 +108,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         scratch: Scratch::default(),
     };
     // Tools that write a trace back, such as DuckDB, do not promise an order.
-    Ok(if ordered { Box::new(reader) } else { Box::new(Sorted::new(reader)) })
+    Ok(if ordered { Box::new(reader) } else { Box::new(Sorted::new(reader, options.order)) })
 }
 
 /// How many volumes a file without a header may have; garbage must not fill the memory with them.

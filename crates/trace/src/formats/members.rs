@@ -1,0 +1,256 @@
+//! Which members of an archive make up the trace.
+//!
+//! Who publishes traces puts a licence beside them, and a file for every volume of the same month.
+//! So the first member that a format recognises says what the archive is about; further ones of
+//! that format belong to it, and everything else is passed over and named. What several members
+//! are together, the format knows ([`Several`]): lines that stand for themselves can be put into
+//! one order of time, but the second header of a binary file would be read as requests, and two
+//! processors' recordings as one would give wrong latencies. Those are refused.
+//!
+//! The archive is read by a thread of its own, so what was chosen is shared with it.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{FORMATS, Format, blktrace};
+use crate::batch::Batch;
+use crate::compression::{self, Choice};
+use crate::error::TraceError;
+use crate::header::{Header, Notes};
+use crate::stream::Source;
+
+/// What several files of a format in one archive are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Several {
+    /// Parts of one trace, to be put together in the order of time: every line stands for itself.
+    ByTime,
+    /// Traces one behind the other, as the format has it for several loads in one file.
+    InTurn,
+    /// Files that must be read apart: what stands in one depends on what stands before it.
+    Apart,
+}
+
+/// The guess that several members are one trace.
+pub const BY_TIME: &str = "members of the archive, put together in the order of time";
+
+/// The guess that they are one behind the other.
+pub const IN_TURN: &str = "members of the archive, read one behind the other";
+
+/// The loss of a member that is no trace.
+pub const STRANGE: &str = "members of the archive that are of no known format";
+
+/// The loss of a member that is another trace.
+pub const OTHER: &str = "members of the archive of another format than the first";
+
+/// The members of an archive that were looked at so far.
+#[derive(Clone)]
+pub(super) struct Members(Arc<Mutex<Found>>);
+
+struct Found {
+    /// The format of the trace, once it is known.
+    format: Option<&'static Format>,
+    /// Whether the user said which it is.
+    is_asked: bool,
+    /// How many members are taken.
+    taken: u64,
+    /// The first of them.
+    first: String,
+    /// The first that cannot be read together with it.
+    second: Option<String>,
+    /// The members that are taken, and those that are not.
+    together: Notes,
+    lost: Notes,
+}
+
+impl Members {
+    /// Looks for members of the format `asked`, if that was said.
+    pub(super) fn new(asked: Option<&'static Format>) -> Self {
+        Self(Arc::new(Mutex::new(Found {
+            format: asked,
+            is_asked: asked.is_some(),
+            taken: 0,
+            first: String::new(),
+            second: None,
+            together: Notes::default(),
+            lost: Notes::default(),
+        })))
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut Found) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Chooses the members of the trace. An archive of which no two members can be read together
+    /// ends at the second.
+    pub(super) fn choice(&self) -> Choice {
+        let members = self.clone();
+        Box::new(move |name, first_bytes| members.with(|found| found.choose(name, first_bytes)))
+    }
+
+    /// What the archive at `path` holds, as far as must be known before it is read: whether there
+    /// is more than one member of the trace. What is wrong with the archive comes up when it is
+    /// read.
+    pub(super) fn look_ahead(path: &Path, asked: Option<&'static Format>) -> io::Result<Self> {
+        let ahead = Self::new(asked);
+        let mut choose = ahead.choice();
+        let members = ahead.clone();
+        let choice: Choice = Box::new(move |name, first_bytes| {
+            let taken = choose(name, first_bytes)?;
+            match members.taken() {
+                0 | 1 => Ok(taken),
+                _ => Err(io::Error::other("this is enough")),
+            }
+        });
+        // The end of it is the end of what is looked at.
+        let _ = compression::look_through(File::open(path)?, choice);
+        Ok(ahead)
+    }
+
+    /// How many members are taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.with(|found| found.taken)
+    }
+
+    /// The format of the trace, once a member was taken.
+    pub(super) fn format(&self) -> Option<&'static Format> {
+        self.with(|found| found.format)
+    }
+
+    /// Why the members cannot be read together.
+    pub(super) fn refusal(&self, path: &Path) -> Option<TraceError> {
+        let (reason, remedy) = self.with(|found| found.refusal())?;
+        Some(TraceError::Unusable { path: path.to_owned(), reason, remedy })
+    }
+
+    /// Why nothing can be read, if there are members and none was taken.
+    pub(super) fn nothing(&self, path: &Path) -> Option<TraceError> {
+        self.with(|found| {
+            let note = found.lost.iter().next().filter(|_| found.taken == 0)?;
+            Some(TraceError::Unusable {
+                path: path.to_owned(),
+                reason: format!(
+                    "this is an archive, and none of its {} members is of a known format: {}",
+                    note.count,
+                    note.examples.join(", ")
+                ),
+                remedy: "if they are traces, `--format NAME` forces a format (docs/import.md \
+                         lists them), and --columns or --pattern describes any other text"
+                    .to_owned(),
+            })
+        })
+    }
+}
+
+impl Found {
+    fn choose(&mut self, name: &str, first_bytes: &[u8]) -> io::Result<bool> {
+        let recognises = |format: &&Format| (format.recognise)(first_bytes);
+        let format = match self.format {
+            Some(format) if self.is_asked || recognises(&format) => format,
+            known => match (known, FORMATS.iter().find(recognises)) {
+                (None, Some(format)) => format,
+                (known, other) => {
+                    let what = if known.is_some() && other.is_some() { OTHER } else { STRANGE };
+                    self.lost.add(what, 1, Some(name.to_owned()));
+                    return Ok(false);
+                }
+            },
+        };
+        self.format = Some(format);
+        self.taken += 1;
+        if self.taken == 1 {
+            name.clone_into(&mut self.first);
+        }
+        match format.several {
+            Several::ByTime => self.together.add(BY_TIME, 1, Some(name.to_owned())),
+            Several::InTurn => self.together.add(IN_TURN, 1, Some(name.to_owned())),
+            Several::Apart if self.taken == 1 => {}
+            Several::Apart => {
+                self.second.get_or_insert_with(|| name.to_owned());
+                let (reason, remedy) = self.refusal().unwrap_or_default();
+                return Err(io::Error::other(format!("{reason}\n  = help: {remedy}")));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Why the members cannot be read together, and what to do.
+    fn refusal(&self) -> Option<(String, String)> {
+        let (first, second) = (&self.first, self.second.as_ref()?);
+        let format = self.format?;
+        let reason = format!(
+            "this is an archive with several files of {} ('{first}', '{second}'), which cannot be \
+             read as one",
+            format.title
+        );
+        let prefix = first.rsplit_once(".blktrace.").map(|(prefix, _)| prefix);
+        let remedy = match prefix {
+            Some(prefix) if format.name == blktrace::FORMAT.name => {
+                format!(
+                    "unpack it and name the recording by what its files' names begin with: {prefix}"
+                )
+            }
+            _ => "unpack it, convert each and put them together with --merge".to_owned(),
+        };
+        Some((reason, remedy))
+    }
+
+    /// Adds what is known of the members to `header`.
+    fn note(&self, header: &mut Header) {
+        let add = |into: &mut Notes, from: &Notes| {
+            for note in from.iter() {
+                let mut examples = note.examples.iter().cloned();
+                let others = note.count - note.examples.len() as u64;
+                into.add(&note.what, others + 1, examples.next());
+                examples.for_each(|example| into.add(&note.what, 1, Some(example)));
+            }
+        };
+        if self.taken > 1 {
+            add(&mut header.guesses, &self.together);
+        }
+        add(&mut header.losses, &self.lost);
+    }
+}
+
+/// The trace in an archive, with what is known of the members beside it.
+pub(super) struct Unarchived {
+    source: Box<dyn Source>,
+    members: Members,
+    header: Header,
+    is_begun: bool,
+}
+
+impl Unarchived {
+    pub(super) fn new(source: Box<dyn Source>, members: Members) -> Self {
+        let mut unarchived = Self { source, members, header: Header::default(), is_begun: false };
+        unarchived.take_header();
+        unarchived
+    }
+
+    fn take_header(&mut self) {
+        self.header = self.source.header().clone();
+        self.members.with(|found| found.note(&mut self.header));
+    }
+}
+
+impl Source for Unarchived {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let is_more = self.source.next_batch(batch)?;
+        if is_more && self.is_begun {
+            self.header.learn(self.source.header());
+        } else {
+            // Some formats know the hour with their first request, and losses with the last.
+            self.take_header();
+            self.is_begun = true;
+        }
+        Ok(is_more)
+    }
+}

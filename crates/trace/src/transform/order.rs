@@ -1,0 +1,68 @@
+//! In what order a reader gives what it has read.
+//!
+//! Requests are due in the order of their issue. Most files have them so, or almost; a window of
+//! them held back is enough then, takes no time and lets the first request out at once. Files in
+//! which the same time is told again and again need all of it sorted.
+
+use super::sort::SortWindow;
+use super::whole::WholeSort;
+use crate::batch::Batch;
+use crate::error::TraceError;
+use crate::header::Notes;
+
+/// How far requests of a file may be out of order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By 65,536 requests; what comes later than that is moved, and told.
+    #[default]
+    Window,
+    /// By any number: the whole trace is sorted before the first request is given, through a
+    /// temporary file if it has more than a million requests.
+    Whole,
+}
+
+/// Puts requests into that order; what readers embed.
+pub enum Sorter {
+    /// Within a window.
+    Window(SortWindow),
+    /// All of them.
+    Whole(Box<WholeSort>),
+}
+
+impl Sorter {
+    /// What carries out `order`.
+    pub fn new(order: Order) -> Self {
+        match order {
+            Order::Window => Self::Window(SortWindow::default()),
+            Order::Whole => Self::Whole(Box::new(WholeSort::new(std::env::temp_dir()))),
+        }
+    }
+
+    /// Takes the requests of `batch`, which is left empty.
+    pub fn feed(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
+        match self {
+            Self::Window(window) => {
+                window.feed(batch);
+                Ok(())
+            }
+            Self::Whole(whole) => whole.feed(batch),
+        }
+    }
+
+    /// Gives the next requests in order, if they are known or `ended` says that nothing follows;
+    /// answers whether there were any.
+    pub fn give(&mut self, batch: &mut Batch, ended: bool) -> Result<bool, TraceError> {
+        match self {
+            Self::Window(window) => Ok(window.give(batch, ended)),
+            Self::Whole(whole) => whole.give(batch, ended),
+        }
+    }
+
+    /// Writes down, once, what was moved.
+    pub fn note(&mut self, guesses: &mut Notes) {
+        match self {
+            Self::Window(window) => window.note(guesses),
+            Self::Whole(whole) => whole.note(guesses),
+        }
+    }
+}
