@@ -43,6 +43,7 @@ pub mod import;
 pub mod k5cloud;
 pub mod msr;
 pub mod native;
+mod numbers;
 pub mod perfetto;
 #[cfg(test)]
 mod reading;

@@ -9,6 +9,7 @@
 //! expression) → `evaluate` (a batch, column by column → which rows to keep).
 
 use self::evaluate::{Expression, Scratch};
+use super::stage::known;
 use super::{ArgumentError, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
@@ -93,11 +94,7 @@ impl Source for Filtered {
         loop {
             let more = self.source.next_batch(batch)?;
             // Names become known while the source is read.
-            let known = self.source.header();
-            if !more
-                || known.volumes.len() != self.header.volumes.len()
-                || known.processes.len() != self.header.processes.len()
-            {
+            if !more || known(self.source.header()) != known(&self.header) {
                 self.take_header();
             }
             if !more {
