@@ -119,6 +119,7 @@ impl ReadArgs {
             whole_seconds,
             time_unit_ns: self.time_unit,
             block_size: self.block_size,
+            all_apply: true,
             described: self.described.description(),
         }
     }

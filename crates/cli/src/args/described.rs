@@ -13,6 +13,7 @@ pub(crate) struct DescribedArgs {
         long,
         value_name = "LIST",
         value_parser = columns,
+        group = "described",
         conflicts_with = "format",
         help_heading = "Reading"
     )]
@@ -24,6 +25,7 @@ pub(crate) struct DescribedArgs {
                 as '(?<ts_us>\\d+) (?<op>\\w) (?<offset_sectors>\\d+)\\+(?<length_bytes>\\d+)'",
         value_name = "REGEX",
         value_parser = pattern,
+        group = "described",
         conflicts_with_all = ["format", "columns"],
         help_heading = "Reading"
     )]
@@ -41,7 +43,7 @@ pub(crate) struct DescribedArgs {
 
     /// For --columns and --pattern: which word says which operation, such as
     /// '0=read/1=write/2=skip'; or one operation for all lines, such as 'read'
-    #[arg(long, value_name = "WORDS", help_heading = "Reading")]
+    #[arg(long, value_name = "WORDS", requires = "described", help_heading = "Reading")]
     ops: Option<Words>,
 }
 
@@ -91,6 +93,9 @@ mod tests {
         assert!(error.contains("| ts:us,op,offset:feet,length:bytes\n"), "{error}");
         assert!(error.contains("|                 ^^^^\n"), "{error}");
         assert!(described(&["--separator", ";"]).is_err());
+        assert!(described(&["--ops", "0=read/1=write"]).is_err());
+        let pattern = r"(?<ts_us>\d+) (?<op>\w) (?<offset_sectors>\d+) (?<length_bytes>\d+)";
+        assert_eq!(described(&["--pattern", pattern, "--ops", "0=read/1=write"]), Ok(true));
         assert!(described(&["--columns", columns, "--format", "blkreplay"]).is_err());
     }
 }

@@ -39,6 +39,7 @@ pub mod fiu;
 mod from_bytes;
 pub mod hfplayer;
 pub mod huaicheng;
+mod idle;
 pub mod import;
 pub mod k5cloud;
 pub mod msr;
@@ -60,7 +61,7 @@ pub mod wall_clock;
 pub mod write;
 
 pub use self::described::{Description, DescriptionError, Separator, Words};
-pub use self::import::WholeSeconds;
+pub use self::import::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 pub use self::write::{Writable, create};
 
 /// How much of a file is looked at to recognise it, after decompression.
@@ -195,6 +196,8 @@ pub struct ReadOptions {
     pub time_unit_ns: Option<i64>,
     /// For formats that do not say it: how large the blocks are that they count in.
     pub block_size: Option<Bytes>,
+    /// Refuse options that say nothing about the trace instead of ignoring them.
+    pub all_apply: bool,
     /// For text that is of no format with a name: what is in its lines. It goes before all others.
     pub described: Option<Arc<Description>>,
 }
@@ -207,18 +210,21 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         return recognise(io::stdin(), Path::new("standard input"), options, false);
     }
     if generate::is_line(path) {
+        idle::refuse(options, "a generated load", path)?;
         return generate::open(path);
     }
     let read_error = |error| TraceError::read(path, error);
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound && blktrace::is_prefix(path) => {
+            idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);
         }
         Err(error) => return Err(read_error(error)),
     };
     if metadata.is_dir() {
         if blktrace::is_prefix(path) {
+            idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);
         }
         return Err(TraceError::Unusable {
@@ -245,6 +251,7 @@ fn recognise<R: Read + Send + 'static>(
     if packed.first_bytes().is_empty() {
         // A processor without an event has an empty file; what it belongs to only its name says.
         if regular && blktrace::is_per_cpu(path) {
+            idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);
         }
         return Err(TraceError::Empty { path: path.to_owned() });
@@ -263,6 +270,7 @@ fn recognise<R: Read + Send + 'static>(
     if let Some(format) = format
         && !stream.first_bytes().is_empty()
     {
+        idle::refuse(options, format.name, path)?;
         return (format.open)(Opening { stream, path, seekable, options });
     }
     Err(unrecognised(&mut stream, path))
@@ -364,7 +372,7 @@ mod tests {
         for name in ["x", "x.text", ".parquet", "load.gz"] {
             let error = create(&directory.path().join(name), &header).err().unwrap();
             assert!(matches!(error, TraceError::UnknownOutput { .. }));
-            assert!(error.to_string().contains(".load for"), "{error}");
+            assert!(error.to_string().contains("NAME.load "), "{error}");
         }
         let error = create(Path::new("/nowhere/x.load"), &header).err().unwrap();
         assert!(error.is_io());

@@ -55,7 +55,7 @@ impl Transform for Filter {
     ) -> Result<Box<dyn Source>, TraceError> {
         let header = source.header();
         if let Some(what) = self.expression.asks_in_vain(header.columns) {
-            return Err(TraceError::Unusable {
+            return Err(TraceError::Asked {
                 path: header.source.clone().into(),
                 reason: format!("the filter asks for {what}, which this trace does not know"),
                 remedy: "`ioecho info` tells what a trace knows".to_owned(),

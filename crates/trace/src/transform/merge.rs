@@ -94,7 +94,7 @@ impl Merge {
         }
         let hour = |header: &Header, path: &Path| {
             header.started.as_deref().and_then(calendar::unix_ns).ok_or_else(|| {
-                TraceError::Unusable {
+                TraceError::Asked {
                     path: path.to_owned(),
                     reason: "it does not know at what hour it was recorded".to_owned(),
                     remedy: "say where it begins: --merge FILE,at=TIME".to_owned(),
