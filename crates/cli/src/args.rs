@@ -127,6 +127,7 @@ impl ReadArgs {
             whole_seconds,
             time_unit_ns: self.time_unit,
             block_size: self.block_size,
+            all_apply: true,
             described: self.described.description(),
             order: if self.sort_whole { Order::Whole } else { Order::Window },
         }

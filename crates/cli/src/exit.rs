@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +12,7 @@ use ioecho_report::ReportError;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::verdict::{Finding, Validity};
 use ioecho_trace::TraceError;
+use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use signal_hook::consts::SIGXFSZ;
 
 use crate::commands::tell;
@@ -117,8 +119,15 @@ fn code_of(error: &anyhow::Error) -> u8 {
         }
         if let Some(trace) = cause.downcast_ref::<TraceError>() {
             return match trace {
+                // Whoever reads only the first lines, here too.
+                TraceError::Write { path, source }
+                    if source.kind() == io::ErrorKind::BrokenPipe
+                        && path == Path::new(THE_STANDARD_OUTPUT) =>
+                {
+                    OK
+                }
                 TraceError::Write { .. } => OUTPUT,
-                TraceError::UnknownOutput { .. } => USAGE,
+                TraceError::UnknownOutput { .. } | TraceError::Asked { .. } => USAGE,
                 _ => TRACE,
             };
         }
@@ -146,6 +155,13 @@ fn code_of(error: &anyhow::Error) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reader_who_has_seen_enough_is_no_error_but_a_broken_pipe_elsewhere_is() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let code = |path: &str| code_of(&TraceError::write(Path::new(path), broken()).into());
+        assert_eq!((code("-"), code("x.csv")), (OK, OUTPUT));
+    }
 
     #[test]
     fn a_target_in_use_is_refused_and_one_that_is_not_there_cannot_be_used() {

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::compression::STANDARD_OUTPUT;
 
+/// What messages call the standard output.
+pub const THE_STANDARD_OUTPUT: &str = "the standard output";
+
 /// An error in reading or writing a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
@@ -94,6 +97,16 @@ pub enum TraceError {
         /// What to do.
         remedy: String,
     },
+    /// What was asked for does not fit the trace.
+    #[error("{}: {reason}\n  = help: {remedy}", path.display())]
+    Asked {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        reason: String,
+        /// What to ask for instead.
+        remedy: String,
+    },
     /// The name does not say which format to write.
     #[error(
         "{}: which format to write is not clear from the name\n  = help: {remedy}",
@@ -116,7 +129,7 @@ impl TraceError {
     /// The writing of `path` failed.
     pub fn write(path: &Path, source: io::Error) -> Self {
         let is_standard = path == Path::new(STANDARD_OUTPUT);
-        let path = if is_standard { Path::new("the standard output") } else { path };
+        let path = if is_standard { Path::new(THE_STANDARD_OUTPUT) } else { path };
         Self::Write { path: path.to_owned(), source }
     }
 

@@ -154,9 +154,13 @@ pub struct Header {
 }
 
 impl Header {
-    /// Takes over the volumes and processes of `other`, a later state of the same header, if there
-    /// are more of them. That is cheap where there are none, so it can be asked for every batch.
+    /// Takes over the start, the volumes and the processes of `other`, a later state of the same
+    /// header, if there are more of them. That is cheap where there are none, so it can be asked
+    /// for every batch.
     pub fn learn(&mut self, other: &Self) {
+        if self.started != other.started {
+            self.started.clone_from(&other.started);
+        }
         if self.volumes.len() != other.volumes.len() {
             self.volumes.clone_from(&other.volumes);
         }

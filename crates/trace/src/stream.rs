@@ -20,8 +20,8 @@ pub trait Source: Send {
 
 /// Where a stream of requests is written to.
 pub trait Sink {
-    /// Takes over what the source has learned since the sink was begun: volumes and processes whose
-    /// first request is in the next batch.
+    /// Takes over what the source has learned since the sink was begun: when the trace started, and
+    /// volumes and processes whose first request is in the next batch.
     fn learn(&mut self, header: &Header) {
         let _ = header;
     }

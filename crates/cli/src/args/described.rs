@@ -14,6 +14,7 @@ pub(crate) struct DescribedArgs {
         value_name = "LIST",
         value_parser = columns,
         allow_hyphen_values = true,
+        group = "described",
         conflicts_with = "format",
         help_heading = "Reading"
     )]
@@ -25,6 +26,7 @@ pub(crate) struct DescribedArgs {
                 as '(?<ts_us>\\d+) (?<op>\\w) (?<offset_sectors>\\d+)\\+(?<length_bytes>\\d+)'",
         value_name = "REGEX",
         value_parser = pattern,
+        group = "described",
         conflicts_with_all = ["format", "columns"],
         help_heading = "Reading"
     )]
@@ -42,7 +44,7 @@ pub(crate) struct DescribedArgs {
 
     /// For --columns and --pattern: which word says which operation, such as
     /// '0=read/1=write/2=skip'; or one operation for all lines, such as 'read'
-    #[arg(long, value_name = "WORDS", help_heading = "Reading")]
+    #[arg(long, value_name = "WORDS", requires = "described", help_heading = "Reading")]
     ops: Option<Words>,
 }
 
@@ -92,6 +94,9 @@ mod tests {
         assert!(error.contains("| ts:us,op,offset:feet,length:bytes\n"), "{error}");
         assert!(error.contains("|                 ^^^^\n"), "{error}");
         assert!(described(&["--separator", ";"]).is_err());
+        assert!(described(&["--ops", "0=read/1=write"]).is_err());
+        let pattern = r"(?<ts_us>\d+) (?<op>\w) (?<offset_sectors>\d+) (?<length_bytes>\d+)";
+        assert_eq!(described(&["--pattern", pattern, "--ops", "0=read/1=write"]), Ok(true));
         assert!(described(&["--columns", columns, "--format", "blkreplay"]).is_err());
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     if let Some(parts) = open::parts(&args.input, &args.read.options(), &args.load, described)? {
         return into_parts(args, parts);
     }
+    refuse_place(&args.output)?;
     let source = open::trace(&args.input, &args.read.options(), &args.load)?;
     let mut source = Described::new(source, args);
     let sink = write::create_as(args.to, &args.output, source.header())?;
@@ -41,6 +42,20 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
 
 /// The place of a part's name in the name of an output.
 const PLACE: &str = "{}";
+
+/// Refuses a place for the name of a part where there is one trace: somebody forgot what divides it.
+fn refuse_place(output: &Path) -> anyhow::Result<()> {
+    let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !name.contains(PLACE) {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: {PLACE} stands for the name of a part, and this conversion makes one trace\n  = help: \
+         divide it with --split or --derive as the last transform, or leave out {PLACE}",
+        output.display()
+    );
+    Err(Coded::error(exit::USAGE, text))
+}
 
 /// Writes each part of a trace that was divided into an output of its own.
 fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u8> {

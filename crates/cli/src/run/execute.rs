@@ -222,11 +222,11 @@ fn facts(
         run: format!("{run_number:016x}"),
         started: now(),
         ended: None,
-        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: plan.command.clone(),
         pid: std::process::id(),
         verdict: None,
         plan: PlanFacts {
-            trace: plan.trace.clone(),
+            trace: plan.recorded_trace.clone(),
             start_ns: plan.window.start.map(|at| at.0),
             duration_ns: plan.window.duration.map(|span| span.0),
             timing: plan.timing.mode,

@@ -6,6 +6,7 @@
 //! results, [`progress`] watches. What they leave ([`ends`]) and the journal become the final files
 //! of the [`directory`] ([`settle`]). Between the threads are bounded rings and nothing else.
 
+pub(crate) mod command;
 pub(crate) mod directory;
 pub(crate) mod ends;
 pub(crate) mod execute;

@@ -21,6 +21,7 @@ pub(crate) fn trace(
     options: &ReadOptions,
     load: &LoadArgs,
 ) -> anyhow::Result<Box<dyn Source>> {
+    refuse_two_inputs(path, &load.transforms.chain)?;
     let source: Box<dyn Source> = match RunDirectory::at(path) {
         None => {
             if options.order == Order::Whole {
@@ -50,15 +51,39 @@ pub(crate) fn trace(
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
-        let text = format!(
-            "{}: no request is left of it\n  = help: `ioecho info {}` says when its requests \
-             were issued",
-            path.display(),
-            path.display()
-        );
+        let path = path.display();
+        let is_filtered = chain.iter().any(|asked| asked.kind.name == "filter");
+        let help = match (is_filtered, is_part) {
+            (true, false) => {
+                format!(
+                    "`ioecho info {path}` says what its volumes are called and how large its \
+                     requests are; a filter's words mean what docs/transforms.md says"
+                )
+            }
+            (true, true) => {
+                format!("`ioecho info {path}` says when its requests were issued and to what")
+            }
+            _ => format!("`ioecho info {path}` says when its requests were issued"),
+        };
+        let text = format!("{path}: no request is left of it\n  = help: {help}");
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(Box::new(Begun { first: Some(first), source }))
+}
+
+/// Refuses to read the standard input twice: the first reader would take all of it.
+fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> anyhow::Result<()> {
+    let merges = |asked: &&Asked| {
+        let file = asked.text.split(',').next().unwrap_or_default().trim();
+        asked.kind.name == "merge" && file == "-"
+    };
+    let named = usize::from(path == Path::new("-")) + chain.iter().filter(merges).count();
+    if named < 2 {
+        return Ok(());
+    }
+    let text = "the standard input is named twice, and can be read once\n  = help: put one of the \
+                traces into a file";
+    Err(Coded::error(exit::USAGE, text))
 }
 
 /// Says which transforms need room on a disk, and where.
@@ -75,7 +100,9 @@ fn tell_spill(name: &str) {
 
 /// What transforms may need beside their source.
 fn in_context<T>(options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
-    let open = |path: &Path| formats::open(path, options);
+    // What was said of the trace need not be true of one that is merged into it.
+    let options = ReadOptions { all_apply: false, ..options.clone() };
+    let open = |path: &Path| formats::open(path, &options);
     run(&Context { open: &open, spill_directory: std::env::temp_dir() })
 }
 

@@ -10,13 +10,13 @@ use ioecho_replay::map::{Map, RouteSpec};
 use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
-use ioecho_trace::formats::WholeSeconds;
+use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 use ioecho_trace::{Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
 use crate::run::target::{READS_ALONE, Target, guard_all};
-use crate::run::{open, routes};
+use crate::run::{command, open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
 const LOOK_AHEAD: usize = 1 << 12;
@@ -36,6 +36,10 @@ pub(crate) struct PacingPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayPlan {
     pub(crate) trace: PathBuf,
+    /// The command line, as the run's directory keeps it.
+    pub(crate) command: Vec<String>,
+    /// The trace's path, likewise.
+    pub(crate) recorded_trace: PathBuf,
     pub(crate) window: WindowArgs,
     /// What else is made of the trace, in order.
     pub(crate) transforms: Vec<String>,
@@ -69,6 +73,7 @@ impl ReplayPlan {
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let source = open::trace(&args.trace, &options, &args.load)?;
+        refuse_unchosen_seconds(args, source.header())?;
         follows_what_is_known(args, source.header())?;
         let routes = routes::read(&args.map, args.map_file.as_deref())?;
         let targets = targets(args, &routes)?;
@@ -106,6 +111,8 @@ impl ReplayPlan {
         let cpus = cpus.map_err(|error| Coded::error(exit::USAGE, format!("--cpus {error}")))?;
         let plan = Self {
             trace: args.trace.clone(),
+            command: command::recorded(args),
+            recorded_trace: command::recorded_trace(args),
             window: args.load.window,
             transforms: args.load.transforms.chain.iter().map(ToString::to_string).collect(),
             timing,
@@ -252,6 +259,22 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Refuses a trace that was converted without a choice of what to make of whole seconds: a detour
+/// makes its instants no more recorded than they were.
+fn refuse_unchosen_seconds(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()> {
+    // Of a trace that was merged into it the note goes on with its file.
+    if !trace.guesses.iter().any(|note| note.what.starts_with(WHOLE_SECONDS_UNCHOSEN)) {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: its recording knew no more than the second of a request, and nobody chose where in it \
+         to put them\n  = help: convert the original again with --whole-seconds even, poisson or \
+         burst",
+        args.trace.display()
+    );
+    Err(Coded::error(exit::TRACE, text))
 }
 
 /// Refuses to follow what the recording does not tell.

@@ -62,6 +62,21 @@ notice and this notice are preserved.  This file is offered as-is,
 without any warranty.
 ";
 
+/// The sentence that says what a file is.
+const DESCRIPTION_MARK: &[u8] = b"This file was automatically generated";
+
+/// What stands before a description that is not the file's own.
+const DESCRIPTION: &str = "Description: ";
+
+/// What stands before terms of use that are not those of blkreplay's loads.
+const OTHER_LICENSE: &str = "License of the original: ";
+
+/// What stands before a transform that was done.
+const TRANSFORM: &str = "Transform: ";
+
+/// What stands for a ';' in a transform: a line of prose has none.
+const SEMICOLON: &str = "%3B";
+
 /// Whether a file that begins with these bytes is blkreplay's: they hold a line that reads as a
 /// request, or a column header.
 pub fn recognise(first_bytes: &[u8]) -> bool {

@@ -27,7 +27,7 @@ pub use self::lines::{LineParser, Look, Said, lines, looks_like};
 pub use self::numbered::Numbered;
 pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
-pub use self::seconds::WholeSeconds;
+pub use self::seconds::{UNCHOSEN as WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 
 use crate::batch::Columns;
 

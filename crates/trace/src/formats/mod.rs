@@ -40,11 +40,13 @@ pub mod fiu;
 mod from_bytes;
 pub mod hfplayer;
 pub mod huaicheng;
+mod idle;
 pub mod import;
 pub mod k5cloud;
 pub mod members;
 pub mod msr;
 pub mod native;
+mod numbers;
 pub mod perfetto;
 #[cfg(test)]
 mod reading;
@@ -61,7 +63,7 @@ pub mod wall_clock;
 pub mod write;
 
 pub use self::described::{Description, DescriptionError, Separator, Words};
-pub use self::import::WholeSeconds;
+pub use self::import::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 pub use self::members::Several;
 pub use self::write::{Writable, create};
 pub use crate::transform::order::Order;
@@ -202,6 +204,8 @@ pub struct ReadOptions {
     pub time_unit_ns: Option<i64>,
     /// For formats that do not say it: how large the blocks are that they count in.
     pub block_size: Option<Bytes>,
+    /// Refuse options that say nothing about the trace instead of ignoring them.
+    pub all_apply: bool,
     /// For text that is of no format with a name: what is in its lines. It goes before all others.
     pub described: Option<Arc<Description>>,
     /// How far requests may be out of order.
@@ -216,18 +220,21 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         return recognise(io::stdin(), Path::new("standard input"), options, false);
     }
     if generate::is_line(path) {
+        idle::refuse(options, "a generated load", path)?;
         return generate::open(path);
     }
     let read_error = |error| TraceError::read(path, error);
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound && blktrace::is_prefix(path) => {
+            idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);
         }
         Err(error) => return Err(read_error(error)),
     };
     if metadata.is_dir() {
         if blktrace::is_prefix(path) {
+            idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);
         }
         return Err(TraceError::Unusable {
@@ -263,6 +270,7 @@ fn recognise<R: Read + Send + 'static>(
     if packed.first_bytes().is_empty() {
         // A processor without an event has an empty file; what it belongs to only its name says.
         if regular && blktrace::is_per_cpu(path) {
+            idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);
         }
         return Err(TraceError::Empty { path: path.to_owned() });
@@ -293,6 +301,7 @@ fn recognise<R: Read + Send + 'static>(
     if let Some(format) = format
         && !stream.first_bytes().is_empty()
     {
+        idle::refuse(options, format.name, path)?;
         return (format.open)(Opening { stream, path, seekable, options });
     }
     Err(unrecognised(&mut stream, path))

@@ -41,14 +41,28 @@ impl LineWriter for Events {
     fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
         let source = json(&header.source);
         let version = json(concat!("ioecho ", env!("CARGO_PKG_VERSION")));
+        let mut more = String::new();
+        for (name, text) in [("description", &header.description), ("license", &header.license)] {
+            if let Some(text) = text {
+                more.extend([",\"", name, "\":", &json(text)]);
+            }
+        }
+        for (number, line) in (1..).zip(&header.transforms) {
+            let number: i32 = number;
+            more.extend([",\"transform ", &number.to_string(), "\":", &json(line)]);
+        }
         lines.extend_from_slice(
             format!(
                 "{{\"displayTimeUnit\":\"ns\",\n\
-                 \"otherData\":{{\"source\":{source},\"converter\":{version}}},\n\
+                 \"otherData\":{{\"source\":{source},\"converter\":{version}{more}}},\n\
                  \"traceEvents\":["
             )
             .as_bytes(),
         );
+    }
+
+    fn keeps_transforms(&self) -> bool {
+        true
     }
 
     fn request(

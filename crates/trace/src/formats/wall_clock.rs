@@ -43,11 +43,15 @@ impl WallClock {
         Some((u64::try_from(units).ok()?, issue.0.rem_euclid(self.unit_ns) == 0))
     }
 
-    /// Counts that the date is not the trace's own. To be called once.
-    pub fn note(&self, lost: &mut Lost) {
-        if !self.is_known {
+    /// As [`WallClock::new`], with the header that is known when the first request is written;
+    /// counts in `lost` if the date is not the trace's own.
+    #[cold]
+    pub fn begin(header: &Header, unit_ns: i64, epoch_units: i64, lost: &mut Lost) -> Self {
+        let clock = Self::new(header, unit_ns, epoch_units);
+        if !clock.is_known {
             lost.add(UNKNOWN_START);
         }
+        clock
     }
 }
 

@@ -141,11 +141,19 @@ impl Lost {
 }
 
 impl Lost {
+    /// Counts the lines of provenance, for a format that has no place for them.
+    pub(super) fn transforms(&mut self, header: &Header) {
+        self.0.add(LOST_TRANSFORMS, header.transforms.len() as u64, None);
+    }
+
     /// What was counted.
     pub(super) fn into_notes(self) -> Notes {
         self.0
     }
 }
+
+/// The loss of provenance.
+const LOST_TRANSFORMS: &str = "lines of provenance: which transforms were done is not in the file";
 
 /// Writes the lines of a format.
 pub trait LineWriter {
@@ -156,8 +164,6 @@ pub trait LineWriter {
 
     /// Appends the line or lines of a request and answers `true`, or counts in `lost` why there is
     /// none and answers `false`. Columns of a request that the format has no place for are counted
-    /// too. `header` is that of the trace at its beginning, with the volumes and the processes that
-    /// were seen so far.
     /// too. `header` is that of the trace at its beginning, with the volumes and processes that are
     /// known by now.
     fn request(
@@ -167,6 +173,11 @@ pub trait LineWriter {
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool;
+
+    /// Whether the format has a place for what was done to the trace, and it was written there.
+    fn keeps_transforms(&self) -> bool {
+        false
+    }
 
     /// Appends what stands behind the last request.
     fn end(&mut self, header: &Header, lines: &mut Vec<u8>) {
@@ -228,6 +239,9 @@ impl<W: LineWriter> Sink for Lines<W> {
         self.writer.end(header, &mut self.text);
         let Self { output, text, .. } = &mut *self;
         let written = output.write_all(text);
+        if !self.writer.keeps_transforms() {
+            self.lost.transforms(header);
+        }
         let Self { output, path, requests, lost, .. } = *self;
         let finished = written.and_then(|()| output.finish());
         finished.map_err(|error| TraceError::write(&path, error))?;

@@ -91,13 +91,18 @@ pub struct Anonymise {
 }
 
 impl Transform for Anonymise {
+    fn shown(&self, text: &str) -> String {
+        let settings = text.split(',').map(str::trim).filter(|part| !part.is_empty()).skip(1);
+        [NO_KEY].into_iter().chain(settings).collect::<Vec<_>>().join(",")
+    }
+
     fn over(
         &self,
         mut source: Box<dyn Source>,
         context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
         if self.key.0 == NO_KEY {
-            return Err(TraceError::Unusable {
+            return Err(TraceError::Asked {
                 path: source.header().source.clone().into(),
                 reason: "the key of an anonymised trace is not kept in its provenance".to_owned(),
                 remedy: format!("give the key in the place of '{NO_KEY}'"),
@@ -166,11 +171,15 @@ fn hide(header: &mut Header) {
         let number = *names.entry(name.clone()).or_insert(number);
         *name = format!("process {number}");
     }
+    // What was merged into it is whose it is, too.
+    let was_merged = !std::mem::take(&mut header.merged).is_empty();
     // Examples are lines of the source.
     for notes in [&mut header.losses, &mut header.guesses] {
         let mut bare = Notes::default();
         for note in notes.iter() {
-            bare.add(&note.what, note.count, None);
+            // A merged trace's notes end with its file.
+            let file = if was_merged { note.what.rfind(" (in ") } else { None };
+            bare.add(&note.what[..file.unwrap_or(note.what.len())], note.count, None);
         }
         *notes = bare;
     }

@@ -9,6 +9,7 @@
 //! expression) → `evaluate` (a batch, column by column → which rows to keep).
 
 use self::evaluate::{Expression, Scratch};
+use super::stage::known;
 use super::{ArgumentError, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
@@ -54,7 +55,7 @@ impl Transform for Filter {
     ) -> Result<Box<dyn Source>, TraceError> {
         let header = source.header();
         if let Some(what) = self.expression.asks_in_vain(header.columns) {
-            return Err(TraceError::Unusable {
+            return Err(TraceError::Asked {
                 path: header.source.clone().into(),
                 reason: format!("the filter asks for {what}, which this trace does not know"),
                 remedy: "`ioecho info` tells what a trace knows".to_owned(),
@@ -93,11 +94,7 @@ impl Source for Filtered {
         loop {
             let more = self.source.next_batch(batch)?;
             // Names become known while the source is read.
-            let known = self.source.header();
-            if !more
-                || known.volumes.len() != self.header.volumes.len()
-                || known.processes.len() != self.header.processes.len()
-            {
+            if !more || known(self.source.header()) != known(&self.header) {
                 self.take_header();
             }
             if !more {

@@ -122,6 +122,11 @@ pub trait Transform: fmt::Debug + Send + Sync {
     fn divide(&self) -> Option<&dyn Divide> {
         None
     }
+
+    /// `text`, which it was read from, as it may be shown and kept: without a key.
+    fn shown(&self, text: &str) -> String {
+        text.to_owned()
+    }
 }
 
 /// A transform as it was asked for: `busiest 5m,by=bytes`.
@@ -162,9 +167,11 @@ impl FromStr for Asked {
 }
 
 impl fmt::Display for Asked {
+    /// The line of provenance as it was asked for, without keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let blank = if self.text.is_empty() { "" } else { " " };
-        write!(f, "{}{blank}{}", self.kind.name, self.text)
+        let text = self.transform.shown(&self.text);
+        let blank = if text.is_empty() { "" } else { " " };
+        write!(f, "{}{blank}{text}", self.kind.name)
     }
 }
 

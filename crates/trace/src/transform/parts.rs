@@ -55,6 +55,8 @@ pub fn copy(
             let sink = create(&name, &header)?;
             sinks.push((name, sink));
         }
+        // What came up since: the names of processes, when the trace started.
+        sinks[part].1.learn(&parts.header(part));
         sinks[part].1.write(&batch)?;
     }
     let finish = |(part, (name, sink)): (usize, (String, Box<dyn Sink>))| {
@@ -65,7 +67,7 @@ pub fn copy(
 
 /// A transform that makes several traces stands where one is wanted.
 pub(super) fn refuse(header: &Header, remedy: &str) -> TraceError {
-    TraceError::Unusable {
+    TraceError::Asked {
         path: header.source.clone().into(),
         reason: "this would become several traces, and one is wanted here".to_owned(),
         remedy: remedy.to_owned(),

@@ -62,15 +62,13 @@ impl Transform for Rate {
         })?;
         let first = first.unwrap_or(0);
         let intervals = u128::from(requests.saturating_sub(1));
-        // At most 64 + 30 + 30 bits.
-        let to = intervals * 1_000_000_000 * u128::from(self.iops.denominator())
-            / u128::from(self.iops.numerator());
+        // At most 64 + 30 + 30 bits, and 63 + 50.
+        let to = intervals * 1_000_000_000 * u128::from(self.iops.denominator());
+        let from = u128::from(last.abs_diff(first).max(1)) * u128::from(self.iops.numerator());
         let step = Scaled {
             iops: self.iops,
             first,
-            from: last.abs_diff(first),
-            // What is longer is beyond the last instant there is.
-            to: u64::try_from(to).unwrap_or(u64::MAX),
+            factor: Factor::new(to, from),
             unparted: if first == last { requests.saturating_sub(1) } else { 0 },
             mover: Mover::new(NO_INSTANT),
         };
@@ -78,14 +76,52 @@ impl Transform for Rate {
     }
 }
 
+/// The quotient of two whole numbers of more than 64 bits.
+#[derive(Clone, Copy, Debug)]
+struct Factor {
+    above: u128,
+    /// Below 2¹¹⁴.
+    below: u128,
+}
+
+impl Factor {
+    fn new(above: u128, below: u128) -> Self {
+        let (mut a, mut b) = (above, below);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        Self { above: above / a, below: below / a }
+    }
+
+    /// `value` times the factor, rounded down; `None` where 63 bits do not hold it.
+    #[inline]
+    fn of(self, value: u64) -> Option<u64> {
+        let scaled = match u128::from(value).checked_mul(self.above) {
+            Some(product) => product / self.below,
+            None => self.of_long(value)?,
+        };
+        u64::try_from(scaled).ok().filter(|scaled| i64::try_from(*scaled).is_ok())
+    }
+
+    /// As [`Factor::of`] where the product has more than 128 bits: bit by bit, as on paper.
+    fn of_long(self, value: u64) -> Option<u128> {
+        let (whole, part) = (self.above / self.below, self.above % self.below);
+        let (mut quotient, mut rest) = (0_u128, 0_u128);
+        for bit in (0..u64::BITS).rev() {
+            // No more than three times what is below 2¹¹⁴.
+            rest = 2 * rest + if value >> bit & 1 == 1 { part } else { 0 };
+            quotient = 2 * quotient + rest / self.below;
+            rest %= self.below;
+        }
+        u128::from(value).checked_mul(whole)?.checked_add(quotient)
+    }
+}
+
 /// Scales the span from the first to the last request.
 struct Scaled {
     iops: Ratio,
     first: i64,
-    /// The span as it was, in nanoseconds.
-    from: u64,
-    /// The span as it shall be, in nanoseconds.
-    to: u64,
+    factor: Factor,
     unparted: u64,
     mover: Mover,
 }
@@ -102,17 +138,9 @@ impl Step for Scaled {
     }
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
-        let (first, from, to) = (self.first, self.from.max(1), self.to);
-        self.mover.instants(batch, |issue| {
-            let behind = issue.abs_diff(first);
-            let behind = match behind.checked_mul(to) {
-                Some(product) => product / from,
-                None => {
-                    u64::try_from(u128::from(behind) * u128::from(to) / u128::from(from)).ok()?
-                }
-            };
-            first.checked_add_unsigned(behind)
-        });
+        let (first, factor) = (self.first, self.factor);
+        self.mover
+            .instants(batch, |issue| first.checked_add_unsigned(factor.of(issue.abs_diff(first))?));
         Ok(Flow::More)
     }
 }
@@ -127,9 +155,23 @@ mod tests {
 
     proptest! {
         #[test]
+        fn long_products_are_those_of_short_ones(
+            value in any::<u32>(), above in 1_u64.., below in 1_u64..,
+        ) {
+            let factor = Factor::new(u128::from(above), u128::from(below));
+            let exact = u128::from(value) * u128::from(above) / u128::from(below);
+            prop_assert_eq!(factor.of_long(u64::from(value)), Some(exact));
+            // The same with more bits than 128 hold.
+            let scale = u128::from(u32::MAX) << 17;
+            let long = Factor { above: factor.above * scale / 3, below: factor.below };
+            let sum = long.of_long(7).unwrap() + 1;
+            prop_assert!(sum * 2 >= long.of_long(14).unwrap());
+        }
+
+        #[test]
         fn the_intervals_are_scaled_to_the_mean_rate_and_nothing_else_changes(
             mut requests in proptest::collection::vec(any_request(), 2..100), rows in 1_usize..40,
-            iops in 1_u64..1_000_000, span in 1_i64..1 << 50,
+            hundredths in 1_u64..100_000_000, span in 1_i64..1 << 50,
         ) {
             for request in &mut requests {
                 request.issue.0 %= span;
@@ -137,10 +179,11 @@ mod tests {
             requests.sort_by_key(|request| request.issue);
             let (first, last) = (requests[0].issue.0, requests[requests.len() - 1].issue.0);
             prop_assume!(first < last);
-            let (all, header) = made(&format!("rate {iops}"), &requests, rows);
-            let to = (requests.len() as i128 - 1) * 1_000_000_000 / i128::from(iops);
+            let (all, header) = made(&format!("rate {hundredths}/100"), &requests, rows);
+            let to = (requests.len() as i128 - 1) * 1_000_000_000 * 100;
+            let from = i128::from(last - first) * i128::from(hundredths);
             let expected: Vec<_> = requests.iter().map(|request| {
-                let behind = i128::from(request.issue.0 - first) * to / i128::from(last - first);
+                let behind = i128::from(request.issue.0 - first) * to / from;
                 Request { issue: Nanos(first + behind as i64), measured: None, ..*request }
             }).collect();
             prop_assert_eq!(all, expected);

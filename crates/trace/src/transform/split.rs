@@ -96,7 +96,7 @@ impl Divide for Split {
         _context: &Context<'_>,
     ) -> Result<Box<dyn Parts>, TraceError> {
         if self.by == By::Pid && !source.header().columns.origin {
-            return Err(TraceError::Unusable {
+            return Err(TraceError::Asked {
                 path: source.header().source.clone().into(),
                 reason: "it cannot be split by pid: this trace knows no processes".to_owned(),
                 remedy: "`ioecho info` tells what a trace knows".to_owned(),
@@ -155,7 +155,7 @@ impl Dealt {
             return Ok(*part);
         }
         if self.parts.len() == PARTS_MAX {
-            return Err(TraceError::Unusable {
+            return Err(TraceError::Asked {
                 path: self.source.header().source.clone().into(),
                 reason: format!("it would be split into more than {PARTS_MAX} files"),
                 remedy: "filter it first, or split it by larger ranges".to_owned(),
@@ -192,6 +192,19 @@ impl Dealt {
             tries += 1;
         }
         unlike
+    }
+}
+
+/// The filter that keeps this volume alone: by its name, where no other one has it.
+fn filter_of_volume(header: &Header, key: u64) -> String {
+    let volume = header.volumes.iter().find(|volume| u64::from(volume.id.0) == key);
+    let name = volume.map_or("", |volume| volume.name.as_str());
+    let is_one = header.volumes.iter().filter(|volume| volume.name == name).count() == 1;
+    let can_be_said = |c: char| c != '"' && !c.is_control();
+    if is_one && !name.is_empty() && name.chars().all(can_be_said) {
+        format!("filter volume = \"{name}\"")
+    } else {
+        format!("filter volume = {key}")
     }
 }
 
@@ -256,7 +269,7 @@ impl Parts for Dealt {
                     let id = VolumeId(*key as u32);
                     header.volumes.push(Volume { id, ..Volume::default() });
                 }
-                format!("filter volume = {key}")
+                filter_of_volume(self.source.header(), *key)
             }
             By::Pid => format!("filter pid = {key}"),
             By::Op => format!("filter op = {name}"),

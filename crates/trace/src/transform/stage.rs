@@ -24,7 +24,7 @@ pub trait Step: Send {
     fn told(&self) -> String;
 
     /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
-    /// the source's header at the beginning, when further volumes came up, and at the end. Optional
+    /// the source's header at the beginning, when further volumes or the start came up, and at the end. Optional
     /// columns may be taken away, the same ones each time: they are then taken from every batch
     /// before it is changed.
     fn describe(&self, header: &mut Header) {
@@ -48,24 +48,32 @@ pub struct Stage<T> {
     source: Box<dyn Source>,
     step: T,
     header: Header,
-    /// How many volumes and processes the source knew when the header was taken.
-    known: (usize, usize),
+    /// What the source knew when the header was taken.
+    known: Known,
     flow: Flow,
+}
+
+/// What a source learns while it is read: how many volumes and processes there are, and whether
+/// the start is known.
+pub(super) type Known = (usize, usize, bool);
+
+/// What `header` knows of that.
+pub(super) fn known(header: &Header) -> Known {
+    (header.volumes.len(), header.processes.len(), header.started.is_some())
 }
 
 impl<T: Step> Stage<T> {
     /// Lays `step` over `source`.
     pub fn new(source: Box<dyn Source>, step: T) -> Self {
         let header = Header::default();
-        let known = (source.header().volumes.len(), source.header().processes.len());
+        let known = known(source.header());
         let mut stage = Self { source, step, header, known, flow: Flow::More };
         stage.take_header();
         stage
     }
 
-    /// Volumes and processes that came up in the source are told before their requests are given.
+    /// What came up in the source is told before the requests are given.
     fn learn(&mut self) {
-        let known = |header: &Header| (header.volumes.len(), header.processes.len());
         let now = known(self.source.header());
         if now != self.known {
             self.known = now;

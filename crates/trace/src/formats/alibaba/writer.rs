@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use rustc_hash::FxHashSet;
-
 use crate::error::TraceError;
 use crate::formats::Writable;
+use crate::formats::numbers::Numbers;
 use crate::formats::wall_clock::WallClock;
 use crate::formats::write::{self, LineWriter, Lost, decimal};
 use crate::header::Header;
 use crate::request::{Op, Request};
 use crate::stream::Sink;
-use crate::units::{Bytes, VolumeId};
+use crate::units::Bytes;
 
 /// Alibaba's traces, as they are written.
 pub const WRITABLE: Writable = Writable {
@@ -23,55 +22,15 @@ pub const WRITABLE: Writable = Writable {
 };
 
 fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
-    let clock = WallClock::new(header, 1_000, 0);
-    let writer = Writer { clock, devices: devices(header), has_begun: false };
-    write::lines(path, header, writer)
+    let devices = Numbers::up_to(u64::from(u32::MAX));
+    write::lines(path, header, Writer { clock: None, devices })
 }
 
 struct Writer {
-    clock: WallClock,
+    /// Known with the first request: the start of a trace is, too.
+    clock: Option<WallClock>,
     /// The number of each volume.
-    devices: Option<Vec<(VolumeId, u32)>>,
-    has_begun: bool,
-}
-
-/// The numbers that volumes are called by, if all of them are called by numbers.
-fn devices(header: &Header) -> Option<Vec<(VolumeId, u32)>> {
-    let mut taken = FxHashSet::default();
-    let mut devices = Vec::new();
-    for volume in &header.volumes {
-        let number: u32 = volume.name.parse().ok()?;
-        if number.to_string() != volume.name || !taken.insert(number) {
-            return None;
-        }
-        devices.push((volume.id, number));
-    }
-    Some(devices)
-}
-
-impl Writer {
-    /// The number of volume `id`: what it is called by, else its own.
-    #[inline]
-    fn device(&self, id: VolumeId) -> u32 {
-        let Some(devices) = &self.devices else { return id.0 };
-        let known = devices.get(id.0 as usize).filter(|(known, _)| *known == id);
-        let known = known.or_else(|| devices.iter().find(|(known, _)| *known == id));
-        known.map_or(id.0, |(_, number)| *number)
-    }
-
-    /// Counts what is lost once for the whole trace.
-    #[cold]
-    fn begin(&mut self, header: &Header, lost: &mut Lost) {
-        self.has_begun = true;
-        self.clock.note(lost);
-        if self.devices.is_none() {
-            for volume in header.volumes.iter().filter(|volume| !volume.name.is_empty()) {
-                if volume.name != volume.id.0.to_string() {
-                    lost.add("names of volumes, which become numbers");
-                }
-            }
-        }
-    }
+    devices: Numbers,
 }
 
 impl LineWriter for Writer {
@@ -82,9 +41,7 @@ impl LineWriter for Writer {
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool {
-        if !self.has_begun {
-            self.begin(header, lost);
-        }
+        let clock = *self.clock.get_or_insert_with(|| WallClock::begin(header, 1_000, 0, lost));
         let op: &[u8] = match request.op {
             Op::Read => b",R,",
             Op::Write => b",W,",
@@ -101,7 +58,7 @@ impl LineWriter for Writer {
             lost.add("requests too long for the format (4 GiB and more)");
             return false;
         }
-        let Some((micros, is_whole)) = self.clock.units(request.issue) else {
+        let Some((micros, is_whole)) = clock.units(request.issue) else {
             lost.add("requests before 1970");
             return false;
         };
@@ -112,7 +69,7 @@ impl LineWriter for Writer {
             lost.add("latencies");
         }
         write::lose_columns(request, lost);
-        decimal(lines, u64::from(self.device(request.volume)), 1, b' ');
+        decimal(lines, self.devices.of(request.volume, header, lost), 1, b' ');
         lines.extend_from_slice(op);
         decimal(lines, request.offset.0, 1, b' ');
         lines.push(b',');

@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::writer::prose;
 use crate::formats::Writable;
 use crate::formats::write::{self, LineWriter, Lost, decimal, lines};
 use crate::header::Header;
@@ -33,17 +34,14 @@ const RULE: &[u8] = b"--------------------------------------\n";
 
 impl LineWriter for Lines {
     fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
-        // A ';' would make a line of prose look like a request to blkreplay's own scripts.
-        let source = header.source.replace([';', '\n', '\r'], " ");
-        let version = env!("CARGO_PKG_VERSION");
+        lines.extend_from_slice(prose(header).as_bytes());
         lines.extend_from_slice(
-            format!(
-                "This file was automatically generated from '{source}'\n\
-                 converted by ioecho {version}\n\n\
-                 orig_start ; sector; length ; op ;  replay_delay; replay_duration\n"
-            )
-            .as_bytes(),
+            b"orig_start ; sector; length ; op ;  replay_delay; replay_duration\n",
         );
+    }
+
+    fn keeps_transforms(&self) -> bool {
+        true
     }
 
     fn request(

@@ -6,7 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use super::line::{Fault, JUNK, Kind, Row, TOO_FAR, TOO_LATE, ZERO_LENGTH, column_header, parse};
-use super::{LICENSE, LICENSE_MARK, LOAD, RESULT};
+use super::{
+    DESCRIPTION, DESCRIPTION_MARK, LICENSE, LICENSE_MARK, LOAD, OTHER_LICENSE, RESULT, SEMICOLON,
+    TRANSFORM,
+};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::header::{Header, Imported, Volume};
@@ -17,8 +20,8 @@ use crate::units::{Bytes, Nanos};
 pub(super) const BACKSHIFTS: &str =
     "steps back in time, the rest shifted behind them as blkreplay does";
 
-/// The sentence that says what a file is.
-const DESCRIPTION_MARK: &[u8] = b"This file was automatically generated";
+/// How many transforms are read back.
+const TRANSFORMS_MAX: usize = 1000;
 
 /// What blkreplay says of requests or of itself in the middle of a result, and how it is told.
 pub(super) const REMARKS: [(&str, &str); 6] = [
@@ -206,6 +209,9 @@ impl State {
             if line_text.starts_with(DESCRIPTION_MARK) && self.header.description.is_none() {
                 self.header.description = Some(text::shown(line));
             }
+            if self.requests == 0 {
+                self.provenance(line_text);
+            }
             return Ok(());
         }
         if let Some(kind) = column_header(line) {
@@ -217,6 +223,22 @@ impl State {
             return Ok(());
         }
         self.lose(line, number, fault)
+    }
+
+    /// Takes what this program has written down above the requests.
+    fn provenance(&mut self, line: &[u8]) {
+        let behind = |mark: &str| line.strip_prefix(mark.as_bytes());
+        let header = &mut self.header;
+        if let Some(line) = behind(TRANSFORM)
+            && header.transforms.len() < TRANSFORMS_MAX
+        {
+            let line = String::from_utf8_lossy(line).replace(SEMICOLON, ";");
+            header.transforms.push(line);
+        } else if let Some(description) = behind(DESCRIPTION) {
+            header.description = Some(String::from_utf8_lossy(description).into_owned());
+        } else if let Some(license) = behind(OTHER_LICENSE) {
+            header.license = Some(String::from_utf8_lossy(license).into_owned());
+        }
     }
 
     /// Counts a line as lost, or refuses it.

@@ -78,6 +78,37 @@ fn a_load_is_read_with_its_prose() {
 }
 
 #[test]
+fn what_was_done_and_said_is_read_back_from_a_load_and_from_a_result() {
+    let header = Header {
+        source: "x".to_owned(),
+        description: Some("a database; at night".to_owned()),
+        license: Some("CC0".to_owned()),
+        transforms: vec!["window 1,2".to_owned(), "cmd sed 's/0;/1;/'".to_owned()],
+        ..Header::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    for (name, of_a_result) in [("x.load", false), ("x.replay", true)] {
+        let path = directory.path().join(name);
+        let mut sink = crate::formats::create(&path, &header).unwrap();
+        let mut batch = Batch::default();
+        batch.push(&expected()[0]);
+        sink.write(&batch).unwrap();
+        let written = sink.finish(&header).unwrap();
+        let is_provenance = |note: &crate::header::Note| note.what.contains("provenance");
+        assert!(!written.lost.iter().any(is_provenance));
+        let (all, read) = read(&std::fs::read_to_string(&path).unwrap());
+        assert_eq!((all.len(), all[0].measured.is_some()), (1, of_a_result));
+        assert_eq!(read.description.as_deref(), Some("a database, at night"));
+        assert_eq!(read.license, header.license);
+        assert_eq!(read.transforms, header.transforms);
+    }
+    // A format without a place for it says so.
+    let path = directory.path().join("x.msr.csv");
+    let written = crate::formats::create(&path, &header).unwrap().finish(&header).unwrap();
+    assert_eq!(written.lost.iter().map(|note| note.count).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
 fn prose_and_column_headers_may_stand_in_the_middle() {
     let text = format!("{HEADER}some prose\n{HEADER}{LINES}more prose\n\n{HEADER}####\n");
     let (all, header) = read(&text);

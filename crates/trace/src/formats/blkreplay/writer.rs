@@ -6,7 +6,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::{LICENSE, LICENSE_TEXT};
+use super::{
+    DESCRIPTION, DESCRIPTION_MARK, LICENSE, LICENSE_TEXT, OTHER_LICENSE, SEMICOLON, TRANSFORM,
+};
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
@@ -16,35 +18,49 @@ use crate::request::{Flags, Op, Request};
 use crate::stream::{Sink, Written};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
 
+/// The column header of a load.
+const COLUMNS: &[u8] = b"start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
+
 /// Begins a load at `path`: gzipped if its name ends in `.gz`.
 pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
     let write = || -> io::Result<Writer> {
         let mut output = Encoder::new(PartialFile::create(path)?, Codec::of_name(path));
         output.write_all(prose(header).as_bytes())?;
+        output.write_all(COLUMNS)?;
         Ok(Writer { path: path.to_owned(), output, load: LoadLines::default() })
     };
     write().map(|writer| Box::new(writer) as Box<dyn Sink>).map_err(|e| TraceError::write(path, e))
 }
 
-/// What stands above the requests.
-fn prose(header: &Header) -> String {
+/// What stands above the column header. Descriptions, terms and transforms are read back.
+pub(super) fn prose(header: &Header) -> String {
     // A ';' would make a line of prose look like a request to blkreplay's own scripts.
-    let clean = |text: &str| text.replace(';', ",").replace(['\n', '\r'], " ");
+    let clean = |text: &str| text.replace(';', ",").replace(|c: char| c.is_control(), " ");
     let from = clean(&header.source);
     let version = env!("CARGO_PKG_VERSION");
     let description = header.description.as_deref().map_or(String::new(), |description| {
-        format!("The original says: {}\n\n", clean(description))
+        // What a load says of itself is not what somebody says of it.
+        let is_own = description.trim_start().as_bytes().starts_with(DESCRIPTION_MARK);
+        let mark = if is_own { "The original says: " } else { DESCRIPTION };
+        format!("{mark}{}\n\n", clean(description))
     });
     let license = match header.license.as_deref() {
         Some(LICENSE) => format!("{LICENSE_TEXT}\n"),
-        Some(license) => format!("License of the original: {}\n\n", clean(license)),
+        Some(license) => format!("{OTHER_LICENSE}{}\n\n", clean(license)),
         None => String::new(),
     };
+    let mut transforms = String::new();
+    for line in &header.transforms {
+        let line = line.replace(';', SEMICOLON).replace(|c: char| c.is_control(), " ");
+        transforms.extend([TRANSFORM, &line, "\n"]);
+    }
+    if !transforms.is_empty() {
+        transforms.push('\n');
+    }
     format!(
         "This file was automatically generated from '{from}'\nconverted by ioecho {version}\n\n\
-         {description}{license}\
-         #################################################################\n\
-         start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n"
+         {description}{license}{transforms}\
+         #################################################################\n"
     )
 }
 

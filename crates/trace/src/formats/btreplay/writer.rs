@@ -132,7 +132,8 @@ impl Sink for Writer {
         written.map_err(|error| TraceError::write(&self.path, error))
     }
 
-    fn finish(mut self: Box<Self>, _: &Header) -> Result<Written, TraceError> {
+    fn finish(mut self: Box<Self>, header: &Header) -> Result<Written, TraceError> {
+        self.lost.transforms(header);
         let completed = self.complete();
         let Self { path, output, requests, lost, .. } = *self;
         let finished = completed.and_then(|()| output.finish());

@@ -32,7 +32,7 @@ impl LineWriter for Lines {
         request: &Request,
         header: &Header,
         lines: &mut Vec<u8>,
-        _lost: &mut Lost,
+        lost: &mut Lost,
     ) -> bool {
         signed(lines, request.issue.0);
         lines.push(b',');
@@ -44,7 +44,7 @@ impl LineWriter for Lines {
         lines.push(b',');
         decimal(lines, request.length.0, 1, b'0');
         lines.push(b',');
-        lines.extend_from_slice(self.volume(header, request.volume));
+        lines.extend_from_slice(self.volume(header, request.volume, lost));
         if self.wanted[super::columns::LATENCY] {
             lines.push(b',');
             instant(lines, request.latency);
@@ -69,24 +69,28 @@ impl LineWriter for Lines {
 
 impl Lines {
     /// The name of a volume, between quotes where it must be.
-    fn volume(&mut self, header: &Header, id: VolumeId) -> &[u8] {
+    fn volume(&mut self, header: &Header, id: VolumeId, lost: &mut Lost) -> &[u8] {
         self.volumes.entry(id).or_insert_with(|| {
-            let mut name = volume_name(header, id);
+            let said = volume_name(header, id);
+            // No reader of lines takes the end of one.
+            let mut name = said.replace(['\n', '\r'], " ");
             // A name that two volumes have would make one of them.
             while !self.taken.insert(name.clone()) {
                 name = format!("{name} ({})", id.0);
+            }
+            if name != said {
+                lost.add("names of volumes, changed");
             }
             cell(&name)
         })
     }
 }
 
-/// A text as a field of a row (RFC 4180). Line ends, which no reader of lines takes, become blanks.
+/// A text without ends of lines as a field of a row (RFC 4180).
 fn cell(text: &str) -> Vec<u8> {
-    let text = text.replace(['\n', '\r'], " ");
     let is_plain = !text.contains([',', '"']) && text.trim() == text;
     if is_plain {
-        text.into_bytes()
+        text.as_bytes().to_vec()
     } else {
         format!("\"{}\"", text.replace('"', "\"\"")).into_bytes()
     }

@@ -91,7 +91,7 @@ impl Description {
     pub(super) fn optional(&self) -> Columns {
         Columns {
             latency: self.latency.is_some() || self.time.is_some() && self.end.is_some(),
-            origin: self.has(Field::Process) || self.has(Field::Processor),
+            origin: [Field::Process, Field::Processor, Field::Command].iter().any(|f| self.has(*f)),
             measured: false,
         }
     }

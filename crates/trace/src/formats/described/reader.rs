@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use regex::bytes::CaptureLocations;
+use rustc_hash::FxHashMap;
 
 use super::delimited::{Cutter, Separator, unquoted};
 use super::description::{Description, Shape};
@@ -29,6 +30,16 @@ const NUMBER_OP: &str = "a number says the operation, and nobody said which";
 
 pub(super) const SKIPPED: &str = "lines left out, as their operation was said to be skipped";
 pub(super) const BAD_LATENCY: &str = "latencies below zero";
+
+pub(super) const NUMBERED: &str =
+    "processes known by their name alone, which got numbers from 1 on";
+pub(super) const OTHER_COMMAND: &str =
+    "requests with another name of their process than its first one";
+const TOO_MANY_COMMANDS: &str = "requests of more processes than 65,536, or with overlong names";
+
+/// How many processes without numbers are told apart, and how long their names may be.
+const COMMANDS_MAX: usize = 65_536;
+const COMMAND_BYTES_MAX: usize = 256;
 
 const TOO_FAR: Fault =
     Fault { column: 1, loss: "requests that reach beyond 64-bit addresses", reason: "too far" };
@@ -74,6 +85,7 @@ pub(super) fn open(
         is_first: true,
         begun: false,
         volume: Vec::new(),
+        commands: FxHashMap::default(),
     };
     import::lines(opening, parser, facts, &remedy)
 }
@@ -249,7 +261,7 @@ impl LineReader {
         let mut request = Request::new(Nanos(issue), op, offset, length);
         request.flags = flags;
         request.latency = latency.map(Nanos);
-        if description.has(Field::Process) || description.has(Field::Processor) {
+        if description.optional().origin {
             request.origin = Some(Origin {
                 pid: small(get(Field::Process))?,
                 cpu: small(get(Field::Processor))?,
@@ -287,6 +299,27 @@ struct Parser {
     begun: bool,
     /// The name of a volume that is made of two fields.
     volume: Vec<u8>,
+    /// The numbers of processes that have but a name.
+    commands: FxHashMap<Box<[u8]>, u32>,
+}
+
+/// The number of the process of this name, in a text that knows no numbers.
+fn numbered(commands: &mut FxHashMap<Box<[u8]>, u32>, name: &[u8], intake: &mut Intake) -> u32 {
+    if is_nothing(name) {
+        return 0;
+    }
+    if let Some(number) = commands.get(name) {
+        return *number;
+    }
+    if commands.len() >= COMMANDS_MAX || name.len() > COMMAND_BYTES_MAX {
+        intake.header.losses.add(TOO_MANY_COMMANDS, 1, None);
+        return 0;
+    }
+    let number = commands.len() as u32 + 1;
+    commands.insert(name.into(), number);
+    intake.process(number, name);
+    intake.header.guesses.add(NUMBERED, 1, None);
+    number
 }
 
 impl LineParser for Parser {
@@ -320,9 +353,14 @@ impl LineParser for Parser {
             request.volume = intake.volume(&unquoted(fields[Field::Volume as usize]))?;
         }
         if description.has(Field::Command)
-            && let Some(origin) = request.origin
+            && let Some(origin) = &mut request.origin
         {
-            intake.process(origin.pid, fields[Field::Command as usize]);
+            let name = fields[Field::Command as usize];
+            if !description.has(Field::Process) {
+                origin.pid = numbered(&mut self.commands, name, intake);
+            } else if !intake.process(origin.pid, name) {
+                intake.header.losses.add(OTHER_COMMAND, 1, None);
+            }
         }
         intake.push(&request)?;
         Ok(Said::Request)

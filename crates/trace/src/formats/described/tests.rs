@@ -2,6 +2,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
 
+use super::reader::{NUMBERED, OTHER_COMMAND};
 use super::*;
 use crate::formats::ReadOptions;
 use crate::formats::import::JUNK;
@@ -119,6 +120,21 @@ fn a_pattern_reads_what_no_separator_divides() {
     assert_eq!(all[1].op, Op::Discard);
     assert_eq!(header.processes[&42], "my prog");
     assert_eq!(header.losses.count_of(JUNK), 1);
+}
+
+#[test]
+fn processes_with_names_alone_get_numbers_and_a_second_name_of_a_number_is_a_loss() {
+    let text = "1,R,0,8,cat\n2,R,8,8,dd\n3,R,16,8,cat\n4,R,24,8,-\n";
+    let (all, header) = columns(text, "ts:us,op,offset:bytes,length:bytes,comm");
+    let pids: Vec<_> = all.iter().map(|request| request.origin.unwrap().pid).collect();
+    assert_eq!(pids, [1, 2, 1, 0]);
+    assert_eq!((&*header.processes[&1], &*header.processes[&2]), ("cat", "dd"));
+    assert_eq!(header.guesses.count_of(NUMBERED), 2);
+    let text = "1,R,0,8,5,cat\n2,R,8,8,5,dd\n3,R,16,8,5,cat\n";
+    let (all, header) = columns(text, "ts:us,op,offset:bytes,length:bytes,pid,comm");
+    assert_eq!(all[1].origin.unwrap().pid, 5);
+    assert_eq!(header.processes[&5], "cat");
+    assert_eq!(header.losses.count_of(OTHER_COMMAND), 1);
 }
 
 #[test]

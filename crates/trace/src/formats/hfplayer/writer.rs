@@ -6,28 +6,31 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::formats::write::{self, LineWriter, Lost, decimal, volume_name};
+use crate::formats::numbers::Numbers;
+use crate::formats::write::{self, LineWriter, Lost, decimal};
 use crate::header::Header;
 use crate::request::{Op, Request};
-use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
+use crate::units::{Bytes, Nanos, SECTOR};
 
 /// How many requests are counted as in flight at most.
 const IN_FLIGHT_MAX: usize = 65_536;
 
 /// The lines that were written so far.
-#[derive(Default)]
 pub(super) struct Lines {
     requests: u64,
     /// When those in flight complete, the earliest first.
     in_flight: BinaryHeap<Reverse<i64>>,
-    /// Whether volumes are called by their names, which must be numbers, or by their own numbers.
-    named: bool,
+    volumes: Numbers,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { requests: 0, in_flight: BinaryHeap::new(), volumes: Numbers::up_to(u64::MAX) }
+    }
 }
 
 impl LineWriter for Lines {
-    fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
-        let is_number = |name: &str| name.parse::<u64>().is_ok();
-        self.named = header.volumes.iter().all(|volume| is_number(&volume.name));
+    fn begin(&mut self, _: &Header, lines: &mut Vec<u8>) {
         lines.extend_from_slice(
             b"#DUMP_OFFSET.I,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,SEQID.I,\
               LUN_SSID.I,OP.I,PHASE.I,LBA.I,NBLKS.I,LATENCY_TICKS.I,HOST_ID.I,HOST_LUN.I,\
@@ -69,7 +72,7 @@ impl LineWriter for Lines {
         let issue = request.issue.0 as u64;
         let in_flight = self.arrive(request.issue, latency);
         self.requests += 1;
-        let volume = self.volume(header, request.volume);
+        let volume = self.volumes.of(request.volume, header, lost);
         let whole = |lines: &mut Vec<u8>, value| {
             decimal(lines, value, 1, b'0');
             lines.push(b',');
@@ -107,11 +110,6 @@ impl Lines {
             self.in_flight.push(Reverse(issue.0.saturating_add_unsigned(latency)));
         }
         before
-    }
-
-    fn volume(&self, header: &Header, id: VolumeId) -> u64 {
-        let number = u64::from(id.0);
-        if self.named { volume_name(header, id).parse().unwrap_or(number) } else { number }
     }
 }
 

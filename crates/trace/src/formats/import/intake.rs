@@ -143,15 +143,20 @@ impl Intake {
         Ok(id)
     }
 
-    /// Keeps the name of process `pid`, the first one said, for the header.
+    /// Keeps the name of process `pid`, the first one said, for the header; answers whether that is
+    /// the name that is kept.
     #[inline]
-    pub fn process(&mut self, pid: u32, name: &[u8]) {
+    pub fn process(&mut self, pid: u32, name: &[u8]) -> bool {
         let processes = &mut self.header.processes;
-        if processes.contains_key(&pid) || processes.len() >= PROCESSES_MAX {
-            return;
-        }
         let name = &name[..name.len().min(NAME_BYTES_MAX)];
+        if let Some(kept) = processes.get(&pid) {
+            return kept.as_bytes() == name || *kept == text::shown(name);
+        }
+        if processes.len() >= PROCESSES_MAX {
+            return false;
+        }
         processes.insert(pid, text::shown(name));
+        true
     }
 
     /// How many requests were taken.

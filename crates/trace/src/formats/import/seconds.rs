@@ -23,8 +23,9 @@ const SECOND: i64 = 1_000_000_000;
 /// The seed of random instants, a part of what "the same every time" means.
 const SEED: u64 = 0x5ec0_9d5e_c09d_5ec0;
 
-const UNCHOSEN: &str = "requests known to the second only, left at its beginning: spread them \
-                        with --whole-seconds even or poisson, or accept that with burst";
+/// The note on instants that nobody chose. A trace that has it is not to be replayed as recorded.
+pub const UNCHOSEN: &str = "requests known to the second only, left at its beginning (reading the \
+                            original with --whole-seconds even, poisson or burst chooses)";
 const EVEN: &str = "requests known to the second only, spread evenly over it";
 const POISSON: &str = "requests known to the second only, spread at random over it";
 const BURST: &str = "requests known to the second only, put at its beginning as asked for";

@@ -7,7 +7,7 @@ use super::{Epoch, Facts, Intake};
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::calendar;
 use crate::error::TraceError;
-use crate::formats::ReadOptions;
+use crate::formats::{ReadOptions, idle};
 use crate::header::{Header, Imported as Import, Volume};
 use crate::stream::Source;
 use crate::transform::order::Sorter;
@@ -85,6 +85,10 @@ impl<F: Feed> Imported<F> {
                 reason: format!("{} knows no more than the second of a request", facts.format),
                 remedy: seconds::REMEDY.to_owned(),
             });
+        }
+        if options.all_apply && !facts.whole_seconds && idle::is_chosen(options.whole_seconds) {
+            let why = "its instants are known better than to the second";
+            return Err(idle::error(path, "--whole-seconds", why));
         }
         let intake = Intake::new(path, options.strict, &facts);
         let mut source = Self {

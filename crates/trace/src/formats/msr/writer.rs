@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{TICK_NS, UNIX_EPOCH_TICKS};
 use crate::error::TraceError;
 use crate::formats::Writable;
 use crate::formats::wall_clock::WallClock;
 use crate::formats::write::{self, LineWriter, Lost, decimal};
-use crate::header::Header;
+use crate::header::{Header, Volume};
 use crate::request::{Op, Request};
 use crate::stream::Sink;
 use crate::units::{Bytes, VolumeId};
@@ -24,24 +24,54 @@ pub const WRITABLE: Writable = Writable {
 };
 
 fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
-    let clock = WallClock::new(header, TICK_NS, UNIX_EPOCH_TICKS);
-    let writer = Writer { clock, keys: keys(header), has_begun: false };
-    write::lines(path, header, writer)
+    write::lines(path, header, Writer::default())
 }
 
+#[derive(Default)]
 struct Writer {
-    clock: WallClock,
+    /// Known with the first request: the start of a trace is, too.
+    clock: Option<WallClock>,
     /// What stands for each volume: `,host,disk,`.
     keys: Vec<(VolumeId, Vec<u8>)>,
-    has_begun: bool,
+    /// Where among these a volume is.
+    places: FxHashMap<VolumeId, usize>,
+    taken: FxHashSet<Vec<u8>>,
+    /// How many volumes of the header were looked at.
+    seen: usize,
 }
 
-/// The host and the disk that stand for each volume: those of its name where it has them, as
-/// volumes that were read have; else the name and the volume's number.
-fn keys(header: &Header) -> Vec<(VolumeId, Vec<u8>)> {
-    let mut taken = FxHashSet::default();
-    let mut keys = Vec::new();
-    for volume in &header.volumes {
+impl Writer {
+    /// What stands for volume `id`.
+    #[inline]
+    fn key(&mut self, id: VolumeId, header: &Header, lost: &mut Lost) -> &[u8] {
+        let index = id.0 as usize;
+        // Most often a volume's place is its number.
+        let is_there = self.keys.get(index).is_some_and(|(known, _)| *known == id);
+        let index = if is_there { index } else { self.place(id, header, lost) };
+        &self.keys[index].1
+    }
+
+    /// The place of volume `id`; if it has none yet, all volumes that are known by now get theirs.
+    #[cold]
+    fn place(&mut self, id: VolumeId, header: &Header, lost: &mut Lost) -> usize {
+        if !self.places.contains_key(&id) {
+            let unknown = Volume { id, ..Volume::default() };
+            let new = header.volumes.get(self.seen..).unwrap_or_default();
+            self.seen = header.volumes.len();
+            for volume in new.iter().chain([&unknown]) {
+                if !self.places.contains_key(&volume.id) {
+                    let key = self.settle(volume, lost);
+                    self.places.insert(volume.id, self.keys.len());
+                    self.keys.push((volume.id, key));
+                }
+            }
+        }
+        self.places.get(&id).copied().unwrap_or_default()
+    }
+
+    /// The host and the disk that stand for a volume: those of its name where it has them, as
+    /// volumes that were read have; else the name and the volume's number.
+    fn settle(&mut self, volume: &Volume, lost: &mut Lost) -> Vec<u8> {
         let is_number = |text: &str| text == "0" || !text.starts_with('0') && is_digits(text);
         let (host, disk) = match volume.name.rsplit_once('_') {
             Some((host, disk)) if !host.is_empty() && is_number(disk) => (host, disk.to_owned()),
@@ -53,18 +83,23 @@ fn keys(header: &Header) -> Vec<(VolumeId, Vec<u8>)> {
             .map(|c| if c == ',' || c.is_whitespace() || c.is_control() { '-' } else { c })
             .collect();
         let mut key = key(&host, &disk);
-        if host.is_empty() || taken.contains(&key) {
-            key = key_of_number(volume.id);
+        if host.is_empty() || self.taken.contains(&key) {
+            key = self::key("volume", &volume.id.0.to_string());
         }
         // Whatever volumes are called, no two become one.
         let mut other = "volume".to_owned();
-        while !taken.insert(key.clone()) {
+        while !self.taken.insert(key.clone()) {
             other.push('-');
             key = self::key(&other, &volume.id.0.to_string());
         }
-        keys.push((volume.id, key));
+        // A reader calls a volume by host, '_' and disk.
+        let is_kept =
+            volume.name.rsplit_once('_').is_some_and(|(host, disk)| key == self::key(host, disk));
+        if !is_kept && !volume.name.is_empty() {
+            lost.add("names of volumes, which become a host and a disk");
+        }
+        key
     }
-    keys
 }
 
 /// Whether `text` is a number of 64 bits in digits.
@@ -76,22 +111,17 @@ fn key(host: &str, disk: &str) -> Vec<u8> {
     format!(",{host},{disk},").into_bytes()
 }
 
-fn key_of_number(id: VolumeId) -> Vec<u8> {
-    key("volume", &id.0.to_string())
-}
-
 impl LineWriter for Writer {
     fn request(
         &mut self,
         request: &Request,
-        _header: &Header,
+        header: &Header,
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool {
-        if !self.has_begun {
-            self.has_begun = true;
-            self.clock.note(lost);
-        }
+        let clock = *self
+            .clock
+            .get_or_insert_with(|| WallClock::begin(header, TICK_NS, UNIX_EPOCH_TICKS, lost));
         let op: &[u8] = match request.op {
             Op::Read => b"Read,",
             Op::Write => b"Write,",
@@ -104,7 +134,7 @@ impl LineWriter for Writer {
             lost.add("requests of zero length");
             return false;
         }
-        let Some((ticks, is_whole)) = self.clock.units(request.issue) else {
+        let Some((ticks, is_whole)) = clock.units(request.issue) else {
             lost.add("requests before 1601");
             return false;
         };
@@ -119,12 +149,7 @@ impl LineWriter for Writer {
         }
         write::lose_columns(request, lost);
         decimal(lines, ticks, 1, b' ');
-        let index = request.volume.0 as usize;
-        let known = self.keys.get(index).filter(|(id, _)| *id == request.volume);
-        match known.or_else(|| self.keys.iter().find(|(id, _)| *id == request.volume)) {
-            Some((_, key)) => lines.extend_from_slice(key),
-            None => lines.extend_from_slice(&key_of_number(request.volume)),
-        }
+        lines.extend_from_slice(self.key(request.volume, header, lost));
         lines.extend_from_slice(op);
         decimal(lines, request.offset.0, 1, b' ');
         lines.push(b',');

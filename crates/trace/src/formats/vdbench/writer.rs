@@ -2,53 +2,32 @@
 
 use std::path::Path;
 
-use rustc_hash::FxHashMap;
-
 use super::{MAGIC, REQUEST_TYPE, REQUEST_WORDS};
 use crate::error::TraceError;
+use crate::formats::numbers::Numbers;
 use crate::formats::write::{LineWriter, Lost, lines};
 use crate::header::Header;
 use crate::request::{Flags, Op, Request};
 use crate::stream::Sink;
-use crate::units::{Nanos, VolumeId};
+use crate::units::Nanos;
 
 const HEAD: u64 = MAGIC << 48 | (REQUEST_TYPE as u64) << 40 | REQUEST_WORDS as u64;
 
 /// Begins a file at `path`, packed as its name says.
 pub(super) fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
-    lines(path, header, Writer::default())
+    lines(path, header, Writer { devices: Numbers::up_to(super::DEVICE_BITS) })
 }
 
-#[derive(Default)]
 struct Writer {
-    /// The numbers of volumes that are named by one.
-    devices: FxHashMap<VolumeId, u64>,
-}
-
-impl Writer {
-    /// The number of a volume: its name where all names are numbers, else the number it has here.
-    fn device(&self, volume: VolumeId) -> u64 {
-        if self.devices.is_empty() {
-            return u64::from(volume.0);
-        }
-        // What is named later must not meet a number that is taken.
-        self.devices.get(&volume).copied().unwrap_or(1 << 32 | u64::from(volume.0))
-    }
+    /// The number of each volume.
+    devices: Numbers,
 }
 
 impl LineWriter for Writer {
-    fn begin(&mut self, header: &Header, _: &mut Vec<u8>) {
-        let numbers = header.volumes.iter().map(|volume| {
-            let number: u32 = volume.name.parse().ok()?;
-            (number.to_string() == volume.name).then_some((volume.id, u64::from(number)))
-        });
-        self.devices = numbers.collect::<Option<_>>().unwrap_or_default();
-    }
-
     fn request(
         &mut self,
         request: &Request,
-        _: &Header,
+        header: &Header,
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool {
@@ -93,7 +72,7 @@ impl LineWriter for Writer {
             HEAD,
             request.issue.0 as u64 / 1000,
             latency.map_or(0, |latency| latency.0 as u64 / 1000),
-            self.device(request.volume),
+            self.devices.of(request.volume, header, lost),
             request.offset.0,
             (length as u64) << 32 | u64::from(pid),
             flag << 56,

@@ -61,16 +61,19 @@ fn the_key_and_every_name_are_gone() {
     header.processes.extend([(1, "customer".to_owned()), (2, "x".to_owned())]);
     header.processes.insert(7, "customer".to_owned());
     header.losses.add("junk lines", 2, Some("customer".to_owned()));
+    header.losses.add("junk lines (in /srv/customer)", 3, None);
+    header.merged.push(header.clone());
     hide(&mut header);
     assert!(!serde_json::to_string(&header).unwrap().contains("customer"));
     let names: Vec<_> = header.processes.values().map(String::as_str).collect();
     assert_eq!(names, ["process 1", "process 2", "process 1"]);
-    assert_eq!(header.losses.count_of("junk lines"), 2);
+    assert_eq!(header.losses.count_of("junk lines"), 5);
     assert_eq!(header.transforms, ["merge (not kept)", "speed 2"]);
     let asked: Asked = "anonymise secret,extent=4k".parse().unwrap();
     let (_, header) = once("anonymise secret,extent=4k", &[], 1);
     assert_eq!(header.transforms, ["anonymise key-not-kept,extent=4k,size=1"]);
     assert!(!format!("{:?}", asked.transform).contains("secret"));
+    assert_eq!(asked.to_string(), "anonymise key-not-kept,extent=4k");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(super) enum Test {
     Process(Processes),
 }
 
-/// Volumes by number or by name.
+/// Volumes by a number, which may be a name, or by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Volumes {
     numbers: Vec<u32>,
@@ -96,9 +96,11 @@ impl Expression {
             }
             Self::Not(part) => part.resolve(header),
             Self::Test(Test::Volume(Volumes { numbers, names, found })) => {
-                found.clone_from(numbers);
                 let named = header.volumes.iter().filter(|volume| names.contains(&volume.name));
-                found.extend(named.map(|volume| volume.id.0));
+                *found = named.map(|volume| volume.id.0).collect();
+                for number in numbers {
+                    numbered(*number, header, found);
+                }
             }
             Self::Test(Test::Process(Processes { names, found })) => {
                 let named = header.processes.iter().filter(|(_, name)| names.contains(name));
@@ -194,6 +196,23 @@ impl Test {
                 None => keep.resize(rows, false),
             },
         }
+    }
+}
+
+/// Adds the volumes that a bare number means to `found`: those that are called by it, else the one
+/// that has it for its id. A volume that is called by another number is not meant: nobody who reads
+/// `volume = 1` in a trace of volumes 1063 and 2 thinks of the second one.
+fn numbered(number: u32, header: &Header, found: &mut Vec<u32>) {
+    let name = number.to_string();
+    let before = found.len();
+    let named = header.volumes.iter().filter(|volume| volume.name == name);
+    found.extend(named.map(|volume| volume.id.0));
+    if found.len() > before {
+        return;
+    }
+    let it = header.volumes.iter().find(|volume| volume.id.0 == number);
+    if it.is_none_or(|volume| volume.name.parse::<u64>().is_err()) {
+        found.push(number);
     }
 }
 

@@ -75,7 +75,7 @@ impl Column {
             Self::Offset | Self::Length | Self::End => ("a size", "a size like 512, 4k or 1.5G"),
             Self::Time | Self::Latency => ("a span of time", "a time like 250us, 10ms or 1m30s"),
             Self::Pid | Self::Cpu => ("a number", "a whole number like 17"),
-            Self::Volume => ("a volume", "its number, or its name like sda or \"8,0\""),
+            Self::Volume => ("a volume", "its name like sda, 1063 or \"8:0\", or its number"),
             Self::Process => ("a name", "a name like postgres or \"kworker/0:1\""),
         }
     }

@@ -154,6 +154,37 @@ fn volumes_and_processes_go_by_name_too() {
 }
 
 #[test]
+fn a_bare_number_is_a_name_before_it_is_a_number() {
+    let on = |id| Request {
+        volume: VolumeId(id),
+        ..Request::new(Nanos(0), Op::Read, Bytes(0), Bytes(512))
+    };
+    let kept = |names: &[&str], line: &str| {
+        let asked: Asked = format!("filter {line}").parse().unwrap();
+        with_context(&[], |context| {
+            let mut given = Given::new(&[on(0), on(1), on(2)], 2);
+            let volume = |(id, name): (u32, &&str)| crate::Volume {
+                id: VolumeId(id),
+                name: (*name).to_owned(),
+                size: None,
+            };
+            given.header_mut().volumes = (0..).zip(names).map(volume).collect();
+            let mut source = apply(&[asked], Box::new(given), context).unwrap();
+            all(&mut source).iter().map(|request| request.volume.0).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(kept(&["1063", "2", "0"], "volume = 1063"), [0]);
+    assert_eq!(kept(&["1063", "2", "0"], "volume = 2"), [1]);
+    assert_eq!(kept(&["1063", "2", "0"], "volume in {0}"), [2]);
+    // Nobody who says 1 here means the volume that is called 2.
+    assert_eq!(kept(&["1063", "2", "0"], "volume = 1"), [0; 0]);
+    assert_eq!(kept(&["sda", "sdb", "1"], "volume = 1"), [2]);
+    assert_eq!(kept(&["sda", "sdb", ""], "volume in {1, 2}"), [1, 2]);
+    assert_eq!(kept(&["sda", "sdb", ""], "volume = \"1\""), [0; 0]);
+    assert_eq!(kept(&[], "volume = 1"), [1]);
+}
+
+#[test]
 fn what_a_trace_does_not_know_is_not_asked_of_it() {
     let request = Request::new(Nanos(0), Op::Read, Bytes(0), Bytes(512));
     for (line, what) in [("latency > 1s", "latencies"), ("not pid = 3 or sync", "processes")] {
