@@ -55,7 +55,8 @@ struct Fit<'a> {
     version: u32,
     trace: String,
     line: &'a str,
-    fio: &'a str,
+    /// None where fio has nothing to do.
+    fio: Option<&'a str>,
     natural: Figures,
     model: Figures,
     aspects: Vec<Aspect>,
@@ -67,19 +68,22 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
     let mut source = open::trace(&args.trace, &args.read.options(), &args.load)?;
     let natural = measure(&mut *source)?;
     let name = args.trace.display().to_string();
-    if natural.requests < 2 {
-        let text = format!(
-            "{name}: {} request(s) make no model\n  = help: fit a trace of some minutes",
-            natural.requests
-        );
-        return Err(Coded::error(exit::TRACE, text));
+    if let Some((fault, remedy)) = line::fault(&natural) {
+        return Err(Coded::error(exit::TRACE, format!("{name}: {fault}\n  = help: {remedy}")));
     }
     let line = line::line(&natural, args.seed);
     let job = fio::job(&natural, &name, args.seed);
+    if args.fio.is_some() && job.is_none() {
+        let text = format!(
+            "{name}: there is nothing that fio could do: no read, write or discard\n  = help: leave \
+             out --fio and take the generator's line"
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
     let mut artificial = formats::open(Path::new(&line), &ReadOptions::default())?;
     let model = measure(&mut *artificial)?;
-    for (path, text) in [(&args.output, format!("{line}\n")), (&args.fio, job.clone())] {
-        if let Some(path) = path {
+    for (path, text) in [(&args.output, Some(format!("{line}\n"))), (&args.fio, job.clone())] {
+        if let (Some(path), Some(text)) = (path, text) {
             std::fs::write(path, text).map_err(|error| TraceError::write(path, error))?;
         }
     }
@@ -88,7 +92,7 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
         version: VERSION,
         trace: name,
         line: &line,
-        fio: &job,
+        fio: job.as_deref(),
         natural,
         model,
         aspects,

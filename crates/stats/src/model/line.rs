@@ -6,12 +6,19 @@ use ioecho_trace::Op;
 
 use super::Figures;
 use super::arrivals::Kind;
+use super::mix::Class;
 
 /// Classes of operation and size with a smaller share are left out; the rest keep their ratios.
 const SHARE_MIN: f64 = 0.0005;
 
 /// How many classes a line has at most.
 const CLASSES_MAX: usize = 128;
+
+/// Of fewer requests chance says more than any figure.
+const REQUESTS_MIN: u64 = 100;
+
+/// The largest request of a load.
+const LENGTH_MAX: u64 = 1 << 32;
 
 /// Halvings whose bias lies so near to that of a Poisson process are one, at the end of the list.
 const BIAS_MIN: f64 = 0.505;
@@ -64,14 +71,24 @@ pub fn line(figures: &Figures, seed: u64) -> String {
     if figures.volumes > 1 {
         let _ = write!(line, "&volumes={}", figures.volumes.min(65_536));
     }
-    let arrivals = &figures.arrivals;
-    let duration = arrivals.span_ns.max(1);
-    // Of a constant rate the last request is due when the time is over.
-    let rate = (figures.requests as f64 * 1e9 / duration as f64).clamp(0.000_001, 1e7);
-    let _ = write!(line, "&rate={}&dist={}", decimal(rate, 6), dist(figures));
-    let _ = write!(line, "&duration={}s&count={}", seconds(duration), figures.requests.max(1));
+    line.push_str(&arrivals(figures));
     let _ = write!(line, "&seed={seed}");
     line
+}
+
+/// When requests come.
+fn arrivals(figures: &Figures) -> String {
+    let arrivals = &figures.arrivals;
+    let (span, count) = (arrivals.span_ns.max(1), figures.requests.max(1));
+    let rate = |requests: u64| (requests as f64 * 1e9 / span as f64).clamp(0.000_001, 1e7);
+    if arrivals.kind == Kind::Constant {
+        // Between n requests are n − 1 distances, and the last one is due when the time is over.
+        let rate = decimal(rate(count.saturating_sub(1)), 9);
+        return format!("&rate={rate}&dist=constant&count={count}");
+    }
+    let rate = decimal(rate(count), 6);
+    let dist = dist(figures);
+    format!("&rate={rate}&dist={dist}&duration={}s&count={count}", seconds(span))
 }
 
 /// The arrival process as the generator names it.
@@ -112,9 +129,7 @@ fn mix(figures: &Figures) -> String {
         .mix
         .classes
         .iter()
-        .filter(|class| class.length.0.is_multiple_of(512) && letter(class.op).is_some())
-        .filter(|class| class.length.0 > 0 || class.op == Op::Flush)
-        .filter(|class| class.length.0 < 1 << 32)
+        .filter(|class| can_be_made(class))
         .collect();
     classes.sort_by(|a, b| b.share.total_cmp(&a.share));
     classes.truncate(CLASSES_MAX);
@@ -127,6 +142,7 @@ fn mix(figures: &Figures) -> String {
             let share = decimal((class.share * 100.0).max(0.001), 3);
             let length = match class.length.0 {
                 0 => String::new(),
+                length if length > LENGTH_MAX => format!("{}m", LENGTH_MAX >> 20),
                 length if length.is_multiple_of(1 << 20) => format!("{}m", length >> 20),
                 length if length.is_multiple_of(1 << 10) => format!("{}k", length >> 10),
                 length => length.to_string(),
@@ -136,6 +152,34 @@ fn mix(figures: &Figures) -> String {
         .collect();
     // A trace without anything that could be generated still makes a line.
     if parts.is_empty() { "R4k:1".to_owned() } else { parts.join(",") }
+}
+
+/// Whether the generator has requests like these.
+fn can_be_made(class: &Class) -> bool {
+    letter(class.op).is_some() && (class.length.0 > 0 || class.op == Op::Flush)
+}
+
+/// Why there is no model of these figures, if there is none: what is missing and the remedy.
+pub fn fault(figures: &Figures) -> Option<(String, &'static str)> {
+    const LONGER: &str = "fit a trace of some minutes and some thousand requests";
+    if figures.requests < REQUESTS_MIN {
+        let text =
+            format!("{} request(s) are too few to model, of which {REQUESTS_MIN} is the least",
+                figures.requests);
+        return Some((text, LONGER));
+    }
+    if figures.arrivals.span_ns == 0 {
+        return Some(("all requests are issued at one instant".to_owned(), LONGER));
+    }
+    if figures.places.end.0 > i64::MAX as u64 {
+        let text = "places lie beyond 8 EiB, where no artificial load goes".to_owned();
+        return Some((text, "bring them to where a device may have them, as with --remap pack"));
+    }
+    if !figures.mix.classes.iter().any(can_be_made) {
+        let text = "there is nothing but what cannot be generated (zones, empty requests)";
+        return Some((text.to_owned(), "fit a trace with reads and writes"));
+    }
+    None
 }
 
 /// The letter of an operation; zones cannot be generated.

@@ -64,6 +64,7 @@ impl Regions {
         }
         let begin = if self.end == 0 { 0 } else { self.least };
         let regions = (coarse.end.saturating_sub(1) >> coarse.shift) - (begin >> coarse.shift) + 1;
+        let hundredths = self.hundredths(begin);
         let mut counts = coarse.counts;
         counts.retain(|count| *count > 0);
         counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -76,7 +77,30 @@ impl Regions {
             regions,
             zipf_exponent: zipf_exponent(&counts, regions as usize),
             hottest_tenth_share: if total == 0 { 0.0 } else { hot as f64 / total as f64 },
+            hundredths,
         }
+    }
+
+    /// The share of the requests in each hundredth of what is used, in the order of places. A
+    /// region that lies in two is divided between them.
+    fn hundredths(&self, begin: u64) -> Vec<f64> {
+        let width = self.end.saturating_sub(begin).max(1) as f64 / 100.0;
+        let total: u64 = self.counts.iter().sum();
+        let mut shares = vec![0.0; 100];
+        let occupied = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        for (region, count) in occupied {
+            let from = ((region as u64) << self.shift).max(begin) - begin;
+            let to = (((region as u64 + 1) << self.shift).min(self.end)).max(begin + 1) - begin;
+            let (from, to) = (from as f64 / width, (to as f64 / width).min(100.0));
+            for (at, share) in shares.iter_mut().enumerate().skip(from as usize) {
+                let within = to.min((at + 1) as f64) - from.max(at as f64);
+                if within <= 0.0 {
+                    break;
+                }
+                *share += *count as f64 / total as f64 * within / (to - from);
+            }
+        }
+        shares
     }
 }
 
@@ -103,7 +127,7 @@ fn zipf_exponent(counts: &[u64], regions: usize) -> f64 {
 }
 
 /// Where requests go.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RegionFigures {
     /// The first byte that is used.
     pub begin: Bytes,
@@ -115,4 +139,7 @@ pub struct RegionFigures {
     pub zipf_exponent: f64,
     /// The share of the requests that begin in the hottest tenth of the regions.
     pub hottest_tenth_share: f64,
+    /// The share of each hundredth of what is used, in the order of places.
+    #[serde(skip)]
+    pub(super) hundredths: Vec<f64>,
 }

@@ -4,7 +4,7 @@ use super::arrival::{Process, Rate};
 use super::random::Share;
 use super::size::Sizes;
 use crate::transform::{ArgumentError, Arguments};
-use crate::units::{Bytes, Nanos, SECTOR};
+use crate::units::{Bytes, Nanos};
 
 /// How long a load is of which nobody says it.
 const DURATION: Nanos = Nanos::from_secs(60);
@@ -60,10 +60,10 @@ impl Settings {
             return Err(ArgumentError::new("area: it ends beyond 8 EiB"));
         }
         let align = arguments.setting::<Bytes>("align")?.map(|align| align.0);
-        if align.is_some_and(|align| !align.is_power_of_two() || align < SECTOR) {
-            return Err(ArgumentError::new("align: it is a power of two, 512 or more"));
+        if align.is_some_and(|align| !align.is_power_of_two()) {
+            return Err(ArgumentError::new("align: it is a power of two"));
         }
-        if !offset.is_multiple_of(align.unwrap_or(SECTOR)) {
+        if align.is_some_and(|align| !offset.is_multiple_of(align)) {
             return Err(ArgumentError::new("offset: it is not a multiple of the alignment"));
         }
         let mut duration = arguments.setting("duration")?;

@@ -5,7 +5,7 @@
 
 use super::random::Random;
 use crate::transform::ArgumentError;
-use crate::units::{Bytes, SECTOR};
+use crate::units::Bytes;
 
 /// The largest request that is generated: what the kernel's longest request can be, 32 bits.
 const LENGTH_MAX: u64 = 1 << 32;
@@ -43,10 +43,7 @@ impl Sizes {
                 None => (part, None),
             };
             let size = |text: &str| match text.trim().parse::<Bytes>() {
-                Ok(Bytes(0)) => Err(refuse(part, "a request has at least a sector")),
-                Ok(Bytes(size)) if !size.is_multiple_of(SECTOR) => {
-                    Err(refuse(part, "a size is a multiple of 512"))
-                }
+                Ok(Bytes(0)) => Err(refuse(part, "a request has at least a byte")),
                 Ok(Bytes(size)) if size > LENGTH_MAX => {
                     Err(refuse(part, "a request has at most 4 GiB"))
                 }
@@ -168,14 +165,15 @@ mod tests {
         assert_eq!(seen, [4096, 8192, 12288, 16384]);
         assert_eq!((sizes.alignment(), sizes.largest()), (4096, 16384));
         assert_eq!(Sizes::parse("8k").unwrap().only(), Some(8192));
+        let bytes = Sizes::parse("700").unwrap();
+        assert_eq!((bytes.only(), bytes.alignment()), (Some(700), 4));
     }
 
     #[test]
     fn what_is_no_size_is_refused_with_the_remedy() {
         for (text, reason) in [
             ("", "number"),
-            ("0", "at least a sector"),
-            ("1000", "multiple of 512"),
+            ("0", "at least a byte"),
             ("5T", "at most 4 GiB"),
             ("8k-4k", "ends before"),
             ("4k,8k", "each has a share"),

@@ -174,6 +174,30 @@ impl fmt::Display for Percent {
     }
 }
 
+/// A rate in requests per second, written like those of artificial loads: a [`Ratio`], or with
+/// `k` behind it for thousands of them. Factors have no such unit: `1k` in their place is a slip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PerSecond(pub(crate) Ratio);
+
+impl FromStr for PerSecond {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let Some(thousands) = text.strip_suffix(['k', 'K']) else {
+            return text
+                .parse()
+                .map(Self)
+                .map_err(|_| "not a number of requests a second (write it like 500, 22.5 or 5k)");
+        };
+        let Ratio { numerator, denominator } = thousands.parse()?;
+        match numerator.checked_mul(1000) {
+            Some(numerator @ ..=NUMERATOR_MAX) => Ok(Self(Ratio::new(numerator, denominator))),
+            _ => Err("a number with too many digits"),
+        }
+    }
+}
+
 /// A size, exact, in the largest unit of which it is a whole number: `4k`, `513`.
 pub(crate) fn size(bytes: Bytes) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "k")];
@@ -241,6 +265,18 @@ mod tests {
         for wrong in ["", "x", "-1", "+1", "1e3", "1/0", ".", "1.0000000001", "99999999999999999"] {
             assert!(wrong.parse::<Ratio>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn rates_may_be_thousands_and_factors_may_not() {
+        let rate = |text: &str| text.parse::<PerSecond>().map(|PerSecond(rate)| rate);
+        assert_eq!(rate("5k"), Ok(ratio("5000")));
+        assert_eq!(rate("0.5K"), Ok(ratio("500")));
+        assert_eq!(rate("1/3k"), Ok(ratio("1000/3")));
+        assert_eq!(rate("22.5"), Ok(ratio("22.5")));
+        assert!(rate("k").is_err() && rate("5m").is_err() && rate("5kk").is_err());
+        assert!(rate("1125899906842624k").is_err());
+        assert!("5k".parse::<Ratio>().is_err());
     }
 
     #[test]

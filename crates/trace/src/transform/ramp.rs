@@ -10,7 +10,7 @@
 //! computed in floating point with operations that IEEE 754 rounds exactly, so they are the same on
 //! every machine, and within a nanosecond for fifty days.
 
-use super::exact::Ratio;
+use super::exact::{PerSecond, Ratio};
 use super::place::{Mover, NO_INSTANT};
 use super::stage::{Flow, Stage, Step};
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
@@ -33,10 +33,10 @@ pub const KIND: Kind = Kind {
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let refuse = |text: &str| Err(ArgumentError::new(text));
     let mut arguments = Arguments::new(text, ',')?;
-    let from: Ratio = arguments.demand("the rate")?;
-    let to = arguments.value::<Ratio>("the rate at the end")?;
+    let PerSecond(from) = arguments.demand("the rate")?;
+    let to = arguments.value::<PerSecond>("the rate at the end")?.map(|PerSecond(to)| to);
     let over = arguments.setting::<Nanos>("over")?;
-    let slope = arguments.setting::<Ratio>("slope")?;
+    let slope = arguments.setting::<PerSecond>("slope")?.map(|PerSecond(slope)| slope);
     arguments.finish()?;
     let change = match (to, over, slope) {
         (None, None, None) => Change::None,
@@ -275,6 +275,7 @@ mod tests {
     fn it_says_what_it_is_and_refuses_what_is_not_clear() {
         let told = |line| made(line, &[], 1).1.transforms.remove(0);
         assert_eq!(told("ramp 1,100.50,over=10m"), "ramp 1,100.5,over=600s");
+        assert_eq!(told("ramp 0.1k,5k,over=1m"), "ramp 100,5000,over=60s");
         assert_eq!(told("ramp 1,slope=10"), "ramp 1,slope=10");
         assert!(refused("ramp 0").contains("more than 0"));
         assert!(refused("ramp 1,2").contains("belong together"));

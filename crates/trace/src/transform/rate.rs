@@ -8,7 +8,7 @@
 //! The mean rate of `n` requests is that of the `n` − 1 intervals between them. The last instant is
 //! known at the end only, so the trace is held.
 
-use super::exact::Ratio;
+use super::exact::{PerSecond, Ratio};
 use super::place::{Mover, NO_INSTANT};
 use super::stage::{Flow, Stage, Step};
 use super::survey::survey;
@@ -33,7 +33,7 @@ pub const KIND: Kind = Kind {
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;
-    let iops: Ratio = arguments.demand("the rate")?;
+    let PerSecond(iops) = arguments.demand("the rate")?;
     arguments.finish()?;
     if iops.is_zero() {
         return Err(ArgumentError::new("the rate must be more than 0 requests a second"));
@@ -200,6 +200,7 @@ mod tests {
         let (all, header) = made("rate 100", &[request], 2);
         assert!(all.len() == 1 && header.guesses.is_empty());
         assert!(made("rate 100", &[], 2).0.is_empty());
+        assert_eq!(made("rate 1.5k", &[], 2).1.transforms, ["rate 1500"]);
         assert_eq!(refused("rate 0"), "the rate must be more than 0 requests a second");
     }
 }
