@@ -119,6 +119,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
             return match trace {
                 TraceError::Write { .. } => OUTPUT,
                 TraceError::UnknownOutput { .. } => USAGE,
+                TraceError::Stopped => INCOMPLETE,
                 _ => TRACE,
             };
         }
