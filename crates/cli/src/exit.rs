@@ -128,6 +128,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
                 }
                 TraceError::Write { .. } => OUTPUT,
                 TraceError::UnknownOutput { .. } | TraceError::Asked { .. } => USAGE,
+                TraceError::Stopped => INCOMPLETE,
                 _ => TRACE,
             };
         }

@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_trace::batch::BATCH_ROWS;
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::transform::{self, Asked, Context};
-use ioecho_trace::{Batch, Bytes, Columns, Header, Nanos, Op, Request, Source, TraceError};
+use ioecho_trace::{Batch, Bytes, Columns, Header, Nanos, Op, Request, Source, Stop, TraceError};
 
 const REQUESTS: u64 = 2_000_000;
 
@@ -58,6 +58,7 @@ fn drain(chain: &[Asked], source: Box<dyn Source>) {
     let context = Context {
         open: &|path| formats::open(path, &ReadOptions::default()),
         spill_directory: std::env::temp_dir(),
+        stop: Stop::default(),
     };
     let mut source = transform::apply(chain, source, &context).expect("there is room to spill");
     let mut batch = Batch::new(source.header().columns);

@@ -107,6 +107,9 @@ pub enum TraceError {
         /// What to ask for instead.
         remedy: String,
     },
+    /// Somebody asked for an end before the trace's own.
+    #[error("stopped before the end; nothing was written")]
+    Stopped,
     /// The name does not say which format to write.
     #[error(
         "{}: which format to write is not clear from the name\n  = help: {remedy}",

@@ -9,6 +9,7 @@ use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
 use crate::args::ConvertArgs;
+use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
@@ -17,13 +18,17 @@ use crate::run::open;
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     refuse_same_file(args, &args.output)?;
     open::refuse_endless(&args.input, &args.load)?;
-    let described = |source| -> Box<dyn Source> { Box::new(Described::new(source, args)) };
-    if let Some(parts) = open::parts(&args.input, &args.read.options(), &args.load, described)? {
+    let stop = stop_on_signals()?;
+    let options = args.read.options();
+    let described =
+        |source| -> Box<dyn Source> { Box::new(Described::new(stop.over(source), args)) };
+    if let Some(parts) = open::parts(&stop, &args.input, &options, &args.load, described)? {
         return into_parts(args, parts);
     }
     refuse_place(&args.output)?;
-    let source = open::trace(&args.input, &args.read.options(), &args.load)?;
-    let mut source = Described::new(source, args);
+    let source = open::trace_until(&stop, &args.input, &options, &args.load)?;
+    // What a transform holds on disk is long, too.
+    let mut source = Described::new(stop.over(source), args);
     let sink = write::create_as(args.to, &args.output, source.header())?;
     let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;

@@ -14,6 +14,7 @@ use ioecho_trace::{Batch, Source, TraceError};
 use serde::Serialize;
 
 use crate::args::{LoadArgs, ReadArgs};
+use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
 use crate::run::open;
@@ -65,7 +66,8 @@ struct Fit<'a> {
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
     open::refuse_endless(&args.trace, &args.load)?;
-    let mut source = open::trace(&args.trace, &args.read.options(), &args.load)?;
+    let stop = stop_on_signals()?;
+    let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
     let natural = measure(&mut *source)?;
     let name = args.trace.display().to_string();
     if let Some((fault, remedy)) = line::fault(&natural) {

@@ -10,6 +10,7 @@ use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
+use crate::commands::interrupt::stop_on_signals;
 use crate::commands::visible;
 use crate::exit;
 use crate::run::{directory, open};
@@ -25,7 +26,8 @@ const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     open::refuse_endless(&args.file, &args.load)?;
-    let mut source = open::trace(&args.file, &args.read.options(), &args.load)?;
+    let stop = stop_on_signals()?;
+    let mut source = open::trace_until(&stop, &args.file, &args.read.options(), &args.load)?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
     while source.next_batch(&mut batch)? {

@@ -6,6 +6,7 @@ pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod fit;
 pub(crate) mod info;
+pub(crate) mod interrupt;
 pub(crate) mod man;
 pub(crate) mod prepare;
 pub(crate) mod replay;

@@ -8,7 +8,7 @@ use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::Notes;
 use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
-use ioecho_trace::{Batch, Columns, Header, Source, TraceError, generate};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 
 use crate::args::LoadArgs;
 use crate::commands::tell;
@@ -17,6 +17,16 @@ use crate::run::directory::RunDirectory;
 
 /// Opens the trace at `path`, cut to `window` and then transformed.
 pub(crate) fn trace(
+    path: &Path,
+    options: &ReadOptions,
+    load: &LoadArgs,
+) -> anyhow::Result<Box<dyn Source>> {
+    trace_until(&Stop::default(), path, options, load)
+}
+
+/// The same, until an end is asked for.
+pub(crate) fn trace_until(
+    stop: &Stop,
     path: &Path,
     options: &ReadOptions,
     load: &LoadArgs,
@@ -39,6 +49,7 @@ pub(crate) fn trace(
             }
         }
     };
+    let source = stop.over(source);
     let part = Window { start: load.window.start, duration: load.window.duration };
     let chain = &load.transforms.chain;
     let is_part = part.start.is_some() || part.duration.is_some();
@@ -47,7 +58,7 @@ pub(crate) fn trace(
     }
     let source = if is_part { part.of(source) } else { source };
     tell_spills(chain);
-    let mut source = in_context(options, |context| transform::apply(chain, source, context))?;
+    let mut source = in_context(stop, options, |context| transform::apply(chain, source, context))?;
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
@@ -99,16 +110,17 @@ fn tell_spill(name: &str) {
 }
 
 /// What transforms may need beside their source.
-fn in_context<T>(options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
+fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
     // What was said of the trace need not be true of one that is merged into it.
     let options = ReadOptions { all_apply: false, ..options.clone() };
-    let open = |path: &Path| formats::open(path, &options);
-    run(&Context { open: &open, spill_directory: std::env::temp_dir() })
+    let open = |path: &Path| Ok(stop.over(formats::open(path, &options)?));
+    run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
 }
 
-/// Opens the trace at `path` as [`trace`] does and divides it, if the last one of its transforms
+/// Opens the trace at `path` as [`trace_until`] does and divides it, if the last one of its transforms
 /// makes several traces of it. What `over` lays over the trace stands before that.
 pub(crate) fn parts(
+    stop: &Stop,
     path: &Path,
     options: &ReadOptions,
     load: &LoadArgs,
@@ -118,8 +130,8 @@ pub(crate) fn parts(
     let last = load.transforms.chain.pop();
     let Some(divide) = last.as_ref().and_then(Asked::divide) else { return Ok(None) };
     tell_spills(last.as_slice());
-    let source = over(trace(path, options, &load)?);
-    Ok(Some(in_context(options, |context| divide.divide(source, context))?))
+    let source = over(trace_until(stop, path, options, &load)?);
+    Ok(Some(in_context(stop, options, |context| divide.divide(source, context))?))
 }
 
 /// Refuses a generated load without an end unless a window gives it one: who reads to the end would

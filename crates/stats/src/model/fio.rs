@@ -173,12 +173,7 @@ fn head(figures: &Figures, trace: &str, seed: u64, lost: &[String]) -> String {
 }
 
 /// Says what the job does not have of these figures.
-fn tell_lost(
-    figures: &Figures,
-    parts: &[Option<&Part>; 3],
-    poisson: bool,
-    lost: &mut Vec<String>,
-) {
+fn tell_lost(figures: &Figures, parts: &[Option<&Part>; 3], poisson: bool, lost: &mut Vec<String>) {
     let arrivals = &figures.arrivals;
     let mixed = parts.iter().flatten().any(|part| part.sizes.len() > 1);
     match arrivals.kind {
@@ -269,6 +264,7 @@ fn zones(hundredths: &[f64]) -> String {
             _ => zones.push((access, 1, access)),
         }
     }
-    let zones: Vec<_> = zones.iter().map(|(access, space, _)| format!("{access}/{space}")).collect();
+    let zones: Vec<_> =
+        zones.iter().map(|(access, space, _)| format!("{access}/{space}")).collect();
     zones.join(":")
 }

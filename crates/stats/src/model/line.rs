@@ -125,12 +125,8 @@ fn streams(figures: &Figures) -> u64 {
 }
 
 fn mix(figures: &Figures) -> String {
-    let mut classes: Vec<_> = figures
-        .mix
-        .classes
-        .iter()
-        .filter(|class| can_be_made(class))
-        .collect();
+    let mut classes: Vec<_> =
+        figures.mix.classes.iter().filter(|class| can_be_made(class)).collect();
     classes.sort_by(|a, b| b.share.total_cmp(&a.share));
     classes.truncate(CLASSES_MAX);
     if classes.first().is_some_and(|class| class.share >= SHARE_MIN) {
@@ -163,9 +159,10 @@ fn can_be_made(class: &Class) -> bool {
 pub fn fault(figures: &Figures) -> Option<(String, &'static str)> {
     const LONGER: &str = "fit a trace of some minutes and some thousand requests";
     if figures.requests < REQUESTS_MIN {
-        let text =
-            format!("{} request(s) are too few to model, of which {REQUESTS_MIN} is the least",
-                figures.requests);
+        let text = format!(
+            "{} request(s) are too few to model, of which {REQUESTS_MIN} is the least",
+            figures.requests
+        );
         return Some((text, LONGER));
     }
     if figures.arrivals.span_ns == 0 {

@@ -3,12 +3,14 @@
 //! A conversion that was broken off must not leave something that looks like its result, nor take
 //! away what stood there before.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Stdout, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::BUFFER_BYTES;
 
@@ -17,6 +19,20 @@ const NAME_BYTES: usize = 200;
 
 /// The name by which the standard output is asked for. A file of that name is `./-`.
 pub const STANDARD_OUTPUT: &str = "-";
+
+/// The partial files that there are.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// As long as this is held, no file gets its name.
+#[derive(Debug)]
+pub struct NoneFinishes {
+    _held: MutexGuard<'static, BTreeSet<PathBuf>>,
+}
+
+/// The partial files, whatever befell a thread that held them: a set of names is never half made.
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A file that appears under its name when it is finished. Until then it is `.NAME.PID.partial`
 /// beside it, and when it is dropped unfinished it is removed. It takes over the permissions of the
@@ -55,6 +71,7 @@ impl PartialFile {
             // A new file and no other: what stands there may be a link to somebody's data.
             match File::create_new(&partial) {
                 Ok(file) => {
+                    unfinished().insert(partial.clone());
                     if let Ok(before) = fs::symlink_metadata(path)
                         && before.is_file()
                     {
@@ -68,6 +85,16 @@ impl PartialFile {
             }
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Removes the partial files of this process, for one that ends while a thread is in the midst
+    /// of writing. As long as the answer is held, none of them gets its name.
+    pub fn remove_unfinished() -> NoneFinishes {
+        let held = unfinished();
+        for partial in held.iter() {
+            let _ = fs::remove_file(partial);
+        }
+        NoneFinishes { _held: held }
     }
 
     /// Writes over the first bytes, for formats that say in front how much follows. The standard
@@ -93,7 +120,9 @@ impl PartialFile {
             return written;
         }
         drop(file);
+        let mut unfinished = unfinished();
         let named = written.and_then(|()| fs::rename(&self.partial, &self.path));
+        unfinished.remove(&self.partial);
         if named.is_err() {
             // The error that matters is the one at hand.
             let _ = fs::remove_file(&self.partial);
@@ -167,6 +196,7 @@ impl Drop for PartialFile {
         if let (Output::File(_), _) = file.into_parts() {
             // There is nobody left to tell; a stale partial file does no harm.
             let _ = fs::remove_file(&self.partial);
+            unfinished().remove(&self.partial);
         }
     }
 }

@@ -9,18 +9,21 @@
 //! writes to it and reads from it by turns waits for ever on one of the two. So a thread of its own
 //! feeds it, and another one keeps the end of what it says on its standard error.
 
+mod running;
+
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::thread::{self, JoinHandle};
+use std::process::{ChildStdin, ExitStatus};
+
+use self::running::Running;
 
 use super::{ArgumentError, Context, Kind, Transform};
 use crate::batch::{Batch, Columns};
-use crate::compression::Positioned;
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::blkreplay::{self, LoadLines};
 use crate::header::{Header, Notes};
+use crate::stop::Stop;
 use crate::stream::Source;
 use crate::text;
 
@@ -60,10 +63,10 @@ impl Transform for Cmd {
     fn over(
         &self,
         source: Box<dyn Source>,
-        _context: &Context<'_>,
+        context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
         let before = source.header().clone();
-        let (running, output) = Running::start(&self.command, source)?;
+        let (running, output) = Running::start(&self.command, source, &context.stop)?;
         // The first line of the output is awaited here. What is wrong with it is the command's
         // fault first.
         let name = format!("output of '{}'", self.command);
@@ -77,33 +80,17 @@ impl Transform for Cmd {
                     lost: Notes::default(),
                     output,
                     running,
+                    stop: context.stop.clone(),
                     header,
                 };
                 piped.take_header();
                 Ok(Box::new(piped))
             }
-            Err(error) => Err(running.end().err().unwrap_or(error)),
+            Err(error) => {
+                context.stop.check()?;
+                Err(running.end().err().unwrap_or(error))
+            }
         }
-    }
-}
-
-/// What the command prints.
-struct Output {
-    pipe: ChildStdout,
-    bytes: u64,
-}
-
-impl Read for Output {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.pipe.read(into)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-}
-
-impl Positioned for Output {
-    fn position(&self) -> u64 {
-        self.bytes
     }
 }
 
@@ -111,75 +98,6 @@ impl Positioned for Output {
 struct Fed {
     header: Header,
     lost: Notes,
-}
-
-/// A command that runs, and the threads around it.
-struct Running {
-    command: String,
-    child: Child,
-    /// Whether it was waited for.
-    ended: bool,
-    feeder: Option<JoinHandle<Result<Fed, TraceError>>>,
-    complaints: Option<JoinHandle<String>>,
-}
-
-impl Running {
-    fn start(command: &str, source: Box<dyn Source>) -> Result<(Self, Output), TraceError> {
-        let failed = |error: io::Error| fault(command, &format!("it cannot be run: {error}"));
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", command])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
-        let (input, output, complaints) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let mut running = Self {
-            command: command.to_owned(),
-            child,
-            ended: false,
-            feeder: None,
-            complaints: None,
-        };
-        let no_pipe = || failed(io::ErrorKind::BrokenPipe.into());
-        let (input, output) = input.zip(output).ok_or_else(no_pipe)?;
-        let complaints = complaints.ok_or_else(no_pipe)?;
-        let named = |name: &str| thread::Builder::new().name(name.to_owned());
-        let feeder = named("cmd-input").spawn(move || feed(source, input)).map_err(failed)?;
-        running.feeder = Some(feeder);
-        let listener = named("cmd-errors").spawn(move || tail(complaints)).map_err(failed)?;
-        running.complaints = Some(listener);
-        Ok((running, Output { pipe: output, bytes: 0 }))
-    }
-
-    /// Waits until everything was fed and the command has ended; its failure is an error.
-    fn end(mut self) -> Result<Fed, TraceError> {
-        let fed = self.feeder.take().map(JoinHandle::join);
-        let status = self.child.wait();
-        self.ended = true;
-        let complaints = self.complaints.take().and_then(|thread| thread.join().ok());
-        // A trace that could not be read comes before a command that was not given all of it.
-        let fed = match fed {
-            Some(Ok(fed)) => fed?,
-            _ => return Err(fault(&self.command, "it could not be fed")),
-        };
-        match status {
-            Ok(status) if status.success() => Ok(fed),
-            Ok(status) => Err(failure(&self.command, status, &complaints.unwrap_or_default())),
-            Err(error) => Err(fault(&self.command, &format!("it was lost: {error}"))),
-        }
-    }
-}
-
-impl Drop for Running {
-    /// Whoever wants no more of the output does not wait for the command.
-    fn drop(&mut self) {
-        if !self.ended {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
 }
 
 /// Writes the lines of `source` until it ends or the command reads no more, as `head` does.
@@ -240,6 +158,7 @@ struct Piped {
     lost: Notes,
     output: Box<dyn Source>,
     running: Option<Running>,
+    stop: Stop,
     header: Header,
 }
 
@@ -274,7 +193,10 @@ impl Source for Piped {
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        let more = self.output.next_batch(batch)?;
+        let more = match self.output.next_batch(batch) {
+            Err(_) if self.stop.is_asked() => return Err(TraceError::Stopped),
+            more => more?,
+        };
         batch.measured = None;
         if !more && let Some(running) = self.running.take() {
             let fed = running.end()?;
@@ -296,6 +218,7 @@ mod tests {
     use super::super::{Asked, apply};
     use super::*;
     use crate::{Op, Request};
+    use std::time::{Duration, Instant};
 
     fn many(count: i64) -> Vec<Request> {
         (0..count).flat_map(|n| trace(&[(n / 100, Op::Write, n as u64 * 8, 8)])).collect()
@@ -398,6 +321,57 @@ mod tests {
             let mut source = apply(&chain, given, context).unwrap();
             assert_eq!(all(&mut source).len(), 100);
         });
+    }
+
+    /// How long it took to pipe three requests through `command`, and the header then.
+    fn timed(command: &str) -> (Duration, Header) {
+        let begin = Instant::now();
+        let (piped, header) = with_context(&[], |context| {
+            let asked: Asked = format!("cmd {command}").parse().unwrap();
+            let given = Box::new(Given::new(&many(3), 1));
+            let mut source = apply(&[asked], given, context).unwrap();
+            (all(&mut source), source.header().clone())
+        });
+        assert_eq!(piped.len(), 3, "{command}");
+        (begin.elapsed(), header)
+    }
+
+    fn left_behind(header: &Header) -> u64 {
+        let note = format!("{} (through the command)", running::LEFT_BEHIND);
+        header.losses.count_of(&note)
+    }
+
+    #[test]
+    fn what_a_command_left_behind_is_not_waited_for_and_is_told() {
+        let holds_both = "cat; sleep 88 &";
+        let holds_the_errors = "cat; sleep 88 > /dev/null &";
+        let in_a_session_of_its_own = "cat; setsid sleep 9 &";
+        for command in [holds_both, holds_the_errors, in_a_session_of_its_own] {
+            let (took, header) = timed(command);
+            assert!(took < Duration::from_secs(7), "{command}: {took:?}");
+            assert_eq!(left_behind(&header), 1, "{command}");
+        }
+        // What it does in the background and prints in time is no less its output.
+        let (_, header) = timed("exec 3<&0; (sleep 0.3; cat <&3) &");
+        assert_eq!(left_behind(&header), 0);
+    }
+
+    #[test]
+    fn whoever_is_asked_to_end_does_not_wait_for_a_command_that_says_nothing() {
+        let stop = Stop::default();
+        let asker = stop.clone();
+        let asking = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            asker.ask();
+        });
+        let begin = Instant::now();
+        let context =
+            Context { open: &|_| unreachable!(), spill_directory: std::env::temp_dir(), stop };
+        let asked: Asked = "cmd cat > /dev/null; sleep 88".parse().unwrap();
+        let result = apply(&[asked], Box::new(Given::new(&many(3), 1)), &context);
+        assert!(matches!(result, Err(TraceError::Stopped)));
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        asking.join().unwrap();
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::TraceError;
+use crate::stop::Stop;
 use crate::stream::{Opened, Source};
 use crate::units::Nanos;
 
@@ -107,6 +108,8 @@ pub struct Context<'a> {
     pub open: &'a dyn Fn(&Path) -> Opened,
     /// Where temporary files go.
     pub spill_directory: PathBuf,
+    /// Raised when the work is to be broken off, for those that work long on their own.
+    pub stop: Stop,
 }
 
 /// A transform with its arguments, checked, ready to be laid over a source.
@@ -267,6 +270,7 @@ pub(crate) mod tests {
         let context = Context {
             open: &|path| panic!("{} is not to be opened", path.display()),
             spill_directory: directory.path().to_owned(),
+            stop: Stop::default(),
         };
         let given = Box::new(Given::new(requests, rows));
         let mut source = apply(&[line.parse().unwrap()], given, &context).unwrap();

@@ -12,7 +12,8 @@ pub(crate) fn with_context<T>(others: &[Vec<Request>], run: impl FnOnce(&Context
         let index: usize = path.to_str().unwrap().parse().unwrap();
         Ok(Box::new(Given::new(&others[index], 7)))
     };
-    run(&Context { open: &open, spill_directory: std::env::temp_dir() })
+    let stop = crate::Stop::default();
+    run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop })
 }
 
 /// All requests of `source`, whose batches are as a source's should be.

@@ -79,7 +79,11 @@ fn the_key_and_every_name_are_gone() {
 #[test]
 fn a_line_of_provenance_can_be_read_but_does_nothing_without_the_key() {
     let asked: Asked = "anonymise key-not-kept,extent=4k,size=1M".parse().unwrap();
-    let context = Context { open: &|_| unreachable!(), spill_directory: std::env::temp_dir() };
+    let context = Context {
+        open: &|_| unreachable!(),
+        spill_directory: std::env::temp_dir(),
+        stop: crate::Stop::default(),
+    };
     let given = Box::new(super::super::tests::Given::new(&[], 1));
     let error = super::super::apply(&[asked], given, &context).err().unwrap();
     assert!(error.to_string().contains("the key of an anonymised trace is not kept"));

@@ -1,0 +1,243 @@
+//! A shell command that runs, the threads around it, and its end.
+//!
+//! A command is more than one process: the shell starts others, and one of them may hold the pipes
+//! when the shell is long gone. So the command gets a process group of its own, which is ended as a
+//! whole when nobody wants its output any more, and nothing here waits on a pipe without looking
+//! up: whether an end was asked for, and whether there is still a shell.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::{Fed, failure, fault, feed, tail};
+use crate::compression::Positioned;
+use crate::error::TraceError;
+use crate::stop::Stop;
+use crate::stream::Source;
+
+/// The note on processes that kept a pipe open when the shell had ended.
+pub(super) const LEFT_BEHIND: &str =
+    "background processes that held the output open and were not waited for";
+
+/// How long what the shell left behind may be silent.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often who waits looks up.
+const LOOK_UP: Duration = Duration::from_millis(20);
+
+/// The processes of a command.
+struct Processes {
+    /// The shell, whose number is that of the group.
+    shell: Pid,
+    /// Whether some were left behind and not waited for.
+    left_behind: AtomicBool,
+}
+
+impl Processes {
+    /// Whether the shell has ended. It is not waited for, so its number stays its own.
+    fn shell_has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        loop {
+            match waitid(WaitId::Pid(self.shell), options) {
+                Ok(ended) => return ended.is_some(),
+                Err(Errno::INTR) => {}
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// Ends all of them.
+    fn kill(&self) {
+        // An error says that there is none.
+        let _ = kill_process_group(self.shell, Signal::KILL);
+    }
+
+    fn leave_behind(&self) {
+        self.left_behind.store(true, Ordering::Relaxed);
+        self.kill();
+    }
+}
+
+/// What the command prints.
+pub(super) struct Output {
+    pipe: ChildStdout,
+    bytes: u64,
+    processes: Arc<Processes>,
+    stop: Stop,
+}
+
+impl Output {
+    /// Waits until there is something to read; answers whether there may be.
+    fn wait(&self) -> io::Result<bool> {
+        let look_up = Timespec { tv_sec: 0, tv_nsec: LOOK_UP.as_nanos() as i64 };
+        let mut alone_since: Option<Instant> = None;
+        loop {
+            match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], Some(&look_up)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+            if self.stop.is_asked() {
+                return Err(io::Error::other("stopped"));
+            }
+            if alone_since.is_some() || self.processes.shell_has_ended() {
+                let alone = alone_since.get_or_insert_with(Instant::now).elapsed();
+                if alone > 2 * GRACE {
+                    // Who left the group holds the pipe and cannot be ended.
+                    return Ok(false);
+                }
+                if alone > GRACE {
+                    self.processes.leave_behind();
+                }
+            }
+        }
+    }
+}
+
+impl Read for Output {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if !self.wait()? {
+            return Ok(0);
+        }
+        let count = self.pipe.read(into)?;
+        self.bytes += count as u64;
+        Ok(count)
+    }
+}
+
+impl Positioned for Output {
+    fn position(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// A command that runs, and the threads around it.
+pub(super) struct Running {
+    command: String,
+    child: Child,
+    processes: Arc<Processes>,
+    stop: Stop,
+    /// Whether it was waited for.
+    ended: bool,
+    feeder: Option<JoinHandle<Result<Fed, TraceError>>>,
+    complaints: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    pub(super) fn start(
+        command: &str,
+        source: Box<dyn Source>,
+        stop: &Stop,
+    ) -> Result<(Self, Output), TraceError> {
+        let failed = |error: io::Error| fault(command, &format!("it cannot be run: {error}"));
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let (input, output, complaints) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let shell = Pid::from_child(&child);
+        let processes = Arc::new(Processes { shell, left_behind: AtomicBool::new(false) });
+        let mut running = Self {
+            command: command.to_owned(),
+            child,
+            processes: Arc::clone(&processes),
+            stop: stop.clone(),
+            ended: false,
+            feeder: None,
+            complaints: None,
+        };
+        let no_pipe = || failed(io::ErrorKind::BrokenPipe.into());
+        let (input, output) = input.zip(output).ok_or_else(no_pipe)?;
+        let complaints = complaints.ok_or_else(no_pipe)?;
+        let named = |name: &str| thread::Builder::new().name(name.to_owned());
+        let feeder = named("cmd-input").spawn(move || feed(source, input)).map_err(failed)?;
+        running.feeder = Some(feeder);
+        let listener = named("cmd-errors").spawn(move || tail(complaints)).map_err(failed)?;
+        running.complaints = Some(listener);
+        Ok((running, Output { pipe: output, bytes: 0, processes, stop: stop.clone() }))
+    }
+
+    /// Waits until everything was fed and the command has ended; its failure is an error.
+    pub(super) fn end(mut self) -> Result<Fed, TraceError> {
+        while !self.processes.shell_has_ended() {
+            self.look_up()?;
+        }
+        let fed = self.fed()?;
+        let complaints = self.complaints();
+        // Waiting gives the number away, by which the others could still be ended.
+        let status = self.child.wait();
+        self.ended = true;
+        // A trace that could not be read comes before a command that was not given all of it.
+        let mut fed = fed?;
+        let left_behind = self.processes.left_behind.load(Ordering::Relaxed);
+        fed.lost.add(LEFT_BEHIND, left_behind.into(), None);
+        match status {
+            Ok(status) if status.success() => Ok(fed),
+            Ok(status) => Err(self.failed(status, &complaints)),
+            Err(error) => Err(fault(&self.command, &format!("it was lost: {error}"))),
+        }
+    }
+
+    fn failed(&self, status: ExitStatus, complaints: &str) -> TraceError {
+        failure(&self.command, status, complaints)
+    }
+
+    fn look_up(&self) -> Result<(), TraceError> {
+        thread::sleep(LOOK_UP);
+        self.stop.check()
+    }
+
+    /// What the feeder says. One that writes to a process that does not read is freed by the end
+    /// of that process; one that waits for its source goes on.
+    fn fed(&mut self) -> Result<Result<Fed, TraceError>, TraceError> {
+        let unfed = || fault(&self.command, "it could not be fed");
+        let feeder = self.feeder.take().ok_or_else(unfed)?;
+        let begin = Instant::now();
+        while !feeder.is_finished() {
+            self.look_up()?;
+            if begin.elapsed() > GRACE {
+                self.processes.kill();
+            }
+        }
+        feeder.join().map_err(|_| unfed())
+    }
+
+    /// The end of what the command said on its standard error.
+    fn complaints(&mut self) -> String {
+        let Some(listener) = self.complaints.take() else { return String::new() };
+        let begin = Instant::now();
+        while !listener.is_finished() {
+            thread::sleep(LOOK_UP);
+            if begin.elapsed() > 2 * GRACE {
+                return String::new();
+            }
+            if begin.elapsed() > GRACE {
+                self.processes.leave_behind();
+            }
+        }
+        listener.join().unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    /// Whoever wants no more of the output does not wait for the command.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.processes.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
