@@ -187,13 +187,18 @@ impl Found {
              read as one",
             format.title
         );
-        let prefix = first.rsplit_once(".blktrace.").map(|(prefix, _)| prefix);
-        let remedy = match prefix {
-            Some(prefix) if format.name == blktrace::FORMAT.name => {
-                format!(
-                    "unpack it and name the recording by what its files' names begin with: {prefix}"
-                )
+        let prefix = |name: &str| {
+            let prefix = name.rsplit_once(".blktrace.").map(|(prefix, _)| prefix.to_owned());
+            prefix.filter(|_| format.name == blktrace::FORMAT.name)
+        };
+        let remedy = match (prefix(first), prefix(second)) {
+            (Some(one), Some(other)) if one == other => {
+                format!("unpack it and name what its files' names begin with: {one}")
             }
+            (Some(one), Some(other)) => format!(
+                "unpack it and name what the files' names of each recording begin with, and put \
+                 them together with --merge: {one}, {other}"
+            ),
             _ => "unpack it, convert each and put them together with --merge".to_owned(),
         };
         Some((reason, remedy))

@@ -129,13 +129,10 @@ impl WholeSort {
         if !ended {
             return Ok(false);
         }
-        let giving = match &mut self.giving {
-            Some(giving) => giving,
-            None => {
-                let giving = self.begin_giving()?;
-                self.giving.insert(giving)
-            }
-        };
+        if self.giving.is_none() {
+            self.giving = Some(self.begin_giving()?);
+        }
+        let Some(giving) = &mut self.giving else { return Ok(false) };
         match giving {
             Giving::Memory(order, next) => {
                 batch.reset(self.run.columns());
