@@ -38,11 +38,7 @@ pub(super) fn is_chosen(whole_seconds: WholeSeconds) -> bool {
 }
 
 /// Refuses options that say nothing about a trace of `format`, if that is asked for.
-pub(super) fn refuse(
-    options: &ReadOptions,
-    format: &str,
-    path: &Path,
-) -> Result<(), TraceError> {
+pub(super) fn refuse(options: &ReadOptions, format: &str, path: &Path) -> Result<(), TraceError> {
     if !options.all_apply {
         return Ok(());
     }

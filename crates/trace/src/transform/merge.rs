@@ -93,12 +93,10 @@ impl Merge {
             return Ok(Aligned { this: 0, other: self.at.0, started: this.started.clone() });
         }
         let hour = |header: &Header, path: &Path| {
-            header.started.as_deref().and_then(calendar::unix_ns).ok_or_else(|| {
-                TraceError::Asked {
-                    path: path.to_owned(),
-                    reason: "it does not know at what hour it was recorded".to_owned(),
-                    remedy: "say where it begins: --merge FILE,at=TIME".to_owned(),
-                }
+            header.started.as_deref().and_then(calendar::unix_ns).ok_or_else(|| TraceError::Asked {
+                path: path.to_owned(),
+                reason: "it does not know at what hour it was recorded".to_owned(),
+                remedy: "say where it begins: --merge FILE,at=TIME".to_owned(),
             })
         };
         let (this, other) = (hour(this, Path::new(&this.source))?, hour(other, &self.file)?);

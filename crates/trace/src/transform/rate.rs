@@ -139,9 +139,8 @@ impl Step for Scaled {
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
         let (first, factor) = (self.first, self.factor);
-        self.mover.instants(batch, |issue| {
-            first.checked_add_unsigned(factor.of(issue.abs_diff(first))?)
-        });
+        self.mover
+            .instants(batch, |issue| first.checked_add_unsigned(factor.of(issue.abs_diff(first))?));
         Ok(Flow::More)
     }
 }

@@ -41,8 +41,7 @@ impl LineWriter for Writer {
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool {
-        let clock =
-            *self.clock.get_or_insert_with(|| WallClock::begin(header, 1_000, 0, lost));
+        let clock = *self.clock.get_or_insert_with(|| WallClock::begin(header, 1_000, 0, lost));
         let op: &[u8] = match request.op {
             Op::Read => b",R,",
             Op::Write => b",W,",

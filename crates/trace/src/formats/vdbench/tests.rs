@@ -94,9 +94,7 @@ fn volumes_keep_the_numbers_that_they_are_called_by() {
         volume: VolumeId(volume),
         ..Request::new(Nanos(0), Op::Read, Bytes(0), Bytes(512))
     };
-    for (volumes, expected) in
-        [(["12", "5"], ["12", "5", "2"]), (["sda", "5"], ["0", "5", "2"])]
-    {
+    for (volumes, expected) in [(["12", "5"], ["12", "5", "2"]), (["sda", "5"], ["0", "5", "2"])] {
         let (bytes, _) = written("flatfile.bin", &volumes, &[on(0), on(1), on(2)]);
         let (requests, header) = read_alike(&bytes);
         let names: Vec<_> =
