@@ -76,13 +76,13 @@ fn a_detour_does_not_make_whole_seconds_better() {
     let stand = Stand::new();
     assert_eq!(stand.said("convert seconds.csv x.parquet").0, 0);
     for trace in ["seconds.csv", "x.parquet"] {
-        let (code, said) = stand.said(&format!("replay {trace} -t sim:ssd --output run"));
+        let (code, said) = stand.said(&format!("replay {trace} -t sim:size=1G --output run"));
         assert!(code == 3 && said.contains("--whole-seconds"), "{trace}: {code}: {said}");
     }
     let info = stand.run("info x.parquet");
     assert!(String::from_utf8_lossy(&info.stdout).contains("reading the original with"));
     assert_eq!(stand.said("convert seconds.csv y.parquet --whole-seconds burst").0, 0);
-    let (code, said) = stand.said("replay y.parquet -t sim:ssd --output run --dry-run");
+    let (code, said) = stand.said("replay y.parquet -t sim:size=1G --output run --dry-run");
     assert_eq!(code, 0, "{said}");
 }
 
@@ -104,7 +104,7 @@ fn a_run_of_an_anonymised_trace_keeps_neither_the_key_nor_a_name() {
     let stand = Stand::new();
     let mut other = fs::File::create(stand.path("acquaintance.load")).unwrap();
     other.write_all(LOAD.as_bytes()).unwrap();
-    let line = "replay customer.load -t sim:ssd --output run --merge acquaintance.load \
+    let line = "replay customer.load -t sim:size=1G --output run --merge acquaintance.load \
                 --anonymise sesame,extent=4k";
     let (code, said) = stand.said(line);
     assert!(stand.path("run/run.toml").exists(), "{code}: {said}");

@@ -96,7 +96,7 @@ fn what_was_done_and_said_is_read_back_from_a_load_and_from_a_result() {
         let written = sink.finish(&header).unwrap();
         let is_provenance = |note: &crate::header::Note| note.what.contains("provenance");
         assert!(!written.lost.iter().any(is_provenance));
-        let (all, read) = read(&std::fs::read_to_string(&path).unwrap());
+        let (all, read) = read(&fs::read_to_string(&path).unwrap());
         assert_eq!((all.len(), all[0].measured.is_some()), (1, of_a_result));
         assert_eq!(read.description.as_deref(), Some("a database, at night"));
         assert_eq!(read.license, header.license);

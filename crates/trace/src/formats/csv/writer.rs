@@ -8,6 +8,9 @@ use crate::header::Header;
 use crate::request::{Flags, Measured, Request};
 use crate::units::{Nanos, VolumeId};
 
+/// The loss of a name that another volume has, or that no line can hold.
+pub(super) const RENAMED: &str = "names of volumes, changed";
+
 /// What is known while rows are written.
 #[derive(Default)]
 pub(super) struct Lines {
@@ -79,7 +82,7 @@ impl Lines {
                 name = format!("{name} ({})", id.0);
             }
             if name != said {
-                lost.add("names of volumes, changed");
+                lost.add(RENAMED);
             }
             cell(&name)
         })
