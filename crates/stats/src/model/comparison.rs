@@ -157,6 +157,11 @@ pub fn compare(natural: &Figures, model: &Figures) -> Vec<Aspect> {
             all.push(Aspect::points(name, of_op.sequential_share, share));
         }
     }
+    all.push(Aspect::points(
+        "aligned to 4 KiB",
+        natural.mix.aligned_share,
+        model.mix.aligned_share,
+    ));
     all.push(Aspect::points("places used again", natural.reuse.share, model.reuse.share));
     all.push(Aspect::of_distributions(
         "distances of reuse",
@@ -190,9 +195,7 @@ fn gaps_distance(a: &[u64], b: &[u64]) -> f64 {
         sums.collect()
     };
     let (a, b) = (cumulative(a), cumulative(b));
-    let of = |sums: &[f64], at: usize| {
-        sums.get(at).or(sums.last()).copied().unwrap_or_default()
-    };
+    let of = |sums: &[f64], at: usize| sums.get(at).or(sums.last()).copied().unwrap_or_default();
     (0..a.len().max(b.len()))
         .map(|at| (of(&a, at) - of(&b, at + 1)).max(of(&b, at) - of(&a, at + 1)))
         .fold(0.0, f64::max)
