@@ -254,8 +254,9 @@ impl Model {
         let aligned = of_op.groups[group].aligned.map(|share| random.chance(share));
         let unused = self.unused.as_ref().filter(|_| of_op.unused.is_some());
         let mut place = 0;
+        // Another region for a place that is used would favour the cold ones.
+        let region = self.scatter.of(self.regions.next(random));
         for _ in 0..TRIES {
-            let region = self.scatter.of(self.regions.next(random));
             let within = self.region.anywhere(length.min(self.region.size), random);
             place = self.area.held(region * self.region.size + within, length);
             let align = self.area.align;
