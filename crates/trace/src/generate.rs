@@ -21,6 +21,7 @@ mod random;
 mod settings;
 mod size;
 mod source;
+mod unused;
 mod zipf;
 
 #[cfg(test)]

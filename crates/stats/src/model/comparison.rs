@@ -157,6 +157,11 @@ pub fn compare(natural: &Figures, model: &Figures) -> Vec<Aspect> {
             all.push(Aspect::points(name, of_op.sequential_share, share));
         }
     }
+    all.push(Aspect::points(
+        "aligned to 4 KiB",
+        natural.mix.aligned_share,
+        model.mix.aligned_share,
+    ));
     all.push(Aspect::points("places used again", natural.reuse.share, model.reuse.share));
     all.push(Aspect::of_distributions(
         "distances of reuse",

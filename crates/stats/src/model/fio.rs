@@ -17,6 +17,7 @@ use ioecho_trace::{Bytes, Op};
 
 use super::Figures;
 use super::arrivals::Kind;
+use super::mix::ALIGNED;
 
 /// What every size is a multiple of: that of direct I/O.
 const SECTOR: u64 = 512;
@@ -118,7 +119,10 @@ pub fn job(figures: &Figures, trace: &str, seed: u64) -> Option<String> {
         let share = reads.rate_per_s / (reads.rate_per_s + writes.rate_per_s);
         let _ = writeln!(job, "rwmixread={}", percent(share));
     }
-    let align = figures.mix.align.0.max(SECTOR);
+    let align = match figures.mix.aligned_share {
+        0.75.. => ALIGNED,
+        _ => figures.mix.align.0.max(SECTOR),
+    };
     let begin = figures.places.begin.0 / align * align;
     let largest = parts.iter().flatten().flat_map(|part| &part.sizes).map(|size| size.0).max();
     let area = (figures.places.end.0.saturating_sub(begin)).max(largest.unwrap_or(SECTOR));

@@ -6,7 +6,7 @@ use ioecho_trace::Op;
 
 use super::Figures;
 use super::arrivals::Kind;
-use super::mix::Class;
+use super::mix::{ALIGNED, Class, GroupMix};
 
 /// Classes of operation and size with a smaller share are left out; the rest keep their ratios.
 const SHARE_MIN: f64 = 0.0005;
@@ -16,6 +16,9 @@ const CLASSES_MAX: usize = 128;
 
 /// Of fewer requests chance says more than any figure.
 const REQUESTS_MIN: u64 = 100;
+
+/// From fewer requests no law of fresh places is taken.
+const FRESH_MIN: u64 = 1000;
 
 /// The largest request of a load.
 const LENGTH_MAX: u64 = 1 << 32;
@@ -27,18 +30,29 @@ const BIAS_MIN: f64 = 0.505;
 pub fn line(figures: &Figures, seed: u64) -> String {
     let mut line = String::from("gen:model?mix=");
     line.push_str(&mix(figures));
-    let sequential: Vec<String> = figures
-        .mix
-        .per_op
-        .iter()
-        .filter(|of_op| of_op.sequential_share >= 0.0005)
-        .filter_map(|of_op| {
-            let percent = decimal(of_op.sequential_share * 100.0, 2);
+    let align = figures.mix.align.0;
+    let mixed = align < ALIGNED;
+    let groups = |of: fn(&GroupMix) -> f64| {
+        let parts = figures.mix.per_op.iter().filter_map(|of_op| {
+            let [whole, others] = [0, 1].map(|at| decimal(of(&of_op.groups[at]) * 100.0, 3));
+            Some(format!("{}:{whole}/{others}", placed_letter(of_op.op)?))
+        });
+        parts.collect::<Vec<_>>().join(",")
+    };
+    let sequential = if mixed {
+        groups(|group| group.sequential_share)
+    } else {
+        let parts = figures.mix.per_op.iter().filter_map(|of_op| {
+            let percent = decimal(of_op.sequential_share * 100.0, 3);
             Some(format!("{}:{percent}", placed_letter(of_op.op)?))
-        })
-        .collect();
-    if !sequential.is_empty() {
-        let _ = write!(line, "&sequential={}&streams={}", sequential.join(","), streams(figures));
+        });
+        parts.collect::<Vec<_>>().join(",")
+    };
+    if figures.mix.per_op.iter().any(|of_op| of_op.sequential_share >= 0.0005) {
+        let _ = write!(line, "&sequential={sequential}&streams={}", streams(figures));
+    }
+    if mixed && figures.mix.aligned_share > 0.0 {
+        let _ = write!(line, "&aligned={}", groups(|group| group.aligned_share));
     }
     let reuse: Vec<String> = figures
         .reuse
@@ -55,13 +69,26 @@ pub fn line(figures: &Figures, seed: u64) -> String {
     if !reuse.is_empty() {
         let _ = write!(line, "&reuse={}", reuse.join(","));
     }
-    let places = &figures.fresh_places;
+    let unused: Vec<String> = figures
+        .reuse
+        .following_anew
+        .iter()
+        .filter(|(op, _)| figures.mix.of(*op).is_some())
+        .filter_map(|(op, share)| {
+            Some(format!("{}:{}", placed_letter(*op)?, decimal(share * 100.0, 2)))
+        })
+        .collect();
+    if !unused.is_empty() {
+        let _ = write!(line, "&unused={}", unused.join(","));
+    }
+    // Of a few requests that follow nothing every region looks hot or cold.
+    let fresh = &figures.fresh_places;
+    let places = if fresh.requests < FRESH_MIN { &figures.places } else { fresh };
     if places.regions > 1 && places.zipf_exponent >= 0.01 {
         let theta = decimal(places.zipf_exponent, 3);
         let _ = write!(line, "&zipf={theta}&regions={}", places.regions);
     }
-    let align = figures.mix.align.0;
-    let begin = figures.places.begin.0 / align * align;
+    let begin = figures.places.begin.0 / ALIGNED * ALIGNED;
     let largest = figures.mix.classes.iter().map(|class| class.length.0).max().unwrap_or_default();
     let area = (figures.places.end.0 - begin).max(largest).max(4096).next_multiple_of(align);
     let _ = write!(line, "&align={align}&area={area}");

@@ -16,6 +16,9 @@ pub(super) const SEQUENCES: usize = 32;
 /// next smaller power of two.
 const CLASSES_MAX: usize = 4096;
 
+/// What is called aligned.
+pub(super) const ALIGNED: u64 = 4096;
+
 /// Operations whose sequences are followed: all.
 const OPS: usize = Op::ALL.len();
 
@@ -28,6 +31,18 @@ struct Sequences {
     follow: u64,
     /// The sum of how many others came since the request that is continued.
     ranks: u64,
+    /// Of sizes that are multiples of 4 KiB, and of others.
+    groups: [Group; 2],
+}
+
+/// Requests of a group of sizes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    requests: u64,
+    follow: u64,
+    /// Those that begin at a multiple of 4 KiB, and those of them that follow nothing.
+    aligned: u64,
+    aligned_placed: u64,
 }
 
 /// Counts the mix.
@@ -35,8 +50,8 @@ struct Sequences {
 pub struct Mix {
     classes: BTreeMap<(u8, u64), u64>,
     sequences: [Sequences; OPS],
-    /// Requests that begin at a multiple of 2^k sectors and follow none, k from 0 to 3.
-    aligned: [u64; 4],
+    /// Requests that begin at a multiple of 2^k bytes and follow none, k from 0 to 12.
+    aligned: [u64; 13],
     placed: u64,
 }
 
@@ -55,6 +70,12 @@ impl Mix {
         }
         let begin = (request.volume.0, request.offset.0);
         let found = sequences.ends.iter().rposition(|end| *end == begin);
+        let aligned = u64::from(request.offset.0.is_multiple_of(ALIGNED));
+        let group = &mut sequences.groups[usize::from(!request.length.0.is_multiple_of(ALIGNED))];
+        group.requests += 1;
+        group.follow += u64::from(found.is_some());
+        group.aligned += aligned;
+        group.aligned_placed += if found.is_some() { 0 } else { aligned };
         if let Some(at) = found {
             sequences.follow += 1;
             sequences.ranks += (sequences.ends.len() - 1 - at) as u64;
@@ -62,7 +83,7 @@ impl Mix {
         } else {
             self.placed += 1;
             for (power, count) in self.aligned.iter_mut().enumerate() {
-                *count += u64::from(request.offset.0.is_multiple_of(512 << power));
+                *count += u64::from(request.offset.0.is_multiple_of(1 << power));
             }
             if sequences.ends.len() == SEQUENCES {
                 sequences.ends.remove(0);
@@ -86,15 +107,34 @@ impl Mix {
             requests: of_op.requests,
             sequential_share: share(of_op.follow, of_op.requests),
             sequences: 1.0 + 2.0 * share(of_op.ranks, of_op.follow),
+            groups: [0, 1].map(|at| {
+                let Group { requests, follow, aligned, aligned_placed } = of_op.groups[at];
+                GroupMix {
+                    sequential_share: share(follow, requests),
+                    // Sequences of whole pages stay as aligned as they began, others do not.
+                    aligned_share: match at {
+                        0 => share(aligned, requests),
+                        _ => share(aligned_placed, requests - follow),
+                    },
+                }
+            }),
         });
-        let mut align = 512;
+        let mut align = 1;
         for (power, count) in self.aligned.iter().enumerate() {
             // What is misaligned by accident of a few must not misalign all.
-            if share(*count, self.placed) >= 0.75 {
-                align = 512 << power;
+            if share(*count, self.placed) >= 0.999 {
+                align = 1 << power;
             }
         }
-        MixFigures { classes: classes.collect(), per_op: per_op.collect(), align: Bytes(align) }
+        let groups = || self.sequences.iter().flat_map(|of_op| &of_op.groups);
+        let (aligned, all) =
+            groups().fold((0, 0), |sum, group| (sum.0 + group.aligned, sum.1 + group.requests));
+        MixFigures {
+            classes: classes.collect(),
+            per_op: per_op.collect(),
+            align: Bytes(align),
+            aligned_share: share(aligned, all),
+        }
     }
 }
 
@@ -121,6 +161,18 @@ pub struct OpMix {
     /// How many sequences seem to run at once: were each as likely to go on, that one would
     /// be the (n − 1) / 2-th latest on average.
     pub sequences: f64,
+    /// Of sizes that are multiples of 4 KiB, and of others.
+    #[serde(skip)]
+    pub(super) groups: [GroupMix; 2],
+}
+
+/// A group of sizes of an operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct GroupMix {
+    /// The share that continues a sequence of the operation.
+    pub(super) sequential_share: f64,
+    /// The share of places that are multiples of 4 KiB, where a sequence may begin.
+    pub(super) aligned_share: f64,
 }
 
 /// What requests are and how they follow each other.
@@ -130,8 +182,10 @@ pub struct MixFigures {
     pub classes: Vec<Class>,
     /// By operation.
     pub per_op: Vec<OpMix>,
-    /// The alignment of three quarters or more of what follows nothing: 512 to 4096 bytes.
+    /// The alignment of nearly all that follows nothing: 1 to 4096 bytes.
     pub align: Bytes,
+    /// The share of all requests with a place that begin at a multiple of 4 KiB.
+    pub aligned_share: f64,
 }
 
 impl MixFigures {

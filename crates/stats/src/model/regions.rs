@@ -75,6 +75,7 @@ impl Regions {
             begin: Bytes(begin),
             end: Bytes(self.end),
             regions,
+            requests: total,
             zipf_exponent: zipf_exponent(&counts, regions as usize),
             hottest_tenth_share: if total == 0 { 0.0 } else { hot as f64 / total as f64 },
             hundredths,
@@ -135,6 +136,9 @@ pub struct RegionFigures {
     pub end: Bytes,
     /// Into how many regions that is divided for what follows: at most 256.
     pub regions: u64,
+    /// The requests that were counted.
+    #[serde(skip)]
+    pub(super) requests: u64,
     /// The exponent of Zipf's law over these regions; zero where all are alike.
     pub zipf_exponent: f64,
     /// The share of the requests that begin in the hottest tenth of the regions.

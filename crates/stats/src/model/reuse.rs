@@ -86,6 +86,8 @@ pub struct Reuse {
     /// All requests, and those that continue no sequence, by operation.
     all: OfOp,
     placed: [OfOp; Op::ALL.len()],
+    /// Of those that do continue one, all and those to a page that was used before.
+    following: [(f64, f64); Op::ALL.len()],
 }
 
 impl Default for Reuse {
@@ -96,6 +98,7 @@ impl Default for Reuse {
             requests: 0,
             all: OfOp::default(),
             placed: [OfOp::default(); Op::ALL.len()],
+            following: [(0.0, 0.0); Op::ALL.len()],
         }
     }
 }
@@ -129,6 +132,13 @@ impl Reuse {
                 None => of.fresh += weight,
             }
         }
+        if follows {
+            // Within a page a sequence of small requests returns to it all the time.
+            let within = request.offset.0 % (1 << PAGE_SHIFT) != 0 && power == Some(0);
+            let (all, again) = &mut self.following[usize::from(request.op.code())];
+            *all += weight;
+            *again += if power.is_some() && !within { weight } else { 0.0 };
+        }
         while self.last.len() > PAGES_MAX && self.halved < 63 {
             self.halved += 1;
             let halved = self.halved;
@@ -152,7 +162,11 @@ impl Reuse {
             let powers = of.powers.iter().map(|count| share(*count, total)).collect();
             (total > 0.0).then_some(OpReuse { op, powers })
         });
+        let following = Op::ALL.into_iter().zip(self.following);
         ReuseFigures {
+            following_anew: following
+                .map(|(op, (all, again))| (op, 1.0 - share(again, all)))
+                .collect(),
             sampled_share: 1.0 / (1_u64 << self.halved) as f64,
             share: share(returning, total),
             powers: self.all.powers.iter().map(|count| share(*count, total)).collect(),
@@ -185,6 +199,9 @@ pub struct ReuseFigures {
     pub median_distance: Option<u64>,
     /// By operation.
     pub per_op: Vec<OpReuse>,
+    /// By operation, the share of those that continue a sequence and go to a page anew.
+    #[serde(skip)]
+    pub(super) following_anew: Vec<(Op, f64)>,
 }
 
 /// Distinct pages within spans of time.

@@ -136,43 +136,127 @@ fn odd_traces_still_make_a_line_and_a_job() {
     for line in [
         "gen:random?count=2",
         "gen:random?read=0&discard=100&count=100&area=1M",
-        "gen:model?mix=F:1&count=10",
         "gen:random?volumes=5&size=512&count=1000",
         "gen:bursts?duration=10s",
         "gen:random?size=4G&area=8T&count=50",
         "gen:random?rate=0.001&count=50",
+        "gen:random?size=700:50,33:50&count=500",
     ] {
         let natural = figures(line);
         let model = figures(&line::line(&natural, 1));
         assert!(model.requests > 0, "{line}");
-        let job = fio::job(&natural, "a name\nwith a newline", 1);
+        let job = fio::job(&natural, "a name\nwith a newline", 1).unwrap();
         assert!(job.contains("[fitted]") && !job.contains("\nwith"), "{job}");
+        for op in Op::ALL {
+            near(model.mix.share_of(op), natural.mix.share_of(op), 0.1);
+        }
     }
     let nothing = Measure::default().figures();
     assert!(figures(&line::line(&nothing, 1)).requests > 0);
+    assert_eq!(fio::job(&figures("gen:model?mix=F:1&count=1000"), "", 1), None);
 }
 
-/// The fio jobs of several loads, tried by the real fio where there is one.
 #[test]
-fn fio_takes_the_jobs() {
+fn what_is_too_little_or_too_far_makes_no_model() {
+    let fault = |line| line::fault(&figures(line)).map(|(fault, _)| fault).unwrap_or_default();
+    assert!(fault("gen:random?count=99").contains("too few"));
+    assert_eq!(fault("gen:random?count=100"), "");
+    let mut far = figures("gen:random?count=1000");
+    far.places.end.0 = 1 << 63;
+    assert!(line::fault(&far).unwrap().0.contains("8 EiB"));
+    far.arrivals.span_ns = 0;
+    assert!(line::fault(&far).unwrap().0.contains("one instant"));
+}
+
+#[test]
+fn a_constant_load_comes_back_as_it_is() {
+    for rate in ["1000", "22.443463", "0.3", "953.674316"] {
+        let natural = figures(&format!("gen:random?rate={rate}&count=3000"));
+        let model = figures(&line::line(&natural, 1));
+        assert_eq!(model.requests, natural.requests);
+        for aspect in compare(&natural, &model) {
+            if ["request rate", "gaps between requests"].contains(&&*aspect.name) {
+                near(aspect.distance_percent, 0.0, 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_that_return_nowhere_return_nowhere_in_the_model() {
+    for line in ["gen:sequential?count=60000", "gen:streams?count=30000", "gen:mixed?area=1T"] {
+        let natural = figures(line);
+        let model = figures(&line::line(&natural, 1));
+        near(model.reuse.share, natural.reuse.share, 0.005);
+        let share = |figures: &Figures| figures.mix.of(Op::Read).unwrap().sequential_share;
+        near(share(&model), share(&natural), 0.01);
+    }
+}
+
+#[test]
+fn as_many_requests_are_aligned_as_were() {
+    let natural = figures(
+        "gen:model?mix=R4k:30,W8k:40,W512:15,W1536:15&sequential=R:20/0,W:50/80&streams=2&align=512\
+         &aligned=R:90,W:70/20&unused=R:100,W:100&area=8G&count=50000",
+    );
+    // 0.3 · 0.9 + 0.4 · 0.7 + 0.3 · (0.2 · 0.2 + 0.8 / 8).
+    near(natural.mix.aligned_share, 0.592, 0.03);
+    let model = figures(&line::line(&natural, 1));
+    near(model.mix.aligned_share, natural.mix.aligned_share, 0.02);
+}
+
+/// The fio jobs of several loads, run by the real fio, where there is one, on a sparse file.
+#[test]
+fn fio_does_what_the_jobs_say() {
     let directory = tempfile::tempdir().unwrap();
-    for (name, line) in [
-        ("mixed", "gen:random?read=70&size=512:10,4k:50,64k:40&dist=poisson&count=5000"),
-        ("reads", "gen:zipf?theta=1&count=5000&rate=0.5"),
-        ("writes", "gen:sequential?read=0&flush=10&size=4k-128k&count=5000&offset=1M"),
-        ("discards", "gen:random?discard=100&count=500"),
+    let target = directory.path().join("target");
+    std::fs::File::create(&target).unwrap().set_len((1 << 30) + (1 << 20)).unwrap();
+    for (name, line, rate) in [
+        ("hot", "gen:zipf?theta=0.9&size=512:50,4k:50&align=4k&rate=2000&count=9000", 2000.0),
+        ("mixed", "gen:random?rate=200&size=4k-64k&count=2000", 200.0),
+        ("large", "gen:random?read=0&rate=200&size=64k&count=2000", 200.0),
+        ("both", "gen:random?read=70&size=512:10,4k:50,64k:40&dist=poisson&rate=2000", 2000.0),
+        ("slow", "gen:random?rate=4.4&count=200", 4.4),
     ] {
-        let job = fio::job(&figures(line), line, 3);
+        let job = fio::job(&figures(line), line, 3).unwrap();
+        let job: String = job
+            .lines()
+            .map(|line| if line.starts_with("runtime=") { "runtime=4" } else { line })
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        // Not every file system of a test has direct I/O.
+        let job = job.replace("direct=1", "direct=0").replace("libaio", "psync");
         let path = directory.path().join(name);
         std::fs::write(&path, &job).unwrap();
-        let tried = Command::new("fio").arg("--parse-only").arg(&path).output();
+        let tried = Command::new("fio")
+            .args(["--output-format=terse", "--minimal"])
+            .arg(format!("--filename={}", target.display()))
+            .arg(&path)
+            .output();
         let Ok(output) = tried else {
             let _ = writeln!(io::stderr(), "skipped: there is no fio");
             return;
         };
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{job}\n{said}");
+        // Of the terse format, version 3: the requests per second of reads and of writes.
+        let fields: Vec<_> = said.trim().split(';').collect();
+        let found: f64 = [7, 48].map(|at| fields[at].parse::<f64>().unwrap()).iter().sum();
+        near(found / rate, 1.0, 0.1 + 1.0 / (4.0 * rate));
     }
+}
+
+#[test]
+fn a_job_for_fio_names_what_it_lost_and_nothing_else() {
+    let lost = |line: &str| fio::job(&figures(line), "", 1).unwrap();
+    let constant = lost("gen:sequential?rate=100&size=64k&count=1000");
+    assert!(!constant.contains("Lost"), "{constant}");
+    let all = lost("gen:random?read=50&discard=10&flush=2&volumes=3&dist=cascade&count=5000");
+    for lost in ["discard requests", "3 volumes", "arrivals"] {
+        assert!(all.contains(lost) && all.contains("fsync=2"), "{all}");
+    }
+    assert!(lost("gen:random?discard=100&count=500").contains("rw=randtrim"));
+    assert!(lost("gen:random?flush=5&read=100&count=500").contains("rw=randread"));
 }
 
 /// What a model keeps of the loads that blkreplay publishes, where `IOECHO_DATA` says they are.

@@ -9,7 +9,11 @@
 //! 3. otherwise, by its distribution of reuse, it goes where a request went 2^k … 2^(k+1) − 1
 //!    requests ago, preferably one of the same kind that was the last to go there: by Denning's
 //!    working-set theorem (1968) the distances of reuse say how the working set grows;
-//! 4. otherwise it goes to a region by Zipf's law, anywhere in it.
+//! 4. otherwise it goes to a region by Zipf's law, anywhere in it: where `unused` says so to a
+//!    place where none went before, and where `aligned` says so at a multiple of 4 KiB.
+//!
+//! Where alignment is told apart, sizes that are multiples of 4 KiB have sequences of their own:
+//! one request of another size would misalign all that follow it.
 //!
 //! What is lost: that a place is always read after it was written, that phases differ, that the
 //! same sequence of places comes again.
@@ -18,6 +22,7 @@ use super::place::{Area, Scatter};
 use super::random::{Random, Share, scramble};
 use super::settings::Settings;
 use super::size::{Sizes, cumulative};
+use super::unused::Unused;
 use super::zipf::Zipf;
 use crate::request::Op;
 use crate::transform::{ArgumentError, Arguments};
@@ -35,6 +40,9 @@ const LETTERS: [(char, Op); 5] = [
 /// The longest distance of reuse is 2 to this power, less one.
 pub(super) const DISTANCES_MAX: usize = 20;
 
+/// What an aligned place is a multiple of.
+const ALIGNED: u64 = 4096;
+
 /// How many places of the right distance are looked at for one of the same kind.
 const TRIES: u32 = 8;
 
@@ -49,16 +57,33 @@ struct Past {
     op: Op,
 }
 
+/// The latest end of a sequence.
+#[derive(Clone, Copy, Debug)]
+struct Sequence {
+    end: u64,
+    /// Whether it keeps to places where none went.
+    to_unused: bool,
+}
+
+/// What is kept apart for sizes that are multiples of 4 KiB, and for others.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    sequential: Option<Share>,
+    aligned: Option<Share>,
+    /// The last sequences.
+    sequences: Vec<Sequence>,
+    oldest: usize,
+}
+
 /// What is kept apart for each operation.
 #[derive(Clone, Debug, Default)]
 struct OfOp {
-    sequential: Option<Share>,
+    groups: [Group; 2],
+    /// Of sequences that begin at an unused place, so many keep to such.
+    unused: Option<Share>,
     /// The upper ends of the parts of 2⁶⁴ of each power of two of distance; behind them is what is
     /// not used again.
     reuse: Vec<u64>,
-    /// Where the last sequences ended.
-    ends: Vec<u64>,
-    oldest: usize,
 }
 
 /// The mix, and what was generated of it last.
@@ -69,6 +94,9 @@ pub(super) struct Model {
     class_ends: Vec<u64>,
     of_op: [OfOp; Op::ALL.len()],
     streams: usize,
+    /// Whether sizes that are no multiples of 4 KiB are a group of their own.
+    by_alignment: bool,
+    unused: Option<Unused>,
     regions: Zipf,
     scatter: Scatter,
     region: Area,
@@ -100,10 +128,28 @@ impl Model {
         let mut of_op: [OfOp; Op::ALL.len()] = Default::default();
         if let Some(text) = arguments.setting::<String>("sequential")? {
             for (op, value) in per_op(&text, "sequential")? {
-                let share = value
-                    .parse()
-                    .map_err(|error| ArgumentError::new(format!("sequential: {error}")))?;
-                of_op[op].sequential = Some(share);
+                let [whole, others] = shares(value, "sequential")?;
+                of_op[op].groups[0].sequential = Some(whole);
+                of_op[op].groups[1].sequential = Some(others);
+            }
+        }
+        let mut by_alignment = false;
+        if let Some(text) = arguments.setting::<String>("aligned")? {
+            by_alignment = true;
+            if !settings.offset.is_multiple_of(ALIGNED) {
+                return Err(ArgumentError::new("aligned: the offset is a multiple of 4096"));
+            }
+            for (op, value) in per_op(&text, "aligned")? {
+                let [whole, others] = shares(value, "aligned")?;
+                of_op[op].groups[0].aligned = Some(whole);
+                of_op[op].groups[1].aligned = Some(others);
+            }
+        }
+        let mut unused = None;
+        if let Some(text) = arguments.setting::<String>("unused")? {
+            unused = Some(Unused::new(area.size));
+            for (op, value) in per_op(&text, "unused")? {
+                of_op[op].unused = Some(share(value, "unused")?);
             }
         }
         let mut depth = 1;
@@ -133,6 +179,8 @@ impl Model {
             class_ends,
             of_op,
             streams,
+            by_alignment,
+            unused,
             regions: Zipf::new(regions, theta),
             scatter: Scatter::new(regions, &mut random),
             region: Area { size, align: area.align },
@@ -150,37 +198,80 @@ impl Model {
         if op == Op::Flush {
             return (op, 0, 0);
         }
-        let sequential = self.of_op[op as usize].sequential.unwrap_or(Share::NEVER);
-        let mut place = None;
-        if random.chance(sequential) {
-            let ends = &mut self.of_op[op as usize].ends;
-            if !ends.is_empty() {
-                let stream = random.below(ends.len() as u64) as usize;
-                let end = ends[stream];
-                if end + length <= self.area.size {
-                    ends[stream] = end + length;
-                    place = Some(end);
+        let group = usize::from(self.by_alignment && !length.is_multiple_of(ALIGNED));
+        let place = match self.further(op, group, length, random) {
+            Some(place) => place,
+            None => {
+                let again = self.again(op, length, random);
+                let place = again.unwrap_or_else(|| self.anew(op, group, length, random));
+                let place = self.area.held(place, length);
+                let of_op = &mut self.of_op[op as usize];
+                let to_unused =
+                    again.is_none() && of_op.unused.is_some_and(|share| random.chance(share));
+                let begun = Sequence { end: place + length, to_unused };
+                let Group { sequences, oldest, .. } = &mut of_op.groups[group];
+                if sequences.len() < self.streams {
+                    sequences.push(begun);
+                } else {
+                    sequences[*oldest] = begun;
+                    *oldest = (*oldest + 1) % self.streams;
                 }
+                place
             }
+        };
+        if let Some(unused) = &mut self.unused {
+            unused.mark(place, length);
         }
-        let place = place.unwrap_or_else(|| {
-            let place = self.again(op, length, random).unwrap_or_else(|| {
-                let region = self.scatter.of(self.regions.next(random));
-                let within = self.region.anywhere(length.min(self.region.size), random);
-                region * self.region.size + within
-            });
-            let place = self.area.held(place, length);
-            let OfOp { ends, oldest, .. } = &mut self.of_op[op as usize];
-            if ends.len() < self.streams {
-                ends.push(place + length);
-            } else {
-                ends[*oldest] = place + length;
-                *oldest = (*oldest + 1) % self.streams;
-            }
-            place
-        });
         self.remember(Past { place, length: length as u32, op });
         (op, place, length)
+    }
+
+    /// Where a sequence goes on, if this request continues one that has room.
+    #[inline]
+    fn further(&mut self, op: Op, group: usize, length: u64, random: &mut Random) -> Option<u64> {
+        let Group { sequential, sequences, .. } = &mut self.of_op[op as usize].groups[group];
+        if !random.chance(sequential.unwrap_or(Share::NEVER)) || sequences.is_empty() {
+            return None;
+        }
+        let at = random.below(sequences.len() as u64) as usize;
+        let Sequence { end, to_unused } = sequences[at];
+        let meets = |unused: &Unused| to_unused && !unused.goes_on(end, length);
+        if end + length > self.area.size {
+            return None;
+        }
+        if self.unused.as_ref().is_some_and(meets) {
+            // It would only meet the same again.
+            sequences.swap_remove(at);
+            return None;
+        }
+        sequences[at].end = end + length;
+        Some(end)
+    }
+
+    /// A place by Zipf's law, as aligned and as unused as was asked for.
+    fn anew(&self, op: Op, group: usize, length: u64, random: &mut Random) -> u64 {
+        let of_op = &self.of_op[op as usize];
+        let aligned = of_op.groups[group].aligned.map(|share| random.chance(share));
+        let unused = self.unused.as_ref().filter(|_| of_op.unused.is_some());
+        let mut place = 0;
+        // Another region for a place that is used would favour the cold ones.
+        let region = self.scatter.of(self.regions.next(random));
+        for _ in 0..TRIES {
+            let within = self.region.anywhere(length.min(self.region.size), random);
+            place = self.area.held(region * self.region.size + within, length);
+            let align = self.area.align;
+            match aligned {
+                Some(true) => place &= !(ALIGNED - 1),
+                Some(false) if align < ALIGNED && place.is_multiple_of(ALIGNED) => {
+                    place += align * (1 + random.below(ALIGNED / align - 1));
+                }
+                _ => {}
+            }
+            if unused.is_none_or(|unused| unused.has(self.area.held(place, length), length)) {
+                return place;
+            }
+        }
+        unused.and_then(|unused| unused.next_from(place)).unwrap_or(place)
     }
 
     /// A place that is used again, if one is.
@@ -282,6 +373,16 @@ fn per_op<'a>(text: &'a str, name: &str) -> Result<Vec<(usize, &'a str)>, Argume
             }
         })
         .collect()
+}
+
+fn share(text: &str, name: &str) -> Result<Share, ArgumentError> {
+    text.trim().parse().map_err(|error| ArgumentError::new(format!("{name}: {error}")))
+}
+
+/// A share of sizes that are multiples of 4 KiB and, behind a slash, of others; or of both.
+fn shares(text: &str, name: &str) -> Result<[Share; 2], ArgumentError> {
+    let (whole, others) = text.split_once('/').unwrap_or((text, text));
+    Ok([share(whole, name)?, share(others, name)?])
 }
 
 /// Percentages of the distances 1, 2–3, 4–7 and so on; the rest is not used again.
