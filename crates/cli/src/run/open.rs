@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, ReadOptions};
@@ -46,8 +46,11 @@ pub(crate) fn trace_until(
     let part = Window { start: load.window.start, duration: load.window.duration };
     let chain = &load.transforms.chain;
     let is_part = part.start.is_some() || part.duration.is_some();
-    if !is_part && chain.is_empty() {
+    if !is_part && chain.is_empty() && !generate::is_line(path) {
         return Ok(source);
+    }
+    if let Some(unending) = unending(path, load).0 {
+        return Err(has_no_end(&unending));
     }
     let source = if is_part { part.of(source) } else { source };
     tell_spills(chain);
@@ -55,12 +58,15 @@ pub(crate) fn trace_until(
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
-        let text = format!(
-            "{}: no request is left of it\n  = help: `ioecho info {}` says when its requests \
-             were issued",
-            path.display(),
-            path.display()
-        );
+        let name = path.display();
+        let text = if !is_part && chain.is_empty() {
+            format!("{name}: it makes no request\n  = help: give it a longer `duration`, or a rate")
+        } else {
+            format!(
+                "{name}: no request is left of it\n  = help: `ioecho info {name}` says when its \
+                 requests were issued"
+            )
+        };
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(Box::new(Begun { first: Some(first), source }))
@@ -69,18 +75,14 @@ pub(crate) fn trace_until(
 /// Says which transforms need room on a disk, and where.
 fn tell_spills(chain: &[Asked]) {
     let directory = std::env::temp_dir();
-    for asked in chain.iter().filter(|asked| asked.kind.spills) {
+    for asked in chain.iter().filter(|asked| asked.spills()) {
         let name = asked.kind.name;
         tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
     }
 }
 
 /// What transforms may need beside their source.
-fn in_context<T>(
-    stop: &Stop,
-    options: &ReadOptions,
-    run: impl FnOnce(&Context<'_>) -> T,
-) -> T {
+fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
     let open = |path: &Path| Ok(stop.over(formats::open(path, options)?));
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
 }
@@ -102,21 +104,40 @@ pub(crate) fn parts(
     Ok(Some(in_context(stop, options, |context| divide.divide(source, context))?))
 }
 
-/// Refuses a generated load without an end unless a window gives it one: who reads to the end would
-/// read for ever.
+/// Refuses a load without an end unless a window gives it one: who reads to the end would read for
+/// ever.
 pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()> {
-    // A window with a start alone ends where the load does: never.
-    let ends = |asked: &Asked| asked.kind.name == "window" && asked.text.contains(',');
-    let is_cut = load.window.duration.is_some() || load.transforms.chain.iter().any(ends);
-    if is_cut || !generate::is_endless(path) {
-        return Ok(());
+    match unending(path, load) {
+        (Some(unending), _) | (None, Some(unending)) => Err(has_no_end(&unending)),
+        (None, None) => Ok(()),
     }
+}
+
+/// The generated load without an end that a transform would read to its end, and the one that goes
+/// on behind all transforms, where there are such.
+fn unending(path: &Path, load: &LoadArgs) -> (Option<PathBuf>, Option<PathBuf>) {
+    let endless = |path: &Path| generate::is_endless(path).then(|| path.to_owned());
+    let is_cut = load.window.duration.is_some();
+    let mut unending = if is_cut { None } else { endless(path) };
+    for asked in &load.transforms.chain {
+        unending = unending.or_else(|| asked.other_trace().and_then(endless));
+        if asked.ends() {
+            unending = None;
+        }
+        if asked.spills() && unending.is_some() {
+            return (unending, None);
+        }
+    }
+    (None, unending)
+}
+
+fn has_no_end(path: &Path) -> anyhow::Error {
     let text = format!(
-        "{} has no end
-  = help: give it a `duration` or a `count`, or cut it with --duration",
+        "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
+         with --window START,DURATION before whatever needs the end",
         path.display()
     );
-    Err(Coded::error(exit::USAGE, text))
+    Coded::error(exit::USAGE, text)
 }
 
 /// A source whose first batch has been read already.

@@ -3,6 +3,7 @@
 //! Whatever a transform does, it also has to keep the header up to date, to skip batches of which
 //! nothing is left and to pass on what it holds back at the end. That is the same for all of them.
 
+use super::reverse::note_forgotten;
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
@@ -51,6 +52,8 @@ pub struct Stage<T> {
     /// How many volumes and processes the source knew when the header was taken.
     known: (usize, usize),
     flow: Flow,
+    /// Requests that had been measured, where the step takes that away.
+    forgotten: u64,
 }
 
 impl<T: Step> Stage<T> {
@@ -58,7 +61,7 @@ impl<T: Step> Stage<T> {
     pub fn new(source: Box<dyn Source>, step: T) -> Self {
         let header = Header::default();
         let known = (source.header().volumes.len(), source.header().processes.len());
-        let mut stage = Self { source, step, header, known, flow: Flow::More };
+        let mut stage = Self { source, step, header, known, flow: Flow::More, forgotten: 0 };
         stage.take_header();
         stage
     }
@@ -76,7 +79,10 @@ impl<T: Step> Stage<T> {
     fn take_header(&mut self) {
         self.header = self.source.header().clone();
         self.step.describe(&mut self.header);
-        self.header.transforms.push(self.step.told());
+        let told = self.step.told();
+        let name = told.split(' ').next().unwrap_or_default();
+        note_forgotten(&mut self.header, name, self.forgotten);
+        self.header.transforms.push(told);
     }
 }
 
@@ -91,6 +97,9 @@ impl<T: Step> Source for Stage<T> {
         while self.flow == Flow::More {
             if self.source.next_batch(batch)? {
                 self.learn();
+                if !self.header.columns.measured {
+                    self.forgotten += batch.measured_rows();
+                }
                 batch.keep_columns(self.header.columns);
                 self.flow = self.step.change(batch)?;
             } else {
