@@ -122,6 +122,12 @@ impl Batch {
         self.measured.take_if(|_| !columns.measured);
     }
 
+    /// How many of the requests know what a replay measured.
+    pub(crate) fn measured_rows(&self) -> u64 {
+        let Some(measured) = &self.measured else { return 0 };
+        measured.scheduled_ns.iter().filter(|instant| **instant != UNKNOWN).count() as u64
+    }
+
     /// The number of requests.
     pub fn len(&self) -> usize {
         self.issue_ns.len()

@@ -4,6 +4,9 @@
 //! forgets the order, so these flags are made from the list of transforms itself, and their places
 //! on the command line are asked for.
 
+use std::ffi::OsStr;
+
+use clap::builder::TypedValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
 use ioecho_trace::transform::{Asked, KINDS, Kind};
 
@@ -13,13 +16,53 @@ pub(crate) struct TransformArgs {
     pub(crate) chain: Vec<Asked>,
 }
 
+/// How long a line of an error may be, in bytes: who typed a page need not read it again.
+const LINE_BYTES_MAX: usize = 300;
+
+/// Reads what was typed for a kind of transform.
+#[derive(Clone)]
+struct AskedParser(&'static Kind);
+
+impl TypedValueParser for AskedParser {
+    type Value = Asked;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Asked, clap::Error> {
+        let kind = self.0;
+        let parse = move |text: &str| Asked::new(kind, text).map_err(|error| error.to_string());
+        TypedValueParser::parse_ref(&parse, command, argument, value).map_err(|error| {
+            if value.len() <= LINE_BYTES_MAX {
+                return error;
+            }
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let short: Vec<String> = text.lines().map(cut).collect();
+            clap::Error::raw(error.kind(), short.join("\n") + "\n")
+        })
+    }
+}
+
+/// `line`, shortened in its middle, where it is too long.
+fn cut(line: &str) -> String {
+    if line.len() <= LINE_BYTES_MAX {
+        return line.to_owned();
+    }
+    let head = line.floor_char_boundary(LINE_BYTES_MAX / 2);
+    let tail = line.ceil_char_boundary(line.len() - LINE_BYTES_MAX / 2);
+    format!("{} … {}", &line[..head], &line[tail..])
+}
+
 fn flag(kind: &'static Kind) -> Arg {
     let flag = Arg::new(kind.name)
         .long(kind.name)
         .help(kind.help)
         .help_heading("Transforms, applied in the order given")
         .action(ArgAction::Append)
-        .value_parser(move |text: &str| Asked::new(kind, text).map_err(|error| error.to_string()));
+        .value_parser(AskedParser(kind));
     if kind.value.is_empty() {
         // A flag without a value still has to have one, to keep its place in the order.
         flag.num_args(0).default_missing_value("")

@@ -1,10 +1,12 @@
 //! `ioecho convert`: any trace in, any trace out.
 
+use std::iter;
 use std::path::Path;
 
 use anyhow::Context;
 use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::formats::write;
+use ioecho_trace::transform::Asked;
 use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
@@ -98,19 +100,21 @@ fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u
     Ok(code)
 }
 
-/// Writing over the file that is being read would lose both.
+/// Writing over a file that is being read would lose both.
 fn refuse_same_file(args: &ConvertArgs, output: &Path) -> anyhow::Result<()> {
     if output.to_str() == Some(STANDARD_OUTPUT) {
         return Ok(());
     }
-    let input = RunDirectory::at(&args.input).map_or(args.input.clone(), |run| run.requests());
-    let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize()) else {
-        return Ok(());
-    };
-    if input == output {
-        let name = args.input.display();
-        let text = format!("{name} is both input and output\n  = help: write to another file");
-        return Err(Coded::error(exit::USAGE, text));
+    let merged = args.load.transforms.chain.iter().filter_map(Asked::other_trace);
+    for name in iter::once(&*args.input).chain(merged) {
+        let input = RunDirectory::at(name).map_or(name.to_owned(), |run| run.requests());
+        if let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize())
+            && input == output
+        {
+            let name = name.display();
+            let text = format!("{name} is both input and output\n  = help: write to another file");
+            return Err(Coded::error(exit::USAGE, text));
+        }
     }
     Ok(())
 }

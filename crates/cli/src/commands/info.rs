@@ -5,8 +5,9 @@ use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
+use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::header::Imported;
-use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
+use ioecho_trace::{Batch, Bytes, Header, Nanos, Source, TraceError};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
@@ -36,13 +37,22 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     let (header, figures) = (source.header(), summary.figures());
     let run = directory::read_facts(&args.file);
     let stdout = io::stdout().lock();
-    if args.json {
-        print_json(stdout, header, &figures, run.as_ref())?;
+    let printed = if args.json {
+        print_json(stdout, header, &figures, run.as_ref())
     } else {
-        print_text(stdout, &args.file, header, &figures, run.as_ref())?;
-    }
+        print_text(stdout, &args.file, header, &figures, run.as_ref())
+    };
+    printed.map_err(unprinted)?;
     let damaged = header.damage.is_some();
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
+}
+
+/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
+fn unprinted(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(),
+        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
+    }
 }
 
 /// The keys are stable; what is not known is `null` or missing.
@@ -51,7 +61,7 @@ fn print_json(
     header: &Header,
     figures: &TraceFigures,
     run: Option<&toml::Table>,
-) -> anyhow::Result<()> {
+) -> io::Result<()> {
     let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
     let volumes: Vec<Value> = figures
         .per_volume

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
@@ -53,8 +53,11 @@ pub(crate) fn trace_until(
     let part = Window { start: load.window.start, duration: load.window.duration };
     let chain = &load.transforms.chain;
     let is_part = part.start.is_some() || part.duration.is_some();
-    if !is_part && chain.is_empty() {
+    if !is_part && chain.is_empty() && !generate::is_line(path) {
         return Ok(source);
+    }
+    if let Some(unending) = unending(path, load).0 {
+        return Err(has_no_end(&unending));
     }
     let source = if is_part { part.of(source) } else { source };
     tell_spills(chain);
@@ -62,21 +65,27 @@ pub(crate) fn trace_until(
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
-        let path = path.display();
+        let name = path.display();
+        if !is_part && chain.is_empty() {
+            let text = format!(
+                "{name}: it makes no request\n  = help: give it a longer `duration`, or a rate"
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
         let is_filtered = chain.iter().any(|asked| asked.kind.name == "filter");
         let help = match (is_filtered, is_part) {
             (true, false) => {
                 format!(
-                    "`ioecho info {path}` says what its volumes are called and how large its \
+                    "`ioecho info {name}` says what its volumes are called and how large its \
                      requests are; a filter's words mean what docs/transforms.md says"
                 )
             }
             (true, true) => {
-                format!("`ioecho info {path}` says when its requests were issued and to what")
+                format!("`ioecho info {name}` says when its requests were issued and to what")
             }
-            _ => format!("`ioecho info {path}` says when its requests were issued"),
+            _ => format!("`ioecho info {name}` says when its requests were issued"),
         };
-        let text = format!("{path}: no request is left of it\n  = help: {help}");
+        let text = format!("{name}: no request is left of it\n  = help: {help}");
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(Box::new(Begun { first: Some(first), source }))
@@ -99,7 +108,7 @@ fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> anyhow::Result<()> {
 
 /// Says which transforms need room on a disk, and where.
 fn tell_spills(chain: &[Asked]) {
-    for asked in chain.iter().filter(|asked| asked.kind.spills) {
+    for asked in chain.iter().filter(|asked| asked.spills()) {
         tell_spill(asked.kind.name);
     }
 }
@@ -134,21 +143,40 @@ pub(crate) fn parts(
     Ok(Some(in_context(stop, options, |context| divide.divide(source, context))?))
 }
 
-/// Refuses a generated load without an end unless a window gives it one: who reads to the end would
-/// read for ever.
+/// Refuses a load without an end unless a window gives it one: who reads to the end would read for
+/// ever.
 pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()> {
-    // A window with a start alone ends where the load does: never.
-    let ends = |asked: &Asked| asked.kind.name == "window" && asked.text.contains(',');
-    let is_cut = load.window.duration.is_some() || load.transforms.chain.iter().any(ends);
-    if is_cut || !generate::is_endless(path) {
-        return Ok(());
+    match unending(path, load) {
+        (Some(unending), _) | (None, Some(unending)) => Err(has_no_end(&unending)),
+        (None, None) => Ok(()),
     }
+}
+
+/// The generated load without an end that a transform would read to its end, and the one that goes
+/// on behind all transforms, where there are such.
+fn unending(path: &Path, load: &LoadArgs) -> (Option<PathBuf>, Option<PathBuf>) {
+    let endless = |path: &Path| generate::is_endless(path).then(|| path.to_owned());
+    let is_cut = load.window.duration.is_some();
+    let mut unending = if is_cut { None } else { endless(path) };
+    for asked in &load.transforms.chain {
+        unending = unending.or_else(|| asked.other_trace().and_then(endless));
+        if asked.ends() {
+            unending = None;
+        }
+        if asked.spills() && unending.is_some() {
+            return (unending, None);
+        }
+    }
+    (None, unending)
+}
+
+fn has_no_end(path: &Path) -> anyhow::Error {
     let text = format!(
-        "{} has no end
-  = help: give it a `duration` or a `count`, or cut it with --duration",
+        "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
+         with --window START,DURATION before whatever needs the end",
         path.display()
     );
-    Err(Coded::error(exit::USAGE, text))
+    Coded::error(exit::USAGE, text)
 }
 
 /// A source whose first batch has been read already.

@@ -1,6 +1,7 @@
 //! Packing what is written.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bzip2::write::BzEncoder;
 use flate2::write::GzEncoder;
@@ -9,7 +10,53 @@ use liblzma::write::XzEncoder;
 use super::{Codec, PartialFile};
 
 /// A [`PartialFile`] packed with a codec.
-pub struct Encoder(Packing);
+pub struct Encoder {
+    packing: Packing,
+    /// The memory that it may take.
+    share: Share,
+}
+
+/// How much memory all that is packed at once may take, in MiB. A trace may be split into a
+/// thousand files, each of which is packed for itself.
+const MEMORY_MIB: usize = 1024;
+
+/// How much of it the files that are open now may take.
+static TAKEN_MIB: AtomicUsize = AtomicUsize::new(0);
+
+/// A part of the memory, given back when it is dropped.
+struct Share {
+    mib: usize,
+    taken: &'static AtomicUsize,
+}
+
+impl Share {
+    /// `mib` of the memory if no more than `most` are `taken` then.
+    fn take(mib: usize, most: usize, taken: &'static AtomicUsize) -> Option<Self> {
+        let more = |taken: usize| taken.checked_add(mib).filter(|taken| *taken <= most);
+        let is_there = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        is_there.is_ok().then(|| Self { mib, taken })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(self.mib, Ordering::Relaxed);
+    }
+}
+
+/// The memory that `codec` takes and the level for it: xz packs less the more files there are.
+fn share(codec: Codec, taken: &'static AtomicUsize) -> Option<(Share, u32)> {
+    // What the libraries say of their memory, rounded up: zlib's few hundred KiB are none.
+    let choices: &[(usize, usize, u32)] = match codec {
+        Codec::Plain | Codec::Gzip => &[(0, usize::MAX, 0)],
+        Codec::Zstd => &[(5, MEMORY_MIB, 0)],
+        Codec::Bzip2 => &[(8, MEMORY_MIB, 0)],
+        Codec::Xz => {
+            &[(94, MEMORY_MIB / 2, XZ_LEVEL), (9, MEMORY_MIB * 3 / 4, 1), (3, MEMORY_MIB, 0)]
+        }
+    };
+    choices.iter().find_map(|(mib, most, level)| Some((Share::take(*mib, *most, taken)?, *level)))
+}
 
 enum Packing {
     Plain(PartialFile),
@@ -29,7 +76,20 @@ impl Encoder {
     /// Packs what is written with `codec` into `file`, at the level that the codec's own program
     /// takes unless told: loads are published and read more often than written.
     pub fn new(file: PartialFile, codec: Codec) -> Self {
-        Self(match codec {
+        Self::within(file, codec, &TAKEN_MIB)
+    }
+
+    fn within(file: PartialFile, codec: Codec, taken: &'static AtomicUsize) -> Self {
+        let Some((share, level)) = share(codec, taken) else {
+            let text = format!(
+                "so many {} files at once would take more than {MEMORY_MIB} MiB of memory\n  = \
+                 help: write fewer parts, or pack them with gzip (.gz), or not at all",
+                codec.name()
+            );
+            let packing = Packing::Failed(Some(io::Error::other(text)));
+            return Self { packing, share: Share { mib: 0, taken } };
+        };
+        let packing = match codec {
             Codec::Plain => Packing::Plain(file),
             Codec::Gzip => {
                 Packing::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::default())))
@@ -38,16 +98,17 @@ impl Encoder {
                 Ok(encoder) => Packing::Zstd(Box::new(encoder)),
                 Err(error) => Packing::Failed(Some(error)),
             },
-            Codec::Xz => Packing::Xz(Box::new(XzEncoder::new(file, XZ_LEVEL))),
+            Codec::Xz => Packing::Xz(Box::new(XzEncoder::new(file, level))),
             Codec::Bzip2 => {
                 Packing::Bzip2(Box::new(BzEncoder::new(file, bzip2::Compression::best())))
             }
-        })
+        };
+        Self { packing, share }
     }
 
     /// Writes over the first bytes, which only a file that is not packed can have done.
     pub fn write_over_start(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.0 {
+        match &mut self.packing {
             Packing::Plain(file) => file.write_over_start(bytes),
             _ => Err(io::ErrorKind::NotSeekable.into()),
         }
@@ -55,7 +116,8 @@ impl Encoder {
 
     /// Ends the packed stream and gives the file its name.
     pub fn finish(self) -> io::Result<()> {
-        match self.0 {
+        let _until_it_is_packed = self.share;
+        match self.packing {
             Packing::Plain(file) => file.finish(),
             Packing::Gzip(encoder) => encoder.finish()?.finish(),
             Packing::Zstd(encoder) => encoder.finish()?.finish(),
@@ -73,7 +135,7 @@ fn due(error: Option<io::Error>) -> io::Error {
 
 impl Write for Encoder {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.0 {
+        match &mut self.packing {
             Packing::Plain(file) => file.write(bytes),
             Packing::Gzip(encoder) => encoder.write(bytes),
             Packing::Zstd(encoder) => encoder.write(bytes),
@@ -84,7 +146,7 @@ impl Write for Encoder {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.0 {
+        match &mut self.packing {
             Packing::Plain(file) => file.flush(),
             Packing::Gzip(encoder) => encoder.flush(),
             Packing::Zstd(encoder) => encoder.flush(),
@@ -92,5 +154,37 @@ impl Write for Encoder {
             Packing::Bzip2(encoder) => encoder.flush(),
             Packing::Failed(error) => Err(due(error.take())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Apart from what the other tests take.
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn many_packed_files_take_bounded_memory_and_too_many_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut open: Vec<Encoder> = Vec::new();
+        let refused = loop {
+            let path = directory.path().join(format!("{}.xz", open.len()));
+            let mut encoder =
+                Encoder::within(PartialFile::create(&path).unwrap(), Codec::Xz, &TAKEN);
+            if let Err(error) = encoder.write_all(b"x") {
+                break error.to_string();
+            }
+            open.push(encoder);
+            assert!(open.len() < 500);
+        };
+        assert!(refused.contains("so many xz files"), "{refused}");
+        assert!(open.len() > 100);
+        // Each that ends makes room for another.
+        open.pop().unwrap().finish().unwrap();
+        let path = directory.path().join("one-more.xz");
+        let mut encoder = Encoder::within(PartialFile::create(&path).unwrap(), Codec::Xz, &TAKEN);
+        encoder.write_all(b"x").unwrap();
+        encoder.finish().unwrap();
     }
 }

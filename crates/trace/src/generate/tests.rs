@@ -329,6 +329,7 @@ fn what_cannot_be_made_is_refused_with_what_there_is() {
         ("gen:random?70", "'70' is one value too many"),
         ("gen:random?read=1&read=2", "'read' is set twice"),
         ("gen:random?rate=0", "no rate"),
+        ("gen:random?rate=-1", "'-1' is no rate"),
         ("gen:random?dist=gauss", "known are constant, poisson, onoff"),
         ("gen:random?dist=onoff(on=1s", "closing bracket"),
         ("gen:random?dist=onoff(up=1s)", "dist: onoff: there is no setting 'up'; known are"),

@@ -132,6 +132,10 @@ impl Transform for Anonymise {
         };
         Ok(Box::new(Stage::new(source, step)))
     }
+
+    fn streams(&self) -> bool {
+        self.device.is_some()
+    }
 }
 
 struct Shuffled {

@@ -16,6 +16,7 @@ use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::request::Op;
+use crate::stop::Stop;
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
 
@@ -95,10 +96,18 @@ impl Transform for Busiest {
             return Ok(Box::new(told));
         }
         let spill = Spill::of(&mut source, &context.spill_directory)?;
-        let found = self.search(&spill)?;
+        let found = self.search(&spill, &context.stop)?;
         let mut header = source.header().clone();
         header.transforms.push(self.told(found.at));
         Ok(Box::new(Stretch { spill, header, next: found.from, to: found.to }))
+    }
+
+    fn streams(&self) -> bool {
+        self.at.is_some()
+    }
+
+    fn ends(&self) -> bool {
+        self.at.is_some()
     }
 }
 
@@ -112,7 +121,7 @@ struct Found {
 
 impl Busiest {
     /// The first of the heaviest windows.
-    fn search(&self, spill: &Spill) -> Result<Found, TraceError> {
+    fn search(&self, spill: &Spill, stop: &Stop) -> Result<Found, TraceError> {
         let instants_alone = self.by == By::Requests;
         let mut ahead = Place::new(spill, instants_alone);
         let mut behind = Place::new(spill, instants_alone);
@@ -133,6 +142,9 @@ impl Busiest {
             }
             weight.remove(&behind, self);
             behind.row += 1;
+            if behind.row.is_multiple_of(CHUNK_ROWS) {
+                stop.check()?;
+            }
         }
         Ok(best)
     }

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use super::parts::{self, Divide, PARTS_MAX, Parts};
-use super::reverse::forget_measured;
+use super::reverse::{forget_measured, note_forgotten};
 use super::spill::{CHUNK_ROWS, Spill};
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
 use crate::batch::Batch;
@@ -129,6 +129,7 @@ impl Dealt {
         let spill = Spill::of(&mut source, &context.spill_directory)?;
         let mut header = source.header().clone();
         forget_measured(&mut header);
+        note_forgotten(&mut header, KIND.name, spill.measured_rows());
         let mut snippets: Vec<Snippet> = Vec::new();
         let mut instants = Vec::new();
         for chunk in 0..spill.rows().div_ceil(CHUNK_ROWS) {

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use super::reverse::forget_measured;
+use super::place::NO_INSTANT;
+use super::reverse::{forget_measured, note_forgotten};
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
 use crate::batch::{BATCH_ROWS, Batch, Columns};
 use crate::calendar;
@@ -100,12 +101,18 @@ impl Merge {
             })
         };
         let (this, other) = (hour(this, Path::new(&this.source))?, hour(other, &self.file)?);
-        let begin = other.saturating_add(self.at.0);
-        let earlier = this.min(begin);
-        Ok(Aligned {
-            this: this.saturating_sub(earlier),
-            other: begin.saturating_sub(earlier),
-            started: Some(calendar::rfc3339(earlier)),
+        let aligned = other.checked_add(self.at.0).and_then(|begin| {
+            let earlier = this.min(begin);
+            Some(Aligned {
+                this: this.checked_sub(earlier)?,
+                other: begin.checked_sub(earlier)?,
+                started: Some(calendar::rfc3339(earlier)),
+            })
+        });
+        aligned.ok_or_else(|| TraceError::Unusable {
+            path: self.file.clone(),
+            reason: "it would begin beyond what 64 bits of nanoseconds hold".to_owned(),
+            remedy: "merge it at an earlier TIME".to_owned(),
         })
     }
 }
@@ -154,11 +161,16 @@ impl Transform for Merge {
             processes,
             header,
             lost: Notes::default(),
+            forgotten: 0,
         };
         merged.prepare_this();
         merged.prepare_other();
         merged.take_header();
         Ok(Box::new(merged))
+    }
+
+    fn other_trace(&self) -> Option<&Path> {
+        Some(&self.file)
     }
 }
 
@@ -265,14 +277,16 @@ struct Merged {
     processes: u32,
     header: Header,
     lost: Notes,
+    /// Requests of both that had been measured.
+    forgotten: u64,
 }
 
 impl Merged {
     fn refill(&mut self) -> Result<(), TraceError> {
-        if self.this.refill()? {
+        // All of a batch may be moved out of the instants, or of the addresses.
+        while self.this.refill()? {
             self.prepare_this();
         }
-        // All of a batch may be moved out of the addresses.
         while self.other.refill()? {
             self.prepare_other();
         }
@@ -281,8 +295,9 @@ impl Merged {
 
     /// Moves and renumbers what was just read of this trace.
     fn prepare_this(&mut self) {
+        self.forgotten += self.this.batch.measured_rows();
         let Side { batch, moved, .. } = &mut self.this;
-        shift(batch, *moved);
+        shift(batch, *moved, &mut self.lost);
         for volume in &mut batch.volume {
             *volume = self.volumes.of_this(*volume);
         }
@@ -290,8 +305,9 @@ impl Merged {
 
     /// Moves and renumbers what was just read of the other trace.
     fn prepare_other(&mut self) {
+        self.forgotten += self.other.batch.measured_rows();
         let Side { batch, moved, source, .. } = &mut self.other;
-        shift(batch, *moved);
+        shift(batch, *moved, &mut self.lost);
         let (mut last, mut number) = (None, 0);
         for volume in &mut batch.volume {
             if last != Some(*volume) {
@@ -361,6 +377,7 @@ impl Merged {
         for note in self.lost.iter() {
             header.losses.add(&note.what, note.count, None);
         }
+        note_forgotten(&mut header, KIND.name, self.forgotten);
         if let Some(damage) = &other.damage {
             let damage = format!("{file}: {damage}");
             header.damage =
@@ -399,11 +416,21 @@ fn merged_volumes(numbers: &Numbers, this: &Header, other: &Header, file: &Path)
     volumes
 }
 
-fn shift(batch: &mut Batch, by: i64) {
-    if by != 0 {
-        for issue in &mut batch.issue_ns {
-            *issue = issue.saturating_add(by);
-        }
+/// Moves the instants of `batch`; what is then beyond 64 bits is dropped and counted.
+fn shift(batch: &mut Batch, by: i64, lost: &mut Notes) {
+    if by == 0 {
+        return;
+    }
+    let mut fits = Vec::with_capacity(batch.len());
+    for issue in &mut batch.issue_ns {
+        let moved = issue.checked_add(by);
+        *issue = moved.unwrap_or(*issue);
+        fits.push(moved.is_some());
+    }
+    let gone = fits.iter().filter(|fits| !**fits).count() as u64;
+    if gone > 0 {
+        lost.add(NO_INSTANT, gone, None);
+        batch.retain(&fits);
     }
 }
 
@@ -462,6 +489,16 @@ mod tests {
             assert!(header.transforms[0].parse::<Asked>().is_ok());
             (merged, header)
         })
+    }
+
+    #[test]
+    fn what_is_moved_beyond_the_instants_is_dropped_and_counted() {
+        let other = trace(&[(0, Op::Write, 0, 8), (300_000_000, Op::Write, 8, 8)]);
+        let this = trace(&[(1, Op::Read, 0, 8)]);
+        let (kept, header) = merged("merge 0,at=9000000000s", &this, &other);
+        assert_eq!(kept.len(), 2);
+        assert_eq!(kept[1].issue, Nanos::from_secs(9_000_000_000));
+        assert_eq!(header.losses.count_of(NO_INSTANT), 1);
     }
 
     fn in_order(mut requests: Vec<Request>) -> Vec<Request> {

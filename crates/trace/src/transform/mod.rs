@@ -96,7 +96,8 @@ pub struct Kind {
     pub value: &'static str,
     /// What it does, in one or two sentences without a full stop at the end.
     pub help: &'static str,
-    /// Whether it must hold the trace, which it then does in a temporary file.
+    /// Whether it must hold the trace, which it then does in a temporary file; some need not, with
+    /// some arguments ([`Transform::streams`]).
     pub spills: bool,
     /// Reads what follows the name.
     pub parse: fn(&str) -> Result<Box<dyn Transform>, ArgumentError>,
@@ -130,6 +131,21 @@ pub trait Transform: fmt::Debug + Send + Sync {
     fn shown(&self, text: &str) -> String {
         text.to_owned()
     }
+
+    /// Whether it holds nothing with these arguments, although its kind does.
+    fn streams(&self) -> bool {
+        false
+    }
+
+    /// The other trace that it reads, where it does.
+    fn other_trace(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Whether it ends a trace that has no end.
+    fn ends(&self) -> bool {
+        false
+    }
 }
 
 /// A transform as it was asked for: `busiest 5m,by=bytes`.
@@ -151,6 +167,21 @@ impl Asked {
     /// How it makes several traces of one, where it does.
     pub fn divide(&self) -> Option<&dyn Divide> {
         self.transform.divide()
+    }
+
+    /// Whether it must hold the trace, and so reads all of it before it gives the first request.
+    pub fn spills(&self) -> bool {
+        self.kind.spills && !self.transform.streams()
+    }
+
+    /// The other trace that it reads, where it does.
+    pub fn other_trace(&self) -> Option<&Path> {
+        self.transform.other_trace()
+    }
+
+    /// Whether it ends a trace that has no end.
+    pub fn ends(&self) -> bool {
+        self.transform.ends()
     }
 }
 

@@ -150,6 +150,10 @@ impl Transform for Remap {
         let step = Onto { remap, runs, crossing: 0, first: None, mover: Mover::new(why) };
         Ok(Box::new(Stage::new(source, step)))
     }
+
+    fn streams(&self) -> bool {
+        !matches!(self.how, How::Scale { from: None, .. } | How::Pack { .. })
+    }
 }
 
 /// Notes which regions the requests of `batch` touch.

@@ -12,6 +12,7 @@
 
 use super::exact::size;
 use super::place::{Mover, NO_INSTANT, NO_PLACE};
+use super::reverse::note_forgotten;
 use super::spill::Spill;
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
 use crate::batch::Batch;
@@ -75,9 +76,14 @@ impl Transform for Repeat {
             instants: Mover::new(NO_INSTANT),
             places: Mover::new(NO_PLACE),
             lost: Notes::default(),
+            forgotten: 0,
         };
         turns.take_header();
         Ok(Box::new(turns))
+    }
+
+    fn streams(&self) -> bool {
+        self.turns == 1
     }
 }
 
@@ -101,6 +107,8 @@ struct Turns {
     places: Mover,
     /// Turns of which nothing fits into 64 bits.
     lost: Notes,
+    /// Requests of the first turn that had been measured.
+    forgotten: u64,
 }
 
 impl Turns {
@@ -112,6 +120,7 @@ impl Turns {
             let further = offset.0.checked_mul(turns - 1);
             volume.size = volume.size.and_then(|size| Some(Bytes(size.0.checked_add(further?)?)));
         }
+        note_forgotten(&mut self.header, KIND.name, self.forgotten);
         self.instants.note(&mut self.header);
         self.places.note(&mut self.header);
         for note in self.lost.iter() {
@@ -182,6 +191,7 @@ impl Source for Turns {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         if self.turn == 0 {
             if self.source.next_batch(batch)? {
+                self.forgotten += batch.measured_rows();
                 batch.keep_columns(self.header.columns);
                 self.requests += batch.len() as u64;
                 if let (Some(first), Some(last)) = (batch.issue_ns.first(), batch.issue_ns.last()) {
@@ -236,7 +246,7 @@ mod tests {
                 }));
             }
             prop_assert_eq!(all, expected);
-            prop_assert!(header.losses.is_empty());
+            prop_assert!(header.losses.iter().all(|note| note.what.starts_with("measured")));
             let told = format!(",gap={}s", decimal_seconds(Nanos(gap)));
             prop_assert!(header.transforms[0].ends_with(&told), "{:?}", header.transforms);
         }

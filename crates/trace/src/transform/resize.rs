@@ -26,6 +26,9 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
+/// The note on latencies that were those of requests of another length.
+const UNKNOWN_NOW: &str = "latencies of requests that have another length now";
+
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;
     let factor = arguments.demand("the factor")?;
@@ -72,7 +75,8 @@ impl Transform for Resize {
         source: Box<dyn Source>,
         _context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
-        let step = Resized { resize: *self, memory: [(0, 0); 2], mover: Mover::new(NO_PLACE) };
+        let step =
+            Resized { resize: *self, memory: [(0, 0); 2], unknown: 0, mover: Mover::new(NO_PLACE) };
         Ok(Box::new(Stage::new(source, step)))
     }
 }
@@ -81,6 +85,8 @@ struct Resized {
     resize: Resize,
     /// The lengths met last and what becomes of them: most requests have one of a few.
     memory: [(u64, u64); 2],
+    /// Latencies that are no longer known.
+    unknown: u64,
     mover: Mover,
 }
 
@@ -93,6 +99,7 @@ impl Step for Resized {
 
     fn describe(&self, header: &mut Header) {
         header.columns.measured = false;
+        header.losses.add(UNKNOWN_NOW, self.unknown, None);
         self.mover.note(header);
     }
 
@@ -114,6 +121,7 @@ impl Step for Resized {
             if to != *length
                 && let Some(latency) = latency_ns
             {
+                self.unknown += u64::from(latency[row] != UNKNOWN);
                 latency[row] = UNKNOWN;
             }
             *length = to;

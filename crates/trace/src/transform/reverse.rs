@@ -39,6 +39,7 @@ impl Transform for Reverse {
         let spill = Spill::of(&mut source, &context.spill_directory)?;
         let mut header = source.header().clone();
         forget_measured(&mut header);
+        note_forgotten(&mut header, KIND.name, spill.measured_rows());
         header.transforms.push(KIND.name.to_owned());
         let rows = spill.rows();
         Ok(Box::new(Reversed { spill, header, given: 0, rows, backwards: Batch::default() }))
@@ -50,6 +51,12 @@ impl Transform for Reverse {
 pub(super) fn forget_measured(header: &mut Header) {
     header.columns = Columns { measured: false, ..header.columns };
     header.run = None;
+}
+
+/// Notes how many requests had been measured before the transform of this name took that away.
+pub(super) fn note_forgotten(header: &mut Header, name: &str, requests: u64) {
+    let what = format!("measured times and outcomes, which the result of {name} has no more");
+    header.losses.add(&what, requests, None);
 }
 
 struct Reversed {

@@ -76,9 +76,10 @@ impl Step for Faster {
 #[cfg(test)]
 mod tests {
     use super::super::place::NO_INSTANT;
+    use super::super::testing::trace;
     use super::super::tests::{made, refused};
     use crate::batch::tests::any_request;
-    use crate::{Nanos, Request};
+    use crate::{Nanos, Op, Request};
     use proptest::prelude::*;
 
     proptest! {
@@ -98,6 +99,34 @@ mod tests {
             prop_assert_eq!(header.losses.count_of(NO_INSTANT), dropped);
             prop_assert_eq!(all, expected);
         }
+    }
+
+    #[test]
+    fn measured_times_that_are_lost_are_counted() {
+        let measured = crate::Measured {
+            scheduled: Nanos(1),
+            submitted: None,
+            completed: None,
+            target_offset: None,
+            in_flight: 0,
+            outcome: crate::Outcome::Ok,
+            pushed_back: false,
+            late_cause: crate::LateCause::from_code(0).unwrap(),
+            target: 0,
+            integrity: crate::Integrity::from_code(0).unwrap(),
+        };
+        let mut requests = trace(&[(0, Op::Read, 0, 8), (1, Op::Read, 8, 8), (2, Op::Read, 0, 8)]);
+        requests[1].measured = Some(measured);
+        requests[2].measured = Some(measured);
+        let note =
+            |name| format!("measured times and outcomes, which the result of {name} has no more");
+        for line in ["speed 2", "reverse", "slip 1M", "repeat 1"] {
+            let name = line.split(' ').next().unwrap();
+            let (_, header) = made(line, &requests, 2);
+            assert_eq!(header.losses.count_of(&note(name)), 2, "{line}");
+        }
+        let (_, header) = made("thin 50", &requests, 2);
+        assert_eq!(header.losses.count_of(&note("thin")), 0);
     }
 
     #[test]

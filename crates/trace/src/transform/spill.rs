@@ -34,6 +34,8 @@ pub struct Spill {
     /// The chunk that is not full yet; it stays in memory.
     tail: Batch,
     encoded: Vec<u8>,
+    /// How many of the requests know what a replay measured.
+    measured: u64,
 }
 
 impl Spill {
@@ -44,7 +46,7 @@ impl Spill {
             TraceError::write(directory, io::Error::new(error.kind(), text))
         })?;
         let (directory, tail) = (directory.to_owned(), Batch::new(columns));
-        Ok(Self { directory, file, columns, chunks: 0, tail, encoded: Vec::new() })
+        Ok(Self { directory, file, columns, chunks: 0, tail, encoded: Vec::new(), measured: 0 })
     }
 
     /// All that `source` still gives.
@@ -59,6 +61,7 @@ impl Spill {
 
     /// Adds the requests of `batch` behind those before.
     pub fn push(&mut self, batch: &Batch) -> Result<(), TraceError> {
+        self.measured += batch.measured_rows();
         let mut from = 0;
         while from < batch.len() {
             let to = batch.len().min(from + BATCH_ROWS - self.tail.len());
@@ -97,6 +100,11 @@ impl Spill {
     /// How many requests it holds.
     pub fn rows(&self) -> u64 {
         self.chunks * CHUNK_ROWS + self.tail.len() as u64
+    }
+
+    /// How many of them know what a replay measured.
+    pub(super) fn measured_rows(&self) -> u64 {
+        self.measured
     }
 
     /// The columns of its rows.

@@ -3,6 +3,7 @@
 //! Whatever a transform does, it also has to keep the header up to date, to skip batches of which
 //! nothing is left and to pass on what it holds back at the end. That is the same for all of them.
 
+use super::reverse::note_forgotten;
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
@@ -51,6 +52,8 @@ pub struct Stage<T> {
     /// What the source knew when the header was taken.
     known: Known,
     flow: Flow,
+    /// Requests that had been measured, where the step takes that away.
+    forgotten: u64,
 }
 
 /// What a source learns while it is read: how many volumes and processes there are, and whether
@@ -67,7 +70,7 @@ impl<T: Step> Stage<T> {
     pub fn new(source: Box<dyn Source>, step: T) -> Self {
         let header = Header::default();
         let known = known(source.header());
-        let mut stage = Self { source, step, header, known, flow: Flow::More };
+        let mut stage = Self { source, step, header, known, flow: Flow::More, forgotten: 0 };
         stage.take_header();
         stage
     }
@@ -84,7 +87,10 @@ impl<T: Step> Stage<T> {
     fn take_header(&mut self) {
         self.header = self.source.header().clone();
         self.step.describe(&mut self.header);
-        self.header.transforms.push(self.step.told());
+        let told = self.step.told();
+        let name = told.split(' ').next().unwrap_or_default();
+        note_forgotten(&mut self.header, name, self.forgotten);
+        self.header.transforms.push(told);
     }
 }
 
@@ -99,6 +105,9 @@ impl<T: Step> Source for Stage<T> {
         while self.flow == Flow::More {
             if self.source.next_batch(batch)? {
                 self.learn();
+                if !self.header.columns.measured {
+                    self.forgotten += batch.measured_rows();
+                }
                 batch.keep_columns(self.header.columns);
                 self.flow = self.step.change(batch)?;
             } else {

@@ -40,6 +40,9 @@ pub const KIND: Kind = Kind {
     parse,
 };
 
+/// The note on latencies that were those of other operations.
+const UNKNOWN_NOW: &str = "latencies of requests that are another operation now";
+
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;
     let mut to = Op::ALL;
@@ -106,7 +109,7 @@ impl Transform for Substitute {
         source: Box<dyn Source>,
         _context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
-        Ok(Box::new(Stage::new(source, Replaced { substitute: *self, number: 0 })))
+        Ok(Box::new(Stage::new(source, Replaced { substitute: *self, number: 0, unknown: 0 })))
     }
 }
 
@@ -114,6 +117,8 @@ struct Replaced {
     substitute: Substitute,
     /// Requests so far, of whatever operation.
     number: u64,
+    /// Latencies that are no longer known.
+    unknown: u64,
 }
 
 impl Step for Replaced {
@@ -134,6 +139,7 @@ impl Step for Replaced {
 
     fn describe(&self, header: &mut Header) {
         header.columns.measured = false;
+        header.losses.add(UNKNOWN_NOW, self.unknown, None);
     }
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
@@ -146,6 +152,7 @@ impl Step for Replaced {
                 batch.op[row] = op;
                 batch.flags[row] -= Substitute::without(op);
                 if let Some(latency) = &mut batch.latency_ns {
+                    self.unknown += u64::from(latency[row] != UNKNOWN);
                     latency[row] = UNKNOWN;
                 }
             }

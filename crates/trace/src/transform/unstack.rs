@@ -37,8 +37,12 @@ pub const KIND: Kind = Kind {
 /// are found within it; in those that are not stacked 1 of 80 requests is taken for one.
 const WITHIN: Nanos = Nanos::from_millis(100);
 
-/// How many requests are remembered at most.
+/// How many requests are remembered at most: some 130 MiB of them.
 const WAITING_MAX: usize = 1 << 20;
+
+/// The note on requests that were forgotten before their time.
+const NOT_WATCHED: &str = "requests whose copies were looked for in less than the time within=, \
+                           because more than 1048576 waited (a shorter within= looks for all)";
 
 /// The note on requests that were dropped.
 pub const REMOVED: &str = "copies of stacked devices removed";
@@ -98,38 +102,52 @@ impl Key {
 struct Pairs {
     within: Nanos,
     waiting_max: usize,
-    /// How many wait of each, and how many of the oldest entries in `order` are done with.
-    waiting: FxHashMap<Key, VecDeque<i64>>,
+    waiting: FxHashMap<Key, Alike>,
     order: VecDeque<(i64, Key)>,
+    /// Requests that waited and were forgotten before their time.
+    forgotten: u64,
+}
+
+/// Requests that are alike. Copies are found for the oldest first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alike {
+    /// How many are remembered.
+    remembered: u32,
+    /// Of how many of these, the oldest, the copy was found.
+    found: u32,
 }
 
 impl Pairs {
     fn new(within: Nanos, waiting_max: usize) -> Self {
-        Self { within, waiting_max, waiting: FxHashMap::default(), order: VecDeque::new() }
+        let (waiting, order) = (FxHashMap::default(), VecDeque::new());
+        Self { within, waiting_max, waiting, order, forgotten: 0 }
     }
 
     /// Whether the request is the copy of one that waited; it waits for its own if not.
     fn is_copy(&mut self, issue: i64, key: Key) -> bool {
-        while let Some(&(oldest, of)) = self.order.front()
-            && (issue.saturating_sub(oldest) > self.within.0 || self.order.len() > self.waiting_max)
-        {
+        while let Some(&(oldest, of)) = self.order.front() {
+            let is_over = issue.saturating_sub(oldest) > self.within.0;
+            if !is_over && self.order.len() <= self.waiting_max {
+                break;
+            }
             self.order.pop_front();
-            if let Some(instants) = self.waiting.get_mut(&of) {
-                // It may have found its copy before.
-                if instants.front().is_some_and(|instant| *instant <= oldest) {
-                    instants.pop_front();
-                }
-                if instants.is_empty() {
-                    self.waiting.remove(&of);
-                }
+            let Some(alike) = self.waiting.get_mut(&of) else { continue };
+            alike.remembered -= 1;
+            if alike.found > 0 {
+                alike.found -= 1;
+            } else if !is_over {
+                self.forgotten += 1;
+            }
+            if alike.remembered == 0 {
+                self.waiting.remove(&of);
             }
         }
-        if let Some(instants) = self.waiting.get_mut(&key)
-            && instants.pop_front().is_some()
-        {
+        let alike = self.waiting.entry(key).or_default();
+        if alike.found < alike.remembered {
+            alike.found += 1;
             return true;
         }
-        self.waiting.entry(key).or_default().push_back(issue);
+        alike.remembered += 1;
         self.order.push_back((issue, key));
         false
     }
@@ -148,6 +166,7 @@ impl Step for Remove {
 
     fn describe(&self, header: &mut Header) {
         header.losses.add(REMOVED, self.removed, None);
+        header.guesses.add(NOT_WATCHED, self.pairs.forgotten, None);
     }
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
@@ -312,6 +331,8 @@ mod tests {
             assert!(!pairs.is_copy(0, key));
             assert!(pairs.waiting.len() <= 12 && pairs.order.len() <= 12);
         }
+        // All but those that still wait.
+        assert_eq!(pairs.forgotten, 1000 - pairs.order.len() as u64);
     }
 
     #[test]

@@ -62,6 +62,10 @@ impl Transform for Window {
     ) -> Result<Box<dyn Source>, TraceError> {
         Ok(self.of(source))
     }
+
+    fn ends(&self) -> bool {
+        self.duration.is_some()
+    }
 }
 
 struct Cut {

@@ -189,6 +189,7 @@ fn a_bad_description_is_refused_with_a_mark_under_the_place() {
         ("ts:us,when", "there is no column 'when'; known are ts", "  |       ^^^^"),
         ("ts:us,offset:miles", "'miles' is no unit of sizes", "  |              ^^^^^"),
         ("ts:us:ms", "the unit is said twice", "  |       ^^"),
+        ("ts:s:unix:unix", "what it counts from is said twice", "  |           ^^^^"),
         ("ts:us,op,op", "this column is there already", "  |          ^^"),
         ("ts:us,op", "the place (offset:sectors) is missing", "  |         ^"),
         ("ts:us,op:R=red", "'red' is no operation", "  |          ^^^^^"),

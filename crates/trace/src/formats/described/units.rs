@@ -140,6 +140,7 @@ fn time_unit(parts: &[(usize, &str)], text: &str, is_instant: bool) -> Result<Ti
     let mut unit = None;
     let mut epoch = Epoch::Start;
     let mut from_1601 = false;
+    let mut counted = None;
     for (at, part) in parts {
         let refuse = |reason: String| Err((*at, part.len(), reason));
         let ns = match *part {
@@ -152,15 +153,17 @@ fn time_unit(parts: &[(usize, &str)], text: &str, is_instant: bool) -> Result<Ti
                 (epoch, from_1601) = (Epoch::Unix, true);
                 100
             }
-            "unix" if is_instant => {
-                epoch = Epoch::Unix;
+            "unix" | "boot" | "start" if is_instant => {
+                if counted.replace(*part).is_some() {
+                    return refuse("what it counts from is said twice".to_owned());
+                }
+                match *part {
+                    "unix" => epoch = Epoch::Unix,
+                    "boot" => epoch = Epoch::Unknown,
+                    _ => {}
+                }
                 continue;
             }
-            "boot" if is_instant => {
-                epoch = Epoch::Unknown;
-                continue;
-            }
-            "start" if is_instant => continue,
             _ => {
                 let instants = "; for instants also filetime, and whether they count from unix, \
                                 boot or start";

@@ -79,8 +79,8 @@ impl FromStr for Rate {
             rate.ok_or_else(error)
         };
         let (from, to) = match text.split_once('-') {
-            Some((from, to)) => (one(from)?, one(to)?),
-            None => (one(text)?, one(text)?),
+            Some((from, to)) if !from.trim().is_empty() => (one(from)?, one(to)?),
+            _ => (one(text)?, one(text)?),
         };
         Ok(Self { from, to })
     }

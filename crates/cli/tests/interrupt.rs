@@ -1,0 +1,175 @@
+//! A conversion that is interrupted, cannot end, or would eat its own input.
+//!
+//! What is left behind when something goes wrong is seen only by the program as a whole: files
+//! beside the output, and processes that nobody waits for.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A load that takes minutes to make.
+const LONG: &str = "gen:random?rate=1M&duration=10h";
+
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
+    command
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> (i32, String) {
+    let Output { status, stderr, .. } = command(directory, arguments).output().unwrap();
+    (status.code().unwrap(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn names(directory: &Path) -> Vec<PathBuf> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Starts the conversion, sends the signal when there are files, and answers what it says.
+fn interrupted(directory: &TempDir, arguments: &[&str], name: &str) -> (i32, String) {
+    let path = directory.path();
+    let child = command(path, arguments).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it begins", || !names(path).is_empty());
+    signal(&child, name);
+    let output = child.wait_with_output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_conversion_that_is_interrupted_leaves_nothing() {
+    for (name, arguments) in [
+        ("-INT", vec!["convert", LONG, "out.parquet"]),
+        ("-TERM", vec!["convert", LONG, "out.csv.gz"]),
+        ("-HUP", vec!["convert", LONG, "out-{}.csv", "--split", "range=1G"]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let (code, said) = interrupted(&directory, &arguments, name);
+        assert_eq!(code, 13, "{said}");
+        assert!(said.contains("stopped before the end"), "{said}");
+        assert!(names(directory.path()).is_empty(), "{name}: {:?}", names(directory.path()));
+    }
+}
+
+#[test]
+fn a_conversion_that_waits_for_a_silent_pipe_is_interrupted_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = command(directory.path(), &["convert", "/dev/stdin", "out.csv"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough for the handler to be there.
+    sleep(Duration::from_millis(500));
+    signal(&child, "-TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(13));
+    assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn no_process_of_a_shell_command_outlives_the_conversion() {
+    let directory = tempfile::tempdir().unwrap();
+    let shell = "echo $$ > pid; cat > /dev/null; sleep 88 & sleep 88";
+    let (code, said) =
+        interrupted(&directory, &["convert", LONG, "out.csv", "--cmd", shell], "-TERM");
+    assert_eq!(code, 13, "{said}");
+    let group = fs::read_to_string(directory.path().join("pid")).unwrap();
+    let group = format!("-{}", group.trim());
+    wait_until("the group ends", || {
+        let looked = Command::new("kill").args(["-0", "--", &group]).output().unwrap();
+        !looked.status.success()
+    });
+}
+
+#[test]
+fn what_never_ends_is_refused_before_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let endless = "gen:random?endless=yes";
+    let some = "gen:random?count=10";
+    let behind = |flags: &[&'static str]| {
+        run(directory.path(), &[&["convert", endless, "out.csv"], flags].concat())
+    };
+    for flags in [
+        vec!["--merge", some],
+        vec!["--reverse", "--window", "first,1s"],
+        vec!["--busiest", "1s"],
+        vec!["--repeat", "3", "--window", "first,1s"],
+        vec!["--rate", "100"],
+        vec!["--window", "5s"],
+    ] {
+        let (code, said) = behind(&flags);
+        assert!(code == 2 && said.contains("has no end"), "{flags:?}: {code}: {said}");
+    }
+    let (code, said) = run(directory.path(), &["convert", some, "out.csv", "--merge", endless]);
+    assert!(code == 2 && said.contains("has no end"), "{code}: {said}");
+    for flags in
+        [vec!["--window", "first,1s", "--reverse"], vec!["--duration", "1s", "--rate", "9"]]
+    {
+        let (code, said) = behind(&flags);
+        assert_eq!(code, 0, "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn a_trace_that_is_merged_is_not_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    assert_eq!(run(path, &["convert", "gen:random?count=10", "a.csv"]).0, 0);
+    let before = fs::read(path.join("a.csv")).unwrap();
+    let (code, said) =
+        run(path, &["convert", "gen:random?count=10", "./a.csv", "--merge", "a.csv"]);
+    assert!(code == 2 && said.contains("a.csv is both input and output"), "{code}: {said}");
+    assert_eq!(fs::read(path.join("a.csv")).unwrap(), before);
+}
+
+#[test]
+fn a_transform_says_that_it_needs_room_when_it_does() {
+    let directory = tempfile::tempdir().unwrap();
+    for (flags, needs) in [
+        (["--remap", "wrap,1G"], false),
+        (["--remap", "clip,1G"], false),
+        (["--remap", "scale,1G"], true),
+        (["--repeat", "1"], false),
+        (["--repeat", "2"], true),
+    ] {
+        let arguments = [&["convert", "gen:random?count=10", "a.csv"][..], &flags].concat();
+        let (code, said) = run(directory.path(), &arguments);
+        assert_eq!((code, said.contains("temporary file")), (0, needs), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn what_cannot_be_said_or_makes_nothing_is_an_error_with_a_sentence() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(directory.path(), &["info", "gen:random?count=10"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(7) && said.contains("cannot write"), "{said}");
+    let (code, said) = run(directory.path(), &["info", "gen:random?rate=1&duration=1ns"]);
+    assert!(code == 2 && said.contains("it makes no request"), "{code}: {said}");
+    let deep = format!("{}op = read", "(".repeat(5000));
+    let (code, said) = run(directory.path(), &["info", "gen:random", "--filter", &deep]);
+    assert!(code == 2 && said.len() < 3000 && said.contains("too deeply"), "{code}: {said}");
+}
