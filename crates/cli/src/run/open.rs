@@ -166,7 +166,7 @@ impl<S: Source> Source for Begun<S> {
 pub(crate) struct JournalSource {
     reader: JournalReader<BufReader<File>>,
     header: Header,
-    path: std::path::PathBuf,
+    path: PathBuf,
     ended: bool,
 }
 
