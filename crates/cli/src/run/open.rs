@@ -208,7 +208,7 @@ pub(crate) struct JournalSource {
     /// What the journal itself lost and what of it was guessed; known at its end.
     pub(crate) losses: Notes,
     pub(crate) guesses: Notes,
-    path: std::path::PathBuf,
+    path: PathBuf,
     ended: bool,
 }
 
