@@ -50,7 +50,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
 /// The place of a part's name in the name of an output.
 const PLACE: &str = "{}";
 
-/// Refuses a place for the name of a part where there is one trace: somebody forgot what divides it.
+/// Refuses a place for the name of a part where there is one trace: what divides it was forgotten.
 fn refuse_place(output: &Path) -> anyhow::Result<()> {
     let name = output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.contains(PLACE) {

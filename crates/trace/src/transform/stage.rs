@@ -25,9 +25,9 @@ pub trait Step: Send {
     fn told(&self) -> String;
 
     /// Changes what the header says of the trace: volumes, the start. Called with a fresh copy of
-    /// the source's header at the beginning, when further volumes or the start came up, and at the end. Optional
-    /// columns may be taken away, the same ones each time: they are then taken from every batch
-    /// before it is changed.
+    /// the source's header at the beginning, when further volumes or the start came up, and at the
+    /// end. Optional columns may be taken away, the same ones each time: they are then taken from
+    /// every batch before it is changed.
     fn describe(&self, header: &mut Header) {
         let _ = header;
     }
