@@ -5,6 +5,7 @@
 //! good order and takes its files along. A source may however wait for a pipe that says nothing;
 //! after a while the files are then removed from outside, and the process ends.
 
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -23,7 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    if !is_ignored(SIGHUP) {
+        signals.add_signal(SIGHUP)?;
+    }
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_none() {
             return;
@@ -36,4 +40,12 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
         std::process::exit(exit::INCOMPLETE.into());
     })?;
     Ok(stop)
+}
+
+/// Whether this signal is ignored, as `nohup` asks for that of the end of a terminal.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
