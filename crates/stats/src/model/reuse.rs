@@ -134,7 +134,7 @@ impl Reuse {
         }
         if follows {
             // Within a page a sequence of small requests returns to it all the time.
-            let within = request.offset.0 % (1 << PAGE_SHIFT) != 0 && power == Some(0);
+            let within = !request.offset.0.is_multiple_of(1 << PAGE_SHIFT) && power == Some(0);
             let (all, again) = &mut self.following[usize::from(request.op.code())];
             *all += weight;
             *again += if power.is_some() && !within { weight } else { 0.0 };

@@ -199,26 +199,24 @@ impl Model {
             return (op, 0, 0);
         }
         let group = usize::from(self.by_alignment && !length.is_multiple_of(ALIGNED));
-        let place = match self.further(op, group, length, random) {
-            Some(place) => place,
-            None => {
-                let again = self.again(op, length, random);
-                let place = again.unwrap_or_else(|| self.anew(op, group, length, random));
-                let place = self.area.held(place, length);
-                let of_op = &mut self.of_op[op as usize];
-                let to_unused =
-                    again.is_none() && of_op.unused.is_some_and(|share| random.chance(share));
-                let begun = Sequence { end: place + length, to_unused };
-                let Group { sequences, oldest, .. } = &mut of_op.groups[group];
-                if sequences.len() < self.streams {
-                    sequences.push(begun);
-                } else {
-                    sequences[*oldest] = begun;
-                    *oldest = (*oldest + 1) % self.streams;
-                }
-                place
+        let further = self.further(op, group, length, random);
+        let place = further.unwrap_or_else(|| {
+            let again = self.again(op, length, random);
+            let place = again.unwrap_or_else(|| self.anew(op, group, length, random));
+            let place = self.area.held(place, length);
+            let of_op = &mut self.of_op[op as usize];
+            let to_unused =
+                again.is_none() && of_op.unused.is_some_and(|share| random.chance(share));
+            let begun = Sequence { end: place + length, to_unused };
+            let Group { sequences, oldest, .. } = &mut of_op.groups[group];
+            if sequences.len() < self.streams {
+                sequences.push(begun);
+            } else {
+                sequences[*oldest] = begun;
+                *oldest = (*oldest + 1) % self.streams;
             }
-        };
+            place
+        });
         if let Some(unused) = &mut self.unused {
             unused.mark(place, length);
         }
