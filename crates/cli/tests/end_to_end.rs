@@ -746,8 +746,9 @@ fn the_standard_output_needs_a_format_and_may_be_closed() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
+    // Whoever takes the first lines has what was asked for.
     let told = String::from_utf8(output.stderr.clone()).unwrap();
-    assert!(told.contains("cannot write the standard output: Broken pipe"), "{told}");
-    assert_ne!(code(&output), 0);
+    assert!(!told.contains("Broken pipe"), "{told}");
+    assert_eq!(code(&output), 0);
     assert!(!stand.path("-").exists());
 }

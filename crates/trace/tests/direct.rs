@@ -8,9 +8,9 @@ use ioecho_trace::formats::{ReadOptions, create, open};
 use ioecho_trace::stream::copy;
 
 fn convert(from: &Path, to: &Path) {
-    let mut source = open(from, &ReadOptions::default()).unwrap();
-    let sink = create(to, source.header()).unwrap();
-    copy(&mut *source, sink).unwrap();
+    let mut source = open(from, &ReadOptions::default()).expect("it opens");
+    let sink = create(to, source.header()).expect("it begins");
+    copy(&mut *source, sink).expect("it ends");
 }
 
 /// Volumes of which the later ones come up after the first batches.

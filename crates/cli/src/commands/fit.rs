@@ -77,8 +77,8 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
     let job = fio::job(&natural, &name, args.seed);
     if args.fio.is_some() && job.is_none() {
         let text = format!(
-            "{name}: there is nothing that fio could do: no read, write or discard\n  = help: leave \
-             out --fio and take the generator's line"
+            "{name}: there is nothing that fio could do: no read, write or discard\n  = help: \
+             leave out --fio and take the generator's line"
         );
         return Err(Coded::error(exit::TRACE, text));
     }

@@ -126,8 +126,8 @@ fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
 }
 
-/// Opens the trace at `path` as [`trace_until`] does and divides it, if the last one of its transforms
-/// makes several traces of it. What `over` lays over the trace stands before that.
+/// Opens the trace at `path` as [`trace_until`] does and divides it, if the last one of its
+/// transforms makes several traces of it. What `over` lays over the trace stands before that.
 pub(crate) fn parts(
     stop: &Stop,
     path: &Path,

@@ -10,7 +10,8 @@
 //! bytes; `oracleGeneralOpNS` has `u8` operation and `u16` name space before the index, 27 bytes;
 //! `IQI` (16) and `IQIBH` (19) are the same without the index; `LCS` has a header of 8192 (early:
 //! of 1024) bytes with a magic word at either end and its version, on which the record depends, and
-//! in the early ones the unit of time and the size of a block. Source: libCacheSim, `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`,
+//! in the early ones the unit of time and the size of a block. Source: libCacheSim,
+//! `traceReader/customizedReader` (`oracle/oracleGeneralBin.h`,
 //! `standardBin.h`, `lcs.h`) and `include/libCacheSim/enum.h` for operations.
 
 mod layout;

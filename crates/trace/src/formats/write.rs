@@ -277,8 +277,8 @@ pub fn volume_name(header: &Header, id: VolumeId) -> String {
 pub const BEYOND: &str = "requests that reach beyond 64-bit addresses as whole sectors";
 
 /// The first sector of the range from byte `offset` to byte `end`, and how many sectors it touches;
-/// `None` where these reach beyond 64-bit addresses, which the widening of a part of the last sector
-/// does.
+/// `None` where these reach beyond 64-bit addresses, as a part of the last sector does when it is
+/// widened.
 pub fn sectors(offset: u64, end: u64) -> Option<(u64, u64)> {
     let (first, behind) = (offset / SECTOR, end.div_ceil(SECTOR));
     behind.checked_mul(SECTOR).map(|_| (first, behind - first))

@@ -187,7 +187,9 @@ mod tests {
                 Request { issue: Nanos(first + behind as i64), measured: None, ..*request }
             }).collect();
             prop_assert_eq!(all, expected);
-            prop_assert!(header.losses.iter().all(|note| note.what.starts_with("measured")) && header.guesses.is_empty());
+            let mut losses = header.losses.iter();
+            prop_assert!(losses.all(|note| note.what.starts_with("measured")));
+            prop_assert!(header.guesses.is_empty());
         }
     }
 

@@ -85,7 +85,8 @@ fn the_name_of_a_process_may_hold_commas() {
     let text = concat!(
         "DiskRead, 50, Acme, Inc. (x), a.exe (  77), 2, 0x1, 0x200, 0x400, 1, 3, 0x0, 1\n",
         "DiskWriteInit, 60, Acme, Inc. (78), 2, 0x2\n",
-        "DiskWrite, 70, Acme, Inc. (78), 2, 0x2, 0x200, 0x400, 1, 3, 0x0, 1, 0, a, 0x0, \"b (9)\"\n",
+        "DiskWrite, 70, Acme, Inc. (78), 2, 0x2, 0x200, 0x400, 1, 3, 0x0, 1, 0, a, 0x0, ",
+        "\"b (9)\"\n",
         "DiskFlush, 80, Acme, Inc. (78), 2, 0x3, 5, 3\n",
     );
     let (requests, header) = read(&FORMAT, text);

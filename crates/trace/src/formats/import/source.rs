@@ -20,8 +20,8 @@ pub(super) const AS_UNIX: &str = "traces whose instants are taken as counted sin
                                   they lie beyond 2001";
 
 /// The note on a request that was issued before the trace began.
-pub(super) const BEGAN_EARLIER: &str = "traces that were made to begin with their first request, which was issued before the \
-     recording began";
+pub(super) const BEGAN_EARLIER: &str = "traces that were made to begin with their first \
+                                        request, which was issued before the recording began";
 
 /// Reads a file piece by piece.
 pub(super) trait Feed: Send {
