@@ -4,7 +4,7 @@
 //! measured, in one pass and bounded memory: when requests come ([`arrivals`]), what they are and
 //! how they follow each other ([`mix`]), when a place is used again and how much is in use
 //! ([`reuse`]), and where the rest goes ([`regions`]). From the [`Figures`] follow a generator's
-//! line ([`line`]) and a job for fio ([`fio`]); and since a load is a trace, too, the one that
+//! line ([`mod@line`]) and a job for fio ([`fio`]); and since a load is a trace, too, the one that
 //! the line makes is measured by the same code, and [`comparison`] says what it lost.
 
 pub mod arrivals;

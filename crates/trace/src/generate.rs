@@ -6,8 +6,8 @@
 //! `gen:random?read=70&size=4k&rate=5000&dist=poisson`, which stands where a trace may stand; the
 //! line, with its seed, is its provenance; and the same line is the same load for ever.
 //!
-//! The way of a request: [`arrival`] says when, [`place`] where, [`settings`] (or a [`model`]'s
-//! mix) what; [`source`] puts them together. A further kind is its line in [`KINDS`].
+//! The way of a request: `arrival` says when, `place` where, `settings` (or a `model`'s
+//! mix) what; `source` puts them together. A further kind is its line in [`KINDS`].
 
 use std::path::Path;
 
