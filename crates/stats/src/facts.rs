@@ -6,9 +6,15 @@
 //! needs both sides. Keys are added over time: each of them reads as its default from files made
 //! before there was one.
 
+mod host;
+mod load;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use host::HostFacts;
+pub use load::LoadFacts;
 
 /// When requests are issued, as [`EngineFacts::timing`] names it.
 pub mod timing {
@@ -108,6 +114,12 @@ pub struct EngineFacts {
     /// Requests per second in the load's busiest 100 ms; zero where it is not known.
     #[serde(default)]
     pub demanded_rate_peak: f64,
+    /// What the host and the devices did around the run.
+    #[serde(default)]
+    pub host: HostFacts,
+    /// What the load asks for and what the targets are.
+    #[serde(default)]
+    pub load: LoadFacts,
 }
 
 fn timed() -> String {
@@ -157,6 +169,8 @@ impl Default for EngineFacts {
             in_flight_max: 0,
             paced_rate_max: None,
             demanded_rate_peak: 0.0,
+            host: HostFacts::default(),
+            load: LoadFacts::default(),
         }
     }
 }

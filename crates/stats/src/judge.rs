@@ -20,7 +20,7 @@ use checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 /// Judges a run.
 pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     let blame = blame(figures);
-    let checks = vec![
+    let mut checks = vec![
         checks::complete(figures, engine),
         checks::accounted(figures, engine),
         checks::lateness(figures, engine, blame),
@@ -35,6 +35,8 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         checks::page_cache(engine),
         checks::storage(engine),
     ];
+    checks.extend(checks::load::all(figures, engine));
+    checks.extend(checks::host::all(figures, engine));
     let broken =
         |name: &str| checks.iter().any(|check| check.name == name && check.grade >= Grade::Limited);
     let limits = if !engine.incomplete.is_empty() {

@@ -4,6 +4,7 @@
 //! trace may be cut anywhere, summarised in parts, and put together again with the same result.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod facts;
 pub mod histogram;
 pub mod judge;

@@ -1,6 +1,6 @@
 //! What the threads of a run leave when they have ended, and what it says of the run.
 
-use ioecho_stats::facts::EngineFacts;
+use ioecho_stats::facts::{EngineFacts, HostFacts, LoadFacts};
 
 use crate::run::directory::{RunFacts, TargetEntry};
 use crate::run::feeder::FeederEnd;
@@ -110,6 +110,8 @@ pub(crate) fn engine_facts(
         in_flight_max: plan.scheduler.in_flight_max,
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
+        host: HostFacts::default(),
+        load: LoadFacts::default(),
     }
 }
 

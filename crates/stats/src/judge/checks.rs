@@ -3,6 +3,9 @@
 //! A threshold without its reason is a guess, so each stands here once, named, with its source. A
 //! check that does not apply says why; one that passes gives no advice.
 
+pub(super) mod host;
+pub(super) mod load;
+
 use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, GENERATOR, HOST, late_share, share};

@@ -1,0 +1,27 @@
+//! What a load asks of a device and what came of it, in one pass.
+//!
+//! A storage system is judged by looking, and everything that is looked at has to come out of one
+//! reading of the trace: traces are too long to be read once for every picture. So each question
+//! has its own small summary here, fed request by request in bounded memory.
+//!
+//! A summary obeys two laws, which are tested as properties of each:
+//! * **cut in time**: of a trace cut anywhere, `summary(a).merge(&summary(b))` is the summary of
+//!   `a` followed by `b`, and it does not matter how three parts are grouped;
+//! * **cut by volume**: of a trace whose volumes went to different parts, it is the summary of the
+//!   whole, in whatever order the parts are merged.
+//!
+//! What a summary says is made of a few plain [`shape`]s, so that whoever draws or writes them
+//! down needs to know those alone.
+
+pub mod shape;
+
+use ioecho_trace::Request;
+
+/// One question asked of a load, answered by one pass over its requests.
+pub trait Summary: Clone {
+    /// Adds a request. Requests of one volume come in the order of their issue.
+    fn observe(&mut self, request: &Request);
+
+    /// Adds what a later part of the same trace, or a part with other volumes, found.
+    fn merge(&mut self, later: &Self);
+}
