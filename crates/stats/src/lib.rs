@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod facts;
 pub mod histogram;
 pub mod judge;
+pub mod load_figures;
 pub mod model;
 mod per_target;
 pub mod picture;
