@@ -106,9 +106,10 @@ impl Demand {
             })
             .filter(|(_, values)| values.iter().sum::<f64>() >= REQUESTS_MIN * steps as f64)
             .collect();
-        let pairs = series.iter().enumerate().flat_map(|(index, one)| {
-            series[index + 1..].iter().map(move |other| (one, other))
-        });
+        let pairs = series
+            .iter()
+            .enumerate()
+            .flat_map(|(index, one)| series[index + 1..].iter().map(move |other| (one, other)));
         let alike = pairs.filter_map(|((a, of_a), (b, of_b))| {
             let step = Nanos(width.0.saturating_mul(cells_of_step as i64));
             let correlation = correlation(of_a, of_b)?;

@@ -128,11 +128,7 @@ impl Drift {
     ) {
         let logarithm = (service.0.max(1) as f64).ln();
         let logarithms = (logarithm * PARTS) as i64;
-        self.line.at(submitted).add(Sum {
-            class: class(request, measured),
-            count: 1,
-            logarithms,
-        });
+        self.line.at(submitted).add(Sum { class: class(request, measured), count: 1, logarithms });
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

@@ -404,9 +404,9 @@ fn recording(engine: &EngineFacts) -> Check {
         .chain(recording.damage.as_ref().map(|damage| format!("damaged: {damage}")))
         .collect();
     let broken = counted.iter().any(|(count, most, _)| share(*count) > *most);
-    let grade =
-        if broken || recording.damage.is_some() { Grade::Suspect } else { Grade::Pass };
-    let measured = if told.is_empty() { "nothing lost or guessed".to_owned() } else { told.join("; ") };
+    let grade = if broken || recording.damage.is_some() { Grade::Suspect } else { Grade::Pass };
+    let measured =
+        if told.is_empty() { "nothing lost or guessed".to_owned() } else { told.join("; ") };
     check(
         NAME,
         grade,
