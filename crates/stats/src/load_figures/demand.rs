@@ -20,6 +20,10 @@ const STEPS_MIN: usize = 32;
 /// How long a step is in a run that is long enough: demand is looked at by the second.
 const STEP: Nanos = Nanos::from_secs(1);
 
+/// Demand that varies less than this, as its standard deviation by its mean, has no bursts to be
+/// shared: of a constant load all copies are alike, and it does no harm.
+const VARIES: f64 = 0.2;
+
 /// Fewer requests of a volume than this in each step, in the mean, are all chance.
 const REQUESTS_MIN: f64 = 1.0;
 
@@ -105,6 +109,7 @@ impl Demand {
                 (*volume, values)
             })
             .filter(|(_, values)| values.iter().sum::<f64>() >= REQUESTS_MIN * steps as f64)
+            .filter(|(_, values)| varies(values))
             .collect();
         let pairs = series
             .iter()
@@ -131,6 +136,15 @@ fn equal(a: &[f64], b: &[f64]) -> f64 {
         same += if (a - b).abs() < 0.5 { 1.0 } else { 0.0 };
     }
     if steps > 0.0 { same / steps } else { 0.0 }
+}
+
+/// Whether there are bursts; the last step, which may be cut, does not count.
+fn varies(values: &[f64]) -> bool {
+    let whole = &values[..values.len().saturating_sub(1)];
+    let count = whole.len().max(1) as f64;
+    let mean = whole.iter().sum::<f64>() / count;
+    let variance = whole.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    variance.sqrt() > VARIES * mean
 }
 
 /// Pearson's coefficient; `None` where one of both does not vary.

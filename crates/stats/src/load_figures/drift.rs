@@ -3,9 +3,10 @@
 //! A cold cache warms up, a fresh flash device fills up, and the figures of the whole run describe
 //! neither before nor after. But a natural load varies by itself: its service times rise with every
 //! burst, and nobody shall take that for a drift of the device. So requests are held against their
-//! like alone: those of the same target, kind, size and number in flight, each of which classes has
-//! its geometric mean over the run. What is left, step by step, is how much slower or faster than
-//! usual the device answered the same question.
+//! like alone: those of the same target, kind and size that came at a like rate, each of which
+//! classes has its geometric mean over the run. What is left, step by step, is how much slower or
+//! faster than usual the device answered the same question. The rate is that of the schedule: how
+//! many are in flight would not do, for it is the slow device that makes them many.
 //!
 //! Where the load goes cannot be taken out so: a load that turns from a small area to a large one
 //! makes a cache colder and a seek longer. That is a drift too, of device and load together, and it
@@ -35,6 +36,12 @@ const PARTS: f64 = 65536.0;
 
 /// Targets that are told apart; the others are one.
 const TARGETS: u32 = 16;
+
+/// How long a request counts for the rate: about as long as the backlog of a burst lasts.
+const RATE_OF: f64 = 50e6;
+
+/// So many bytes count like one more request.
+const LIKE_A_REQUEST: u64 = 128 << 10;
 
 /// The requests of one class in one bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +79,26 @@ impl Cell for Sums {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drift {
     line: Timeline<Sums>,
+    /// The rate of each target. It is not carried over a cut: for a moment after one, requests are
+    /// taken for those of a quieter time.
+    rates: Vec<Rate>,
+}
+
+/// Requests of late, each of which counts less as time goes by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    at: Nanos,
+    requests: f64,
+}
+
+impl Rate {
+    fn add(&mut self, at: Nanos, length: u64) -> f64 {
+        let passed = at.saturating_sub(self.at).0.max(0) as f64;
+        self.requests *= (-passed / RATE_OF).exp();
+        self.at = self.at.max(at);
+        self.requests += 1.0 + (length / LIKE_A_REQUEST) as f64;
+        self.requests
+    }
 }
 
 /// How the device's service times went.
@@ -104,8 +131,7 @@ impl Unsettled {
 }
 
 /// The class of a request: what its service time may be held against.
-fn class(request: &Request, measured: &Measured) -> u32 {
-    let target = u32::from(measured.target).min(TARGETS - 1);
+fn class(request: &Request, target: u32, rate: f64) -> u32 {
     let kind = u32::from(request.op == Op::Write);
     let size = match request.length.0 >> 10 {
         0..=4 => 0,
@@ -114,8 +140,8 @@ fn class(request: &Request, measured: &Measured) -> u32 {
         65..=256 => 3,
         _ => 4,
     };
-    let in_flight = measured.in_flight.max(1).next_power_of_two().trailing_zeros().min(7);
-    ((target * 2 + kind) * 5 + size) * 8 + in_flight
+    let rate = rate.max(1.0).log2().min(7.0) as u32;
+    ((target * 2 + kind) * 5 + size) * 8 + rate
 }
 
 impl Drift {
@@ -126,9 +152,19 @@ impl Drift {
         submitted: Nanos,
         service: Nanos,
     ) {
+        let target = u32::from(measured.target).min(TARGETS - 1);
+        let index = target as usize;
+        if index >= self.rates.len() {
+            self.rates.resize_with(index + 1, Rate::default);
+        }
+        let rate = self.rates[index].add(measured.scheduled, request.length.0);
         let logarithm = (service.0.max(1) as f64).ln();
         let logarithms = (logarithm * PARTS) as i64;
-        self.line.at(submitted).add(Sum { class: class(request, measured), count: 1, logarithms });
+        self.line.at(submitted).add(Sum {
+            class: class(request, target, rate),
+            count: 1,
+            logarithms,
+        });
     }
 
     pub(super) fn merge(&mut self, other: &Self) {

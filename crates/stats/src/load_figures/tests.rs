@@ -98,6 +98,7 @@ fn a_run_cut_in_two_has_the_figures_of_the_whole() {
         parts.merge(&figures(&all[cut..]));
         assert_eq!(parts.touched(0), whole.touched(0), "cut at {cut}");
         assert_eq!(parts.course(), whole.course());
+        assert!(matches!(whole.course(), Course::Settled));
         assert_eq!(parts.in_flight(), whole.in_flight());
         assert_eq!(parts.same_demand(), whole.same_demand());
         assert_eq!(parts.writes(), whole.writes());
@@ -118,16 +119,15 @@ fn shares_weigh_as_much_as_the_load_goes_there() {
     assert_eq!(figures.weighed(7, 1 << 29, &[Some(1.0)]), None, "no such target");
 }
 
-/// A load of 6,000 requests in a minute whose service times are as `service` says, by the instant.
-fn minute(service: impl Fn(i64, &mut Random) -> (u32, i64)) -> LoadFigures {
+/// A load of 6,000 requests in a minute, in bursts of as many as `service` says, each of which takes
+/// as many microseconds as it says.
+fn minute(service: impl Fn(i64, &mut Random) -> (i64, i64)) -> LoadFigures {
     let mut random = Random(5);
     let all: Vec<Request> = (0..6000)
         .map(|n| {
-            let at = Nanos::from_millis(n * 10);
-            let (in_flight, micros) = service(n, &mut random);
-            let mut one = request(Op::Read, at, 0, PAGE, Nanos::from_micros(micros));
-            one.measured.as_mut().unwrap().in_flight = in_flight;
-            one
+            let (burst, micros) = service(n, &mut random);
+            let at = Nanos::from_millis(n / burst * burst * 10);
+            request(Op::Read, at, 0, PAGE, Nanos::from_micros(micros))
         })
         .collect();
     figures(&all)
@@ -147,10 +147,11 @@ fn a_cache_that_warms_up_is_seen_and_so_is_when() {
 
 #[test]
 fn a_load_that_varies_on_a_steady_device_is_no_drift() {
-    // Twice as many in flight in the second half, and so twice as slow.
+    // Bursts of thirty in the second half, and so a queue before the device.
     let course = minute(|n, random| {
-        let in_flight = if n < 3000 { 1 } else { 8 };
-        (in_flight, i64::from(in_flight) * (200 + random.below(200) as i64))
+        let burst = if n < 3000 { 1 } else { 30 };
+        let place = n % burst + 1;
+        (burst, place * (200 + random.below(200) as i64))
     })
     .course();
     assert_eq!(course, Course::Settled);
