@@ -58,6 +58,13 @@ impl BlockNode {
         names(&self.directory.join("holders"))
     }
 
+    /// The devices that this one is built on.
+    pub(crate) fn slaves(&self) -> Vec<Self> {
+        let directory = self.directory.join("slaves");
+        let each = names(&directory).into_iter();
+        each.filter_map(|name| Self::at(&fs::canonicalize(directory.join(name)).ok()?)).collect()
+    }
+
     /// An attribute of the device itself, such as `device/model` or `ro`.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.directory.join(name)).ok()?;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use host::HostFacts;
-pub use load::LoadFacts;
+pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 
 /// When requests are issued, as [`EngineFacts::timing`] names it.
 pub mod timing {

@@ -5,14 +5,17 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod change_points;
 pub mod facts;
 pub mod histogram;
 pub mod judge;
+pub mod load_figures;
 pub mod model;
 mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod run_summary;
+pub mod steady;
 pub mod timeline;
 pub mod trace_summary;
 pub mod verdict;

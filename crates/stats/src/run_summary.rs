@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::Latencies;
+use crate::load_figures::LoadFigures;
 use crate::per_target::PerTarget;
 pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
@@ -134,6 +135,7 @@ pub struct RunFigures {
     integrity: [u64; Integrity::ALL.len()],
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
+    load: LoadFigures,
 }
 
 impl RunFigures {
@@ -144,6 +146,7 @@ impl RunFigures {
         for request in batch.iter() {
             let Some(measured) = request.measured else { continue };
             self.per_target.observe(&request, &measured);
+            self.load.observe(&request, &measured);
             self.integrity[measured.integrity as usize] += 1;
             if measured.outcome == Outcome::Unsupported {
                 self.unsupported[request.op as usize] += 1;
@@ -199,6 +202,7 @@ impl RunFigures {
             *mine += theirs;
         }
         self.per_target.merge(&other.per_target);
+        self.load.merge(&other.load);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -264,6 +268,11 @@ impl RunFigures {
     /// Requests issued that did not complete in full.
     pub fn failed(&self) -> u64 {
         self.failed
+    }
+
+    /// What the records say of the load against its targets.
+    pub fn load(&self) -> &LoadFigures {
+        &self.load
     }
 
     /// When the last request was submitted.

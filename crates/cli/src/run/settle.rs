@@ -265,8 +265,8 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
 }
 
 /// Facts that the page shows in another place, or that only programs need.
-const TOLD_ELSEWHERE: [&str; 6] =
-    ["columns", "losses", "guesses", "version", "incomplete", "verify"];
+const TOLD_ELSEWHERE: [&str; 7] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify", "load"];
 
 fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
