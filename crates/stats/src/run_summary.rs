@@ -14,6 +14,7 @@ use crate::histogram::Latencies;
 use crate::per_target::PerTarget;
 pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
+use crate::reached::Reached;
 use crate::verdict::Verdict;
 
 /// The version of `summary.json`. It changes when a key changes its meaning or goes away.
@@ -134,6 +135,7 @@ pub struct RunFigures {
     integrity: [u64; Integrity::ALL.len()],
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
+    reached: Reached,
 }
 
 impl RunFigures {
@@ -144,6 +146,7 @@ impl RunFigures {
         for request in batch.iter() {
             let Some(measured) = request.measured else { continue };
             self.per_target.observe(&request, &measured);
+            self.reached.observe(&request, &measured);
             self.integrity[measured.integrity as usize] += 1;
             if measured.outcome == Outcome::Unsupported {
                 self.unsupported[request.op as usize] += 1;
@@ -199,6 +202,7 @@ impl RunFigures {
             *mine += theirs;
         }
         self.per_target.merge(&other.per_target);
+        self.reached.merge(&other.reached);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -254,6 +258,11 @@ impl RunFigures {
     /// Requests of this kind that the target cannot do.
     pub fn unsupported(&self, op: Op) -> u64 {
         self.unsupported[op as usize]
+    }
+
+    /// What reached the targets, in the kernel's terms.
+    pub fn reached(&self) -> &Reached {
+        &self.reached
     }
 
     /// Requests seen.
