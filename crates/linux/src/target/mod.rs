@@ -16,4 +16,4 @@ pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
 pub(crate) use open::{kind_of, size_of, status};
-pub(crate) use storage::{Keeper, Storage, loops};
+pub(crate) use storage::{Keeper, Loop, Storage, loops};
