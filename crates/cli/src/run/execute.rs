@@ -20,6 +20,8 @@ use crate::run::ends::{Ends, engine_facts};
 use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
+use crate::run::target::Target;
+use crate::run::watch::host::HostWatch;
 use crate::run::writer::{self, WriterOptions};
 use crate::run::{feeder, settle, verification};
 
@@ -152,6 +154,8 @@ fn work(
         let duration = known_duration(plan);
         Progress::start(Watched { controls: controls.clone(), demand, live, duration })
     });
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
@@ -166,6 +170,7 @@ fn work(
         run_number,
     });
     let ends = run_lanes(plan, &start, work.collect());
+    let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring.
     stop.store(true, Relaxed);
@@ -180,7 +185,7 @@ fn work(
         let _ = std::fs::remove_file(run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
-    Ok((Ends { lanes, feeder, writer }, start))
+    Ok((Ends { lanes, feeder, writer, host }, start))
 }
 
 /// Runs every lane in a thread of its own.

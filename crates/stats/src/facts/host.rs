@@ -41,6 +41,9 @@ pub struct DeviceFacts {
     pub request_max: Option<u64>,
     /// The longest that the device could take, in bytes (`queue/max_hw_sectors_kb`).
     pub request_max_hardware: Option<u64>,
+    /// The longest that is not cut though its memory is scattered over pages, in bytes
+    /// (`queue/max_segments`).
+    pub request_max_scattered: Option<u64>,
     /// What is written without reading first, in bytes: the largest block of all layers.
     pub block: u64,
     /// What has that block, in words.

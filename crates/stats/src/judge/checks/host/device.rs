@@ -79,7 +79,9 @@ fn uncounted(device: &DeviceFacts) -> Found {
 
 /// Others' part of what a device was given, in requests and bytes.
 fn others(counted: &CountedFacts, device: &DeviceFacts, reach: &TargetReach) -> (u64, u64) {
-    let cut = device.request_max.map_or(0, |limit| reach.pieces_beyond(limit));
+    // As many pieces as can be: what may be ours is not told as others'.
+    let limit = [device.request_max, device.request_max_scattered].into_iter().flatten().min();
+    let cut = limit.map_or(0, |limit| reach.pieces_beyond(limit));
     let ours = reach.requests().saturating_add(cut);
     let requests = counted.requests().saturating_add(counted.merges).saturating_sub(ours);
     let zeroed = reach.bytes().saturating_add(reach.zeroes.bytes);
