@@ -255,6 +255,7 @@ fn facts(
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
+            require: plan.required.iter().map(ToString::to_string).collect(),
             host_setup: Vec::new(),
         },
         targets,
