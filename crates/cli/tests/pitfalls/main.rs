@@ -9,4 +9,5 @@
 
 mod host;
 mod load;
+mod loop_device;
 mod stand;

@@ -5,7 +5,7 @@ use ioecho_trace::{Bytes, LateCause, Op};
 use super::{is_known, silent};
 use crate::facts::{CountedFacts, DeviceFacts};
 use crate::judge::checks::{check, share};
-use crate::reached::TargetReach;
+use crate::reached::{Reach, TargetReach};
 use crate::run_summary::{EngineFacts, RunFigures};
 use crate::verdict::{Check, Grade};
 
@@ -77,15 +77,40 @@ fn uncounted(device: &DeviceFacts) -> Found {
     })
 }
 
+/// What cannot be told where the run's own part is not known.
+const LOST: &str = "results were lost, so nobody can tell which requests were the run's own";
+
+/// The run's own part of what the kernel counted.
+#[derive(Clone, Copy)]
+struct Own {
+    requests: u64,
+    /// In pieces, as many as they may have been cut into.
+    pieces: u64,
+    bytes: u64,
+}
+
+impl Own {
+    fn of(device: &DeviceFacts, reach: &TargetReach, engine: &EngineFacts) -> Self {
+        // As many pieces as can be: what may be the run's own is not told as others'.
+        let limit = [device.request_max, device.request_max_scattered].into_iter().flatten().min();
+        let cut = limit.map_or(0, |limit| reach.pieces_beyond(limit));
+        let moved = reach.bytes();
+        // Every write is read again (`--verify paranoia`), which the records do not hold.
+        let rereads = engine.verify.as_ref().is_some_and(|verify| verify.mode == "paranoia");
+        let again = if rereads { reach.writes } else { Reach::default() };
+        let requests = reach.requests().saturating_add(again.requests);
+        Self {
+            requests,
+            pieces: requests.saturating_add(cut.saturating_mul(1 + u64::from(rereads))),
+            bytes: moved.saturating_add(reach.zeroes.bytes).saturating_add(again.bytes),
+        }
+    }
+}
+
 /// Others' part of what a device was given, in requests and bytes.
-fn others(counted: &CountedFacts, device: &DeviceFacts, reach: &TargetReach) -> (u64, u64) {
-    // As many pieces as can be: what may be ours is not told as others'.
-    let limit = [device.request_max, device.request_max_scattered].into_iter().flatten().min();
-    let cut = limit.map_or(0, |limit| reach.pieces_beyond(limit));
-    let ours = reach.requests().saturating_add(cut);
-    let requests = counted.requests().saturating_add(counted.merges).saturating_sub(ours);
-    let zeroed = reach.bytes().saturating_add(reach.zeroes.bytes);
-    (requests, counted.bytes().saturating_sub(zeroed))
+fn others(counted: &CountedFacts, own: Own) -> (u64, u64) {
+    let requests = counted.requests().saturating_add(counted.merges).saturating_sub(own.pieces);
+    (requests, counted.bytes().saturating_sub(own.bytes))
 }
 
 /// Whether others' part is more than noise and more than this share.
@@ -101,26 +126,32 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
                      the device takes them whole";
     of_devices("scheduler", threshold, figures, engine, |device, reach| {
         let Some(counted) = &device.counted else { return uncounted(device) };
+        if engine.results_lost > 0 {
+            return Found::nothing(LOST);
+        }
+        let own = Own::of(device, reach, engine);
         let pieces = |limit: Option<u64>| limit.map_or(0, |limit| reach.pieces_beyond(limit));
         let forced = pieces(device.request_max_hardware);
         let avoidable = pieces(device.request_max).saturating_sub(forced);
         // What others do is merged too, and nobody can tell whose requests were. But requests that
         // are missing at the device were merged.
-        let disturbed = is_busy(counted, others(counted, device, reach), OTHERS_SHARE);
-        let missing = reach.requests().saturating_sub(counted.requests());
+        let disturbed = is_busy(counted, others(counted, own), OTHERS_SHARE);
+        let missing = own.requests.saturating_sub(counted.requests());
         let merged = if disturbed { missing } else { counted.merges };
+        let more = counted.requests().saturating_add(counted.merges);
+        let more = more.saturating_sub(own.requests);
+        let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
         let (before, after) = (&device.scheduler, &device.scheduler_after);
         let mut measured = format!(
-            "{}: {} requests became {}, {merged} merged, {} cut",
+            "{}: {} requests became {}, {merged} merged, cut {cut} times",
             if before.is_empty() { "no scheduler" } else { before },
-            reach.requests(),
-            counted.requests(),
-            forced.saturating_add(avoidable)
+            own.requests,
+            counted.requests()
         );
-        if let Some(limit) = device.request_max.filter(|_| forced + avoidable > 0) {
-            measured += &format!(" at {}", Bytes(limit));
+        if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
+            measured += &format!(" at {} or less", Bytes(limit));
         }
-        let altered = share(merged.saturating_add(avoidable), reach.requests());
+        let altered = share(merged.saturating_add(avoidable), own.requests);
         let (grade, advice) = if before != after {
             measured += &format!("; changed to {after} during the run");
             (Grade::Suspect, "The scheduler was changed while the run went on: do it again.")
@@ -172,6 +203,8 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
             held * 100.0,
             slow * 100.0
         );
+        // On a busy host hand-overs are slow by themselves; those into a full queue are the device's.
+        let was_full = limit.is_none_or(|limit| reach.deepest() >= limit);
         let cap_is_less = limit.is_some_and(|limit| cap > 0 && cap < limit);
         let (grade, advice) = if held > FULL_SHARE && cap_is_less {
             (
@@ -185,7 +218,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 "More was in flight than the device's queue takes, so service times count the \
                  waiting in the host's queue. Lower --in-flight-max to what the queue takes.",
             )
-        } else if held.max(full).max(slow) > FULL_SHARE {
+        } else if held.max(full) > FULL_SHARE || (was_full && slow > FULL_SHARE) {
             (
                 Grade::Limited,
                 "The device's queue was full: that is the finding. Service times count the waiting \
@@ -204,7 +237,11 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
                      system or a loop device)";
     of_devices("other-load", threshold, figures, engine, |device, reach| {
         let Some(counted) = &device.counted else { return uncounted(device) };
-        let (requests, bytes) = others(counted, device, reach);
+        if engine.results_lost > 0 {
+            return Found::nothing(LOST);
+        }
+        let own = Own::of(device, reach, engine);
+        let (requests, bytes) = others(counted, own);
         let most = if device.is_file { OTHERS_SHARE_BELOW } else { OTHERS_SHARE };
         let all = counted.requests().saturating_add(counted.merges);
         let mut busy = is_busy(counted, (requests, bytes), most);
@@ -218,10 +255,10 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
         for layer in &device.layers {
             let Some(below) = &layer.counted else { continue };
             let (requests, bytes) = if layer.is_disk {
-                others(below, device, reach)
+                others(below, own)
             } else {
                 // What a page cache makes of requests is nobody's to count; bytes are bytes.
-                (0, below.bytes().saturating_sub(reach.bytes()))
+                (0, below.bytes().saturating_sub(own.bytes))
             };
             let most = if layer.is_disk { OTHERS_SHARE } else { OTHERS_SHARE_BELOW };
             busy |= is_busy(below, (requests, bytes), most);

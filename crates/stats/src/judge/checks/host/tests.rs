@@ -137,7 +137,7 @@ fn cuts_count_only_where_the_device_would_take_the_request_whole() {
     let small = DeviceFacts { request_max_hardware: cut.request_max, ..cut };
     let (grade, measured) = judged(&figures(&large), &on(small.clone()), "scheduler");
     assert_eq!(grade, Grade::Pass);
-    assert!(measured.contains("15000 cut at 64.0 KiB"), "{measured}");
+    assert!(measured.contains("cut 15000 times at 64.0 KiB or less"), "{measured}");
     assert_eq!(judged(&figures(&large), &on(small), "other-load").0, Grade::Pass);
 }
 
@@ -164,8 +164,13 @@ fn a_cap_below_the_queue_that_holds_requests_back_is_told() {
     let capped = |in_flight_max| EngineFacts { in_flight_max, ..on(device()) };
     assert_eq!(grade(&held, &capped(4), "queue-depth"), Grade::Suspect);
     assert_eq!(grade(&held, &capped(4096), "queue-depth"), Grade::Limited);
-    let slow = EngineFacts { slow_submissions: 1000, ..on(device()) };
-    assert_eq!(grade(&writes(), &slow, "queue-depth"), Grade::Limited);
+    let slow = |queue_limit| EngineFacts {
+        slow_submissions: 1000,
+        ..on(DeviceFacts { queue_limit, ..device() })
+    };
+    assert_eq!(grade(&writes(), &slow(Some(8)), "queue-depth"), Grade::Limited);
+    assert_eq!(grade(&writes(), &slow(None), "queue-depth"), Grade::Limited);
+    assert_eq!(grade(&writes(), &slow(Some(9)), "queue-depth"), Grade::Pass);
 }
 
 #[test]
@@ -185,6 +190,20 @@ fn what_others_did_on_the_device_or_below_it_is_told() {
     };
     assert_eq!((below(true, 0), below(false, 1 << 20)), (Grade::Pass, Grade::Pass));
     assert_eq!((below(true, 5 << 20), below(false, 5 << 20)), (Grade::Suspect, Grade::Suspect));
+}
+
+#[test]
+fn what_checks_every_write_is_the_runs_own_and_what_was_lost_is_nobodys() {
+    let reread = CountedFacts { reads: 1000, read_bytes: 1000 * 4096, ..counted() };
+    let engine = on(DeviceFacts { counted: Some(reread), ..device() });
+    assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Suspect);
+    let mode = "paranoia".to_owned();
+    let verify = Some(crate::facts::VerifyFigures { mode, ..Default::default() });
+    let engine = EngineFacts { verify, ..engine };
+    assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Pass);
+    let lost = EngineFacts { results_lost: 1, ..on(device()) };
+    assert_eq!(grade(&writes(), &lost, "other-load"), Grade::NotApplicable);
+    assert_eq!(grade(&writes(), &lost, "scheduler"), Grade::NotApplicable);
 }
 
 #[test]
