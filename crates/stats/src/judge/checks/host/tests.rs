@@ -210,7 +210,6 @@ fn what_checks_every_write_is_the_runs_own_and_what_was_lost_is_nobodys() {
 fn writes_that_are_no_whole_blocks_are_told_and_so_is_a_partition_that_begins_in_one() {
     let mut requests: Vec<_> = (0..990).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
     requests.extend((0..10).map(|n| (Op::Write, n * 4096 + 512, 4096, 8)));
-    let figures = |requests: &[_]| super::tests::figures(requests);
     assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Pass);
     requests.push((Op::Write, 0, 512, 1));
     assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Suspect);
