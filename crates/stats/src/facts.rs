@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };
-pub use load::LoadFacts;
+pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 
 /// When requests are issued, as [`EngineFacts::timing`] names it.
 pub mod timing {

@@ -31,7 +31,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         checks::conflicts(figures, engine),
         checks::integrity(figures, engine),
         checks::wraparound(engine),
-        checks::content(engine),
+        checks::load::content(figures, engine),
         checks::page_cache(engine),
         checks::storage(engine),
     ];

@@ -5,15 +5,18 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod change_points;
 pub mod facts;
 pub mod histogram;
 pub mod judge;
+pub mod load_figures;
 pub mod model;
 mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod reached;
 pub mod run_summary;
+pub mod steady;
 pub mod timeline;
 pub mod trace_summary;
 pub mod verdict;

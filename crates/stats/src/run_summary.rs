@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::Latencies;
+use crate::load_figures::LoadFigures;
 use crate::per_target::PerTarget;
 pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
@@ -136,6 +137,7 @@ pub struct RunFigures {
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
     reached: Reached,
+    load: LoadFigures,
 }
 
 impl RunFigures {
@@ -147,6 +149,7 @@ impl RunFigures {
             let Some(measured) = request.measured else { continue };
             self.per_target.observe(&request, &measured);
             self.reached.observe(&request, &measured);
+            self.load.observe(&request, &measured);
             self.integrity[measured.integrity as usize] += 1;
             if measured.outcome == Outcome::Unsupported {
                 self.unsupported[request.op as usize] += 1;
@@ -203,6 +206,7 @@ impl RunFigures {
         }
         self.per_target.merge(&other.per_target);
         self.reached.merge(&other.reached);
+        self.load.merge(&other.load);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -273,6 +277,11 @@ impl RunFigures {
     /// Requests issued that did not complete in full.
     pub fn failed(&self) -> u64 {
         self.failed
+    }
+
+    /// What the records say of the load against its targets.
+    pub fn load(&self) -> &LoadFigures {
+        &self.load
     }
 
     /// When the last request was submitted.

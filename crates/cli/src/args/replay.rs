@@ -7,7 +7,7 @@ use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
-use ioecho_trace::Nanos;
+use ioecho_trace::{Bytes, Nanos};
 
 use super::{LoadArgs, ReadArgs, span};
 use crate::required::Requirement;
@@ -186,6 +186,11 @@ pub(crate) struct DataArgs {
     /// Write through any volatile cache: every write with FUA
     #[arg(long)]
     pub(crate) sync_writes: bool,
+
+    /// How much the storage's own cache holds (controller, array, drive), of each target: the
+    /// verdict says when the load fits into it
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache_size: Option<Bytes>,
 
     /// Prove that the target holds what was written
     #[arg(long, value_enum, default_value_t)]

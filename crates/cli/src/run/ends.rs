@@ -1,10 +1,11 @@
 //! What the threads of a run leave when they have ended, and what it says of the run.
 
-use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts, LoadFacts};
+use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts};
 
 use crate::run::directory::{RunFacts, TargetEntry};
 use crate::run::feeder::FeederEnd;
 use crate::run::lane::{Agreed, LaneEnd};
+use crate::run::load;
 use crate::run::plan::ReplayPlan;
 use crate::run::verification;
 use crate::run::writer::WriterEnd;
@@ -113,7 +114,7 @@ pub(crate) fn engine_facts(
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
-        load: LoadFacts::default(),
+        load: load::facts(plan, facts, ends),
     }
 }
 

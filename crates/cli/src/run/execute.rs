@@ -23,7 +23,7 @@ use crate::run::progress::{Progress, Watched};
 use crate::run::target::Target;
 use crate::run::watch::host::HostWatch;
 use crate::run::writer::{self, WriterOptions};
-use crate::run::{feeder, settle, verification};
+use crate::run::{feeder, load, settle, verification};
 
 /// A run that has ended, however it ended.
 pub(crate) struct Finished {
@@ -85,6 +85,7 @@ fn replay(
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let planner = plan.planner(&limits, source.header())?;
     let map = plan.map(&limits, source.header())?;
+    let size = load::size(&map, source.header());
     let run_number = RandomState::new().build_hasher().finish();
     let mut facts = facts(plan, run_number, entries, source.header());
     // Where there is no choice a map says nothing.
@@ -103,7 +104,8 @@ fn replay(
     }
     facts.plan.host_setup =
         ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
-    let engine = engine_facts(plan, &facts, &ends, start.agreed());
+    let mut engine = engine_facts(plan, &facts, &ends, start.agreed());
+    engine.load.size = size;
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
@@ -245,6 +247,7 @@ fn facts(
             map: Vec::new(),
             fill_random_percent: plan.fill.random,
             dedup: plan.fill.dedup,
+            cache_bytes: plan.cache_size.map(|size| size.0),
             verify: plan.verify.name(),
             conflicts: plan.scheduler.conflicts,
             strong: plan.strong_level,

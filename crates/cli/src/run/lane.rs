@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
+use ioecho_linux::target::Places;
 use ioecho_linux::{MonotonicClock, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
@@ -22,6 +23,7 @@ use crate::args::{PacingArg, VerifyArg};
 use crate::commands::tell;
 use crate::run::directory::TargetEntry;
 use crate::run::feeder::{Demand, RingInput};
+use crate::run::load::{self, PlacesSeen};
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
 use crate::run::watch::lane::{LaneSeen, LaneWatch};
@@ -35,11 +37,11 @@ pub(crate) enum Lane {
     Real {
         device: Box<dyn Device + Send>,
         clock: MonotonicClock,
+        /// What knows where the target was never written, if anything does.
+        places: Option<Places>,
     },
     /// Its clock belongs to the thread that it runs in, so it is made there.
-    Simulated {
-        spec: Box<SimSpec>,
-    },
+    Simulated { spec: Box<SimSpec> },
 }
 
 impl Lane {
@@ -64,10 +66,12 @@ impl Lane {
                 {
                     tell(&format!("warning: {doubt}"));
                 }
+                let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let backend = device.describe();
-                let entry = TargetEntry::Real { backend, facts, content: Box::new(content) };
-                Ok((Self::Real { device, clock }, entry))
+                let content = Box::new(content);
+                let entry = TargetEntry::Real { backend, facts, content, layers };
+                Ok((Self::Real { device, clock, places }, entry))
             }
         }
     }
@@ -179,6 +183,8 @@ pub(crate) struct LaneEnd {
     /// What was seen of the device and of the thread, until the replay's end.
     pub(crate) seen: Option<LaneSeen>,
     watch: Option<LaneWatch>,
+    /// What was found of the places that the load goes to first.
+    pub(crate) places: PlacesSeen,
 }
 
 /// Runs a lane to its end.
@@ -197,11 +203,15 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         verify_read: Bytes::ZERO,
         seen: None,
         watch: None,
+        places: PlacesSeen::default(),
     };
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     input.wait_until_filled(read, &control.stop);
     match lane {
-        Lane::Real { mut device, clock } => {
+        Lane::Real { mut device, clock, places } => {
+            if let Some(places) = places {
+                end.places = load::places_ahead(&places, &mut input);
+            }
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
             if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {

@@ -14,6 +14,7 @@ pub(crate) mod feeder;
 pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod lane;
+pub(crate) mod load;
 pub(crate) mod open;
 pub(crate) mod plan;
 pub(crate) mod progress;

@@ -11,7 +11,7 @@ use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
-use ioecho_trace::{Header, Nanos, Source};
+use ioecho_trace::{Bytes, Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
@@ -57,6 +57,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) verify: VerifyArg,
     /// Checks that must pass.
     pub(crate) required: Vec<Requirement>,
+    /// The storage's cache, as its user named it.
+    pub(crate) cache_size: Option<Bytes>,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
     /// Whether the target was made for this load alone, so that what the load does not touch need
@@ -138,6 +140,7 @@ impl ReplayPlan {
             },
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
+            cache_size: args.data.cache_size,
             output: args.output.clone().unwrap_or_else(default_output),
             required: args.require.clone(),
             quiet: args.quiet,

@@ -283,8 +283,8 @@ fn watched(engine: &toml::Table) -> Vec<(String, Option<&toml::Table>)> {
 }
 
 /// Facts that the page shows in another place, or that only programs need.
-const TOLD_ELSEWHERE: [&str; 7] =
-    ["columns", "losses", "guesses", "version", "incomplete", "verify", "host"];
+const TOLD_ELSEWHERE: [&str; 8] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify", "host", "load"];
 
 fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
