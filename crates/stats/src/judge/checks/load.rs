@@ -417,3 +417,6 @@ fn recording(engine: &EngineFacts) -> Check {
          the figures.",
     )
 }
+
+#[cfg(test)]
+mod tests;
