@@ -45,6 +45,8 @@ pub(crate) const INCOMPLETE: u8 = 13;
 pub(crate) const INVALID: u8 = 14;
 /// The device lost or altered data that were written to it.
 pub(crate) const DATA_DAMAGED: u8 = 15;
+/// A check that was required does not hold, and nothing worse is to be said of the run.
+pub(crate) const REQUIRED: u8 = 16;
 
 /// An error that brings its own exit code.
 #[derive(Debug)]

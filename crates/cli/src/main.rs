@@ -9,6 +9,8 @@ mod args;
 mod commands;
 mod exit;
 mod panics;
+mod pitfalls;
+mod required;
 mod run;
 
 use std::process::ExitCode;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

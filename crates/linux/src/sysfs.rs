@@ -58,11 +58,19 @@ impl BlockNode {
         names(&self.directory.join("holders"))
     }
 
-    /// The devices that this one is built on.
+    /// The devices that this one is built on: device mapper, MD, bcache.
     pub(crate) fn slaves(&self) -> Vec<Self> {
-        let directory = self.directory.join("slaves");
-        let each = names(&directory).into_iter();
-        each.filter_map(|name| Self::at(&fs::canonicalize(directory.join(name)).ok()?)).collect()
+        let below = self.directory.join("slaves");
+        let links = names(&below).into_iter().filter_map(|name| {
+            // Links into the directories of the devices themselves.
+            fs::canonicalize(below.join(name)).ok()
+        });
+        links.filter_map(|directory| Self::at(&directory)).collect()
+    }
+
+    /// What a directory of the device holds, sorted.
+    pub(crate) fn entries(&self, name: &str) -> Vec<String> {
+        names(&self.directory.join(name))
     }
 
     /// An attribute of the device itself, such as `device/model` or `ro`.

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use host::HostFacts;
+pub use host::{
+    ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
+};
 pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 
 /// When requests are issued, as [`EngineFacts::timing`] names it.

@@ -63,6 +63,13 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     Verdict { validity, finding, summary, checks }
 }
 
+/// The names of all checks, in the order in which a verdict has them.
+pub fn names() -> Vec<String> {
+    // Every verdict has every check: one that does not apply says so.
+    let nothing = judge(&RunFigures::default(), &EngineFacts::default());
+    nothing.checks.into_iter().map(|check| check.name).collect()
+}
+
 /// How often each kind of damage was found, in words: in sectors where they were counted, in
 /// requests where the records are all there is.
 fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {

@@ -14,6 +14,7 @@ pub mod model;
 mod per_target;
 pub mod picture;
 pub mod raster;
+pub mod reached;
 pub mod run_summary;
 pub mod steady;
 pub mod timeline;

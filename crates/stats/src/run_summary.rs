@@ -15,6 +15,7 @@ use crate::load_figures::LoadFigures;
 use crate::per_target::PerTarget;
 pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
+use crate::reached::Reached;
 use crate::verdict::Verdict;
 
 /// The version of `summary.json`. It changes when a key changes its meaning or goes away.
@@ -136,6 +137,7 @@ pub struct RunFigures {
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
     load: LoadFigures,
+    reached: Reached,
 }
 
 impl RunFigures {
@@ -147,6 +149,7 @@ impl RunFigures {
             let Some(measured) = request.measured else { continue };
             self.per_target.observe(&request, &measured);
             self.load.observe(&request, &measured);
+            self.reached.observe(&request, &measured);
             self.integrity[measured.integrity as usize] += 1;
             if measured.outcome == Outcome::Unsupported {
                 self.unsupported[request.op as usize] += 1;
@@ -203,6 +206,7 @@ impl RunFigures {
         }
         self.per_target.merge(&other.per_target);
         self.load.merge(&other.load);
+        self.reached.merge(&other.reached);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -258,6 +262,11 @@ impl RunFigures {
     /// Requests of this kind that the target cannot do.
     pub fn unsupported(&self, op: Op) -> u64 {
         self.unsupported[op as usize]
+    }
+
+    /// What reached the targets, in the kernel's terms.
+    pub fn reached(&self) -> &Reached {
+        &self.reached
     }
 
     /// Requests seen.

@@ -10,6 +10,7 @@ use ioecho_replay::plan::{Alignment, TimingMode};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::{LoadArgs, ReadArgs, span};
+use crate::required::Requirement;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
@@ -51,6 +52,11 @@ pub(crate) struct ReplayArgs {
 
     #[command(flatten)]
     pub(crate) host: HostArgs,
+
+    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
+    /// about the device will do), all (`ioecho explain` lists them)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) require: Vec<Requirement>,
 
     /// Print no progress line
     #[arg(long, short)]

@@ -96,6 +96,8 @@ pub(crate) struct PlanFacts {
     pub(crate) wake_up_p50_ns: Option<i64>,
     /// 99 of 100 sleeps ended no later than this after their time.
     pub(crate) wake_up_p99_ns: Option<i64>,
+    /// Checks that the run is required to pass.
+    pub(crate) require: Vec<String>,
     /// What the host was asked for and gave.
     pub(crate) host_setup: Vec<String>,
 }

@@ -20,6 +20,8 @@ use crate::run::ends::{Ends, engine_facts};
 use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
+use crate::run::target::Target;
+use crate::run::watch::host::HostWatch;
 use crate::run::writer::{self, WriterOptions};
 use crate::run::{feeder, load, settle, verification};
 
@@ -154,6 +156,8 @@ fn work(
         let duration = known_duration(plan);
         Progress::start(Watched { controls: controls.clone(), demand, live, duration })
     });
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
@@ -168,6 +172,7 @@ fn work(
         run_number,
     });
     let ends = run_lanes(plan, &start, work.collect());
+    let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring.
     stop.store(true, Relaxed);
@@ -182,7 +187,7 @@ fn work(
         let _ = std::fs::remove_file(run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
-    Ok((Ends { lanes, feeder, writer }, start))
+    Ok((Ends { lanes, feeder, writer, host }, start))
 }
 
 /// Runs every lane in a thread of its own.
@@ -253,6 +258,7 @@ fn facts(
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
+            require: plan.required.iter().map(ToString::to_string).collect(),
             host_setup: Vec::new(),
         },
         targets,

@@ -26,6 +26,7 @@ use crate::run::feeder::{Demand, RingInput};
 use crate::run::load::{self, PlacesSeen};
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
+use crate::run::watch::lane::{LaneSeen, LaneWatch};
 use crate::run::writer::RingRecorder;
 
 /// Looking at the simulated clock takes this long.
@@ -181,6 +182,9 @@ pub(crate) struct LaneEnd {
     pub(crate) verify_read: Bytes,
     /// What was found of the places that the load goes to first.
     pub(crate) places: PlacesSeen,
+    /// What was seen of the device and of the thread, until the replay's end.
+    pub(crate) seen: Option<LaneSeen>,
+    watch: Option<LaneWatch>,
 }
 
 /// Runs a lane to its end.
@@ -198,6 +202,8 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         verify_passed: false,
         verify_read: Bytes::ZERO,
         places: PlacesSeen::default(),
+        seen: None,
+        watch: None,
     };
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     input.wait_until_filled(read, &control.stop);
@@ -208,6 +214,9 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
             }
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
+            if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {
+                end.watch = Some(LaneWatch::begin(facts));
+            }
             let host = plan.host.apply();
             match &host {
                 Ok(given) => {
@@ -295,6 +304,8 @@ fn replay<C: Clock>(
     .run();
     end.totals = totals;
     end.error = result.err();
+    // Before the last look at everything written, which is no part of the load.
+    end.seen = end.watch.take().map(LaneWatch::end);
     let whole = plan.verify >= VerifyArg::Final;
     if let Some(verifier) = &mut end.verifier
         && whole

@@ -15,6 +15,7 @@ use ioecho_trace::{Bytes, Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
+use crate::required::Requirement;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{command, open, routes};
 
@@ -56,6 +57,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) verify: VerifyArg,
     /// The storage's cache, as its user named it.
     pub(crate) cache_size: Option<Bytes>,
+    /// Checks that must pass.
+    pub(crate) required: Vec<Requirement>,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
     /// Whether the target was made for this load alone, so that what the load does not touch need
@@ -139,6 +142,7 @@ impl ReplayPlan {
             verify: args.data.verify,
             cache_size: args.data.cache_size,
             output: args.output.clone().unwrap_or_else(default_output),
+            required: args.require.clone(),
             quiet: args.quiet,
             is_scratch: false,
         };
@@ -393,6 +397,10 @@ impl fmt::Display for ReplayPlan {
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;
+        }
+        if !self.required.is_empty() {
+            let names: Vec<String> = self.required.iter().map(ToString::to_string).collect();
+            writeln!(f, "required      {}", names.join(", "))?;
         }
         write!(f, "results       {}", self.output.display())
     }

@@ -10,4 +10,5 @@
 mod devices;
 mod host;
 mod load;
+mod loop_device;
 mod stand;

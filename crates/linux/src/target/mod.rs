@@ -18,4 +18,4 @@ pub(crate) use ioctl::discard;
 pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
 pub(crate) use open::{kind_of, size_of, status};
-pub(crate) use storage::{Keeper, Storage, loops};
+pub(crate) use storage::{Keeper, Loop, Storage, loops};
