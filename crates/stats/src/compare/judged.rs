@@ -1,0 +1,283 @@
+//! The rows of a comparison: every figure with its ratio, redrawn a thousand times.
+
+use std::ops::Range;
+
+use ioecho_trace::generate::random::Random;
+
+use super::Settings;
+use super::bins::Bins;
+use super::family::{Family, Replicates};
+use super::ladder::{Ladder, Statistic, every};
+use super::profile::RunProfile;
+use super::resample::{self, Draw, stretches};
+use super::row::{Decision, Metric, Row, Scope};
+use crate::picture::{Kind, Span};
+
+/// Blocks that a run, or a part of it, needs so that anything can be judged.
+const BLOCKS_NEEDED: usize = 12;
+
+/// Two groups of runs that are compared.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) groups: [&'a [RunProfile]; 2],
+    /// Whether both replayed the same requests, so that blocks belong together.
+    pub(super) paired: bool,
+}
+
+/// Figures of some requests in some of the blocks.
+pub(super) struct Asked {
+    pub(super) scope: Scope,
+    pub(super) metrics: &'static [Metric],
+    pub(super) blocks: Range<usize>,
+    pub(super) is_judged: bool,
+}
+
+/// A row before it was judged.
+struct Open {
+    row: Row,
+    is_judged: bool,
+    /// Which of the ladders and which of the drawn ranges.
+    ladder: usize,
+    range: usize,
+    replicates: Replicates,
+}
+
+/// The rows of everything that was asked for, judged as one family.
+pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Vec<Row> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut ladders: Vec<[Ladder; 2]> = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
+    for asked in asked {
+        let range = ranges.iter().position(|range| *range == asked.blocks).unwrap_or_else(|| {
+            ranges.push(asked.blocks.clone());
+            ranges.len() - 1
+        });
+        let mut has_ladder = false;
+        for metric in asked.metrics {
+            // Both flows need a ladder each; all figures of a span share one.
+            if !has_ladder || metric.is_flow() {
+                ladders.push(sides.groups.map(|runs| ladder(runs, asked, *metric)));
+                has_ladder = true;
+            }
+            let ladder = ladders.len() - 1;
+            if let Some(row) = measured(&ladders[ladder], sides, asked, *metric) {
+                let replicates =
+                    Replicates { observed: row.ratio.ln(), ..Replicates::default() };
+                let is_judged = row.decision == Decision::NotToldApart;
+                open.push(Open { row, is_judged, ladder, range, replicates });
+            }
+        }
+    }
+    redraw(sides, &ranges, &ladders, &mut open, settings);
+    judge(sides, &ranges, open, settings)
+}
+
+/// The blocks of a group's runs, one after the other.
+fn ladder(runs: &[RunProfile], asked: &Asked, metric: Metric) -> Ladder {
+    let Scope { span, kind, size, .. } = asked.scope;
+    if let Some(span) = span {
+        let blocks: Vec<Bins> = runs
+            .iter()
+            .flat_map(|run| {
+                (0..run.blocks.len()).map(move |block| {
+                    if asked.blocks.contains(&block) {
+                        run.spans(span, kind, size, block..block + 1)
+                    } else {
+                        Bins::default()
+                    }
+                })
+            })
+            .collect();
+        return Ladder::of_spans(&blocks);
+    }
+    let mut done = Vec::new();
+    let mut seconds = Vec::new();
+    for run in runs {
+        for block in &run.blocks {
+            let cells = block.of(kind, size);
+            done.push(match metric {
+                Metric::Bytes => cells.map(|cell| cell.bytes as f64).sum(),
+                _ => cells.map(|cell| cell.completed as f64).sum(),
+            });
+        }
+        seconds.extend(run.durations().into_iter().map(|ns| ns as f64 / 1e9));
+    }
+    Ladder::of_flow(done, seconds)
+}
+
+/// The row as it was measured; `None` where a side has nothing of it.
+fn measured(
+    ladders: &[Ladder; 2],
+    sides: Sides<'_>,
+    asked: &Asked,
+    metric: Metric,
+) -> Option<Row> {
+    let Scope { span, kind, size, .. } = asked.scope;
+    let whole = |side: usize| -> Vec<(usize, u64)> {
+        let count = sides.groups[side].first().map_or(0, |run| run.blocks.len());
+        let all = every(sides.groups[side].len() * count).into_iter();
+        all.filter(|(block, _)| asked.blocks.contains(&(block % count.max(1)))).collect()
+    };
+    let value = |side: usize| ladders[side].value(metric.statistic(), &whole(side));
+    let (baseline, other) = (value(0)?, value(1)?);
+    if metric.is_flow() && (baseline <= 0.0 || other <= 0.0) {
+        return None;
+    }
+    let requests = [0, 1].map(|side| {
+        let runs = sides.groups[side].iter();
+        runs.map(|run| {
+            let blocks = run.blocks[asked.blocks.clone()].iter();
+            blocks.flat_map(|block| block.of(kind, size)).map(|cell| cell.completed).sum::<u64>()
+        })
+        .sum::<u64>()
+    });
+    let needed = metric.requests_needed();
+    let never = metric == Metric::Max || span == Some(Span::Lateness) || !asked.is_judged;
+    let decision = if never {
+        Decision::NotJudged
+    } else if asked.blocks.len() < BLOCKS_NEEDED || requests.iter().any(|count| *count < needed) {
+        Decision::TooFew
+    } else {
+        Decision::NotToldApart
+    };
+    Some(Row {
+        scope: asked.scope,
+        metric,
+        requests,
+        baseline,
+        other,
+        ratio: floored(other) / floored(baseline),
+        interval: None,
+        chance: None,
+        decision,
+        spread: None,
+    })
+}
+
+/// A figure for a ratio: nothing takes less than the nanosecond that instants are counted in.
+fn floored(value: f64) -> f64 {
+    value.max(1.0)
+}
+
+fn redraw(
+    sides: Sides<'_>,
+    ranges: &[Range<usize>],
+    ladders: &[[Ladder; 2]],
+    open: &mut [Open],
+    settings: &Settings,
+) {
+    let Some(count) = sides.groups[0].first().map(|run| run.blocks.len()) else { return };
+    let has_repeats = sides.groups.iter().any(|runs| runs.len() > 1);
+    let mut random = Random::new(settings.seed);
+    for _ in 0..settings.resamples {
+        let runs = sides.groups.map(|group| resample::runs(&mut random, group.len()));
+        let drawn: Vec<[Draw; 2]> = ranges
+            .iter()
+            .map(|range| {
+                let first = resample::blocks(&mut random, count, range.clone());
+                let second = if sides.paired {
+                    first.clone()
+                } else {
+                    resample::blocks(&mut random, count, range.clone())
+                };
+                let [of_first, of_second] = runs.clone();
+                [
+                    Draw { blocks: first, runs: of_first },
+                    Draw { blocks: second, runs: of_second },
+                ]
+            })
+            .collect();
+        for with_runs in [true, false] {
+            if !with_runs && !has_repeats {
+                continue;
+            }
+            let chosen: Vec<[Vec<(usize, u64)>; 2]> = drawn
+                .iter()
+                .map(|draws| [draws[0].chosen(with_runs), draws[1].chosen(with_runs)])
+                .collect();
+            for open in open.iter_mut() {
+                let statistic: Statistic = open.row.metric.statistic();
+                let value = |side: usize| {
+                    let chosen = &chosen[open.range][side];
+                    ladders[open.ladder][side].value(statistic, chosen).map(floored)
+                };
+                // A redrawing without any such request says nothing about its figure.
+                let log = match (value(0), value(1)) {
+                    (Some(baseline), Some(other)) => (other / baseline).ln(),
+                    _ => open.replicates.observed,
+                };
+                let kept = if with_runs {
+                    &mut open.replicates.total
+                } else {
+                    &mut open.replicates.blocks
+                };
+                kept.push(log);
+            }
+        }
+    }
+}
+
+fn judge(
+    sides: Sides<'_>,
+    ranges: &[Range<usize>],
+    open: Vec<Open>,
+    settings: &Settings,
+) -> Vec<Row> {
+    let beyond = sides.groups.iter().map(|runs| runs.len().saturating_sub(1)).sum();
+    let spreads: Vec<_> = open
+        .iter()
+        .map(|open| open.replicates.spread(stretches(ranges[open.range].len()), beyond))
+        .collect();
+    let judged = open.iter().zip(&spreads).filter(|(open, _)| open.is_judged);
+    let family = Family::new(judged.map(|(open, spread)| (&open.replicates, *spread)));
+    let rows = open.into_iter().zip(spreads).map(|(open, spread)| {
+        let mut row = open.row;
+        if row.decision != Decision::TooFew && row.metric != Metric::Max {
+            row.spread = Some(spread);
+        }
+        if !open.is_judged {
+            return row;
+        }
+        let log = open.replicates.observed;
+        let width = spread.error * family.critical(settings.level, spread.degrees);
+        row.interval = Some([(log - width).exp(), (log + width).exp()]);
+        row.chance = Some(family.chance(log, spread));
+        if log.abs() > width && log.abs() >= settings.least_effect.ln_1p() {
+            row.decision =
+                if row.worse_by() > 0.0 { Decision::Worse } else { Decision::Better };
+        }
+        row
+    });
+    rows.collect()
+}
+
+/// What is asked of whole runs: flow and spans of all requests and, where there are several, of each
+/// kind.
+pub(super) fn of_whole(sides: Sides<'_>) -> Vec<Asked> {
+    let Some(blocks) = sides.groups[0].first().map(|run| run.blocks.len()) else {
+        return Vec::new();
+    };
+    let kinds = kinds(sides);
+    let mut asked = Vec::new();
+    let scope = |span, kind| Scope { span, kind, phase: None, size: None };
+    for span in [Span::Service, Span::Response, Span::Lateness] {
+        for kind in &kinds {
+            let is_judged = span != Span::Lateness;
+            let metrics: &[Metric] = &Metric::OF_SPANS;
+            asked.push(Asked { scope: scope(Some(span), *kind), metrics, blocks: 0..blocks, is_judged });
+        }
+    }
+    for kind in &kinds {
+        let metrics: &[Metric] = &Metric::OF_FLOW;
+        asked.push(Asked { scope: scope(None, *kind), metrics, blocks: 0..blocks, is_judged: true });
+    }
+    asked
+}
+
+/// All requests and, where both sides have several kinds, each kind.
+pub(super) fn kinds(sides: Sides<'_>) -> Vec<Option<Kind>> {
+    let both = |kind: &Kind| sides.groups.iter().all(|runs| runs.iter().any(|run| run.has(*kind)));
+    let there: Vec<Kind> = Kind::ALL.into_iter().filter(both).collect();
+    let each = if there.len() > 1 { there } else { Vec::new() };
+    [None].into_iter().chain(each.into_iter().map(Some)).collect()
+}
