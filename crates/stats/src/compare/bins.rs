@@ -14,7 +14,7 @@ const OCTAVE_BITS: u32 = 7;
 const OCTAVES: usize = 36;
 
 /// How wide a bin is at most, as a share of the values in it.
-pub const RESOLUTION: f64 = 1.0 / PER_OCTAVE as f64;
+pub(super) const RESOLUTION: f64 = 1.0 / PER_OCTAVE as f64;
 
 /// A mergeable histogram of nanoseconds. Count, sum and maximum are exact.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,7 +119,7 @@ fn place(ns: u64) -> (usize, usize) {
 }
 
 /// Where a bin begins and ends, in nanoseconds.
-pub fn edges(bin: u16) -> (f64, f64) {
+pub(super) fn edges(bin: u16) -> (f64, f64) {
     let (octave, slot) = (usize::from(bin) / PER_OCTAVE, usize::from(bin) % PER_OCTAVE);
     if octave == 0 {
         return (slot as f64, slot as f64 + 1.0);

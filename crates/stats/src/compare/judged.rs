@@ -276,8 +276,13 @@ pub(super) fn of_whole(sides: Sides<'_>) -> Vec<Asked> {
 
 /// All requests and, where both sides have several kinds, each kind.
 pub(super) fn kinds(sides: Sides<'_>) -> Vec<Option<Kind>> {
-    let both = |kind: &Kind| sides.groups.iter().all(|runs| runs.iter().any(|run| run.has(*kind)));
-    let there: Vec<Kind> = Kind::ALL.into_iter().filter(both).collect();
+    let there = common(sides);
     let each = if there.len() > 1 { there } else { Vec::new() };
     [None].into_iter().chain(each.into_iter().map(Some)).collect()
+}
+
+/// The kinds that both sides have.
+pub(super) fn common(sides: Sides<'_>) -> Vec<Kind> {
+    let both = |kind: &Kind| sides.groups.iter().all(|runs| runs.iter().any(|run| run.has(*kind)));
+    Kind::ALL.into_iter().filter(both).collect()
 }

@@ -22,10 +22,10 @@ pub const BLOCKS_MAX: usize = 128;
 const BLOCK_REQUESTS: u64 = 32;
 
 /// How many of the classes of size there are.
-pub const SIZES: usize = 5;
+pub(super) const SIZES: usize = 5;
 
 /// The largest request of each class of size but the last, in bytes.
-pub const SIZE_LIMITS: [u64; SIZES - 1] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+pub(super) const SIZE_LIMITS: [u64; SIZES - 1] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 
 /// What each class of size is called.
 pub const SIZE_NAMES: [&str; SIZES] =
