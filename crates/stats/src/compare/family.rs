@@ -36,6 +36,15 @@ pub(super) struct Spread {
 }
 
 impl Replicates {
+    /// The redrawn logarithms below and above which this share of all lies.
+    pub(super) fn between(&self, share: f64) -> [f64; 2] {
+        let mut sorted = self.total.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let rank = (share * sorted.len() as f64) as usize;
+        let at = |rank: usize| sorted.get(rank).copied().unwrap_or(self.observed);
+        [at(rank), at(sorted.len().saturating_sub(rank + 1))]
+    }
+
     /// The standard error and its degrees of freedom, from so many stretches and so many runs beyond
     /// the first of each group.
     pub(super) fn spread(&self, stretches: usize, runs_beyond: usize) -> Spread {

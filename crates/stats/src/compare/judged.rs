@@ -13,8 +13,12 @@ use super::resample::{self, Draw, stretches};
 use super::row::{Decision, Metric, Row, Scope};
 use crate::picture::{Kind, Span};
 
-/// Blocks that a run, or a part of it, needs so that anything can be judged.
-const BLOCKS_NEEDED: usize = 12;
+/// Over how many blocks a figure's requests must be spread on both sides so that it can be judged.
+const BLOCKS_NEEDED: f64 = 12.0;
+
+/// Between which ranks of its redrawings a ratio lies in any case, however small their variance is:
+/// where they are skewed, the standard error alone promises too much.
+const TAILS: f64 = 0.002_5;
 
 /// Two groups of runs that are compared.
 #[derive(Clone, Copy)]
@@ -36,6 +40,8 @@ pub(super) struct Asked {
 struct Open {
     row: Row,
     is_judged: bool,
+    /// Over how many blocks the figure's requests are spread.
+    spread_over: f64,
     /// Which of the ladders and which of the drawn ranges.
     ladder: usize,
     range: usize,
@@ -60,11 +66,11 @@ pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Ve
                 has_ladder = true;
             }
             let ladder = ladders.len() - 1;
-            if let Some(row) = measured(&ladders[ladder], sides, asked, *metric) {
+            if let Some((row, spread_over)) = measured(&ladders[ladder], sides, asked, *metric) {
                 let replicates =
                     Replicates { observed: row.ratio.ln(), ..Replicates::default() };
                 let is_judged = row.decision == Decision::NotToldApart;
-                open.push(Open { row, is_judged, ladder, range, replicates });
+                open.push(Open { row, is_judged, spread_over, ladder, range, replicates });
             }
         }
     }
@@ -111,7 +117,7 @@ fn measured(
     sides: Sides<'_>,
     asked: &Asked,
     metric: Metric,
-) -> Option<Row> {
+) -> Option<(Row, f64)> {
     let Scope { span, kind, size, .. } = asked.scope;
     let whole = |side: usize| -> Vec<(usize, u64)> {
         let count = sides.groups[side].first().map_or(0, |run| run.blocks.len());
@@ -132,15 +138,19 @@ fn measured(
         .sum::<u64>()
     });
     let needed = metric.requests_needed();
+    let spread_over = [0, 1]
+        .map(|side| ladders[side].spread_over(metric.statistic(), &whole(side)))
+        .into_iter()
+        .fold(f64::INFINITY, f64::min);
     let never = metric == Metric::Max || span == Some(Span::Lateness) || !asked.is_judged;
     let decision = if never {
         Decision::NotJudged
-    } else if asked.blocks.len() < BLOCKS_NEEDED || requests.iter().any(|count| *count < needed) {
+    } else if spread_over < BLOCKS_NEEDED || requests.iter().any(|count| *count < needed) {
         Decision::TooFew
     } else {
         Decision::NotToldApart
     };
-    Some(Row {
+    let row = Row {
         scope: asked.scope,
         metric,
         requests,
@@ -151,7 +161,9 @@ fn measured(
         chance: None,
         decision,
         spread: None,
-    })
+        tails: [0.0; 2],
+    };
+    Some((row, spread_over))
 }
 
 /// A figure for a ratio: nothing takes less than the nanosecond that instants are counted in.
@@ -226,7 +238,10 @@ fn judge(
     let beyond = sides.groups.iter().map(|runs| runs.len().saturating_sub(1)).sum();
     let spreads: Vec<_> = open
         .iter()
-        .map(|open| open.replicates.spread(stretches(ranges[open.range].len()), beyond))
+        .map(|open| {
+            let stretches = stretches(ranges[open.range].len()).min(open.spread_over as usize);
+            open.replicates.spread(stretches, beyond)
+        })
         .collect();
     let judged = open.iter().zip(&spreads).filter(|(open, _)| open.is_judged);
     let family = Family::new(judged.map(|(open, spread)| (&open.replicates, *spread)));
@@ -234,15 +249,18 @@ fn judge(
         let mut row = open.row;
         if row.decision != Decision::TooFew && row.metric != Metric::Max {
             row.spread = Some(spread);
+            row.tails = open.replicates.between(0.01);
         }
         if !open.is_judged {
             return row;
         }
         let log = open.replicates.observed;
         let width = spread.error * family.critical(settings.level, spread.degrees);
-        row.interval = Some([(log - width).exp(), (log + width).exp()]);
+        let [low, high] = open.replicates.between(TAILS);
+        let (low, high) = (low.min(log - width), high.max(log + width));
+        row.interval = Some([low.exp(), high.exp()]);
         row.chance = Some(family.chance(log, spread));
-        if log.abs() > width && log.abs() >= settings.least_effect.ln_1p() {
+        if (low > 0.0 || high < 0.0) && log.abs() >= settings.least_effect.ln_1p() {
             row.decision =
                 if row.worse_by() > 0.0 { Decision::Worse } else { Decision::Better };
         }

@@ -90,6 +90,26 @@ impl Ladder {
         }
     }
 
+    /// Over how many of the chosen blocks a figure's requests are spread: those beyond a percentile,
+    /// or all. Of unequal blocks, as many equal ones as say the same (the inverse of Simpson's index:
+    /// (Σn)²/Σn²). A hundred slow requests of one stall are one event.
+    pub(super) fn spread_over(&self, statistic: Statistic, chosen: &[(usize, u64)]) -> f64 {
+        let limit = match statistic {
+            Statistic::Quantile(_) => self.value(statistic, chosen).unwrap_or(0.0),
+            Statistic::Mean | Statistic::Max => 0.0,
+            Statistic::Rate => return chosen.len() as f64,
+        };
+        let bin = self.bins.partition_point(|bin| edges(*bin).1 <= limit);
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for (block, _) in chosen {
+            let before = bin.checked_sub(1).map_or(0, |bin| self.below[block * self.bins.len() + bin]);
+            let beyond = (self.counts[*block] - before) as f64;
+            sum += beyond;
+            squares += beyond * beyond;
+        }
+        if squares > 0.0 { sum * sum / squares } else { 0.0 }
+    }
+
     /// How many spans the chosen blocks hold.
     pub(super) fn count(&self, chosen: &[(usize, u64)]) -> u64 {
         chosen.iter().map(|(block, weight)| self.counts[*block] * weight).sum()

@@ -181,6 +181,9 @@ pub struct Row {
     pub decision: Decision,
     #[serde(skip)]
     pub(super) spread: Option<Spread>,
+    /// Between which logarithms the redrawn ratios lie, the outermost aside.
+    #[serde(skip)]
+    pub(super) tails: [f64; 2],
 }
 
 impl Row {
@@ -195,7 +198,8 @@ impl Row {
     pub fn interval_alone(&self, criteria: usize) -> Option<[f64; 2]> {
         let width = alone(self.spread?, criteria);
         let log = self.ratio.ln();
-        Some([(log - width).exp(), (log + width).exp()])
+        let [low, high] = self.tails;
+        Some([low.min(log - width).exp(), high.max(log + width).exp()])
     }
 
     /// The row in words: `p99 of read, service time`.
