@@ -1,5 +1,6 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod compare;
 mod described;
 mod replay;
 mod transforms;
@@ -19,6 +20,7 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+pub(crate) use self::compare::{AlignArg, CompareArgs, MergeArgs};
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
@@ -51,6 +53,10 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Draw the report of a run again, or recover a run that was killed
     Report(ReportArgs),
+    /// Compare runs of the same load, and tell differences from chance
+    Compare(Box<CompareArgs>),
+    /// Make one run of several that went on at the same time
+    Merge(MergeArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),
     /// Print the completions for a shell

@@ -32,7 +32,7 @@ mod tests;
 use serde::Serialize;
 
 pub use bins::Bins;
-pub use comparable::{Obstacle, Replayed, Weight, obstacles};
+pub use comparable::{Obstacle, REFUSALS, Replayed, Weight, obstacles};
 pub use criterion::{Answer, Criterion, CriterionError, Outcome};
 pub use distributions::Distribution;
 pub use load::LoadMark;

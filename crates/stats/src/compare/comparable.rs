@@ -20,6 +20,20 @@ const WRAPAROUND_APART: f64 = 1.05;
 /// none of them.
 const FAILED_SHARE: f64 = 0.001;
 
+/// The names of all obstacles that are refusals.
+pub const REFUSALS: [&str; 10] = [
+    "complete",
+    "valid",
+    "load",
+    "timing",
+    "speedup",
+    "schedule",
+    "conflicts",
+    "wraparound",
+    "substituted",
+    "left-out",
+];
+
 /// What an obstacle does to a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -2,8 +2,10 @@
 //!
 //! Thirty rows, each wrong once in twenty times, find a difference between a system and itself in
 //! most comparisons. So the rows are judged together: the largest deviation of any row, each
-//! measured in its own standard error, must be exceeded only once in twenty comparisons (the single
-//! step *max-t* of Westfall and Young: "Resampling-based multiple testing", 1993). The rows of a
+//! measured in its own standard error, must be exceeded only once in twenty comparisons (*max-t* of
+//! Westfall and Young: "Resampling-based multiple testing", 1993). Rows that are proven leave the
+//! family, and the others are judged anew among themselves, as Holm does it (Romano, Wolf: "Exact
+//! and approximate stepdown methods for multiple hypothesis testing", JASA 100, 2005). The rows of a
 //! comparison are highly dependent (p90 of all and p90 of reads); max-t knows that, and is sharper
 //! than the corrections of Bonferroni or Holm, which assume the worst.
 //!

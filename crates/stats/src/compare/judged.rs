@@ -243,30 +243,47 @@ fn judge(
             open.replicates.spread(stretches, beyond)
         })
         .collect();
-    let judged = open.iter().zip(&spreads).filter(|(open, _)| open.is_judged);
-    let family = Family::new(judged.map(|(open, spread)| (&open.replicates, *spread)));
-    let rows = open.into_iter().zip(spreads).map(|(open, spread)| {
-        let mut row = open.row;
+    let mut rows: Vec<Row> = Vec::with_capacity(open.len());
+    for (open, spread) in open.iter().zip(&spreads) {
+        let mut row = open.row.clone();
         if row.decision != Decision::TooFew && row.metric != Metric::Max {
-            row.spread = Some(spread);
+            row.spread = Some(*spread);
             row.tails = open.replicates.between(0.01);
         }
-        if !open.is_judged {
-            return row;
+        rows.push(row);
+    }
+    // Step by step: what is proven leaves the family, and the rest is judged by a smaller one.
+    let mut left: Vec<usize> = (0..open.len()).filter(|index| open[*index].is_judged).collect();
+    let mut least_chance = 0.0_f64;
+    loop {
+        let members = left.iter().map(|index| (&open[*index].replicates, spreads[*index]));
+        let family = Family::new(members);
+        let before = left.len();
+        let mut largest = least_chance;
+        left.retain(|index| {
+            let (row, spread) = (&mut rows[*index], spreads[*index]);
+            let log = open[*index].replicates.observed;
+            let width = spread.error * family.critical(settings.level, spread.degrees);
+            let [low, high] = open[*index].replicates.between(TAILS);
+            let (low, high) = (low.min(log - width), high.max(log + width));
+            row.interval = Some([low.exp(), high.exp()]);
+            let chance = family.chance(log, spread).max(least_chance);
+            row.chance = Some(chance);
+            let is_proven = low > 0.0 || high < 0.0;
+            if is_proven {
+                largest = largest.max(chance);
+                if log.abs() >= settings.least_effect.ln_1p() {
+                    row.decision =
+                        if row.worse_by() > 0.0 { Decision::Worse } else { Decision::Better };
+                }
+            }
+            !is_proven
+        });
+        least_chance = largest;
+        if left.len() == before || left.is_empty() {
+            return rows;
         }
-        let log = open.replicates.observed;
-        let width = spread.error * family.critical(settings.level, spread.degrees);
-        let [low, high] = open.replicates.between(TAILS);
-        let (low, high) = (low.min(log - width), high.max(log + width));
-        row.interval = Some([low.exp(), high.exp()]);
-        row.chance = Some(family.chance(log, spread));
-        if (low > 0.0 || high < 0.0) && log.abs() >= settings.least_effect.ln_1p() {
-            row.decision =
-                if row.worse_by() > 0.0 { Decision::Worse } else { Decision::Better };
-        }
-        row
-    });
-    rows.collect()
+    }
 }
 
 /// What is asked of whole runs: flow and spans of all requests and, where there are several, of each

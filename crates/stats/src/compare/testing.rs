@@ -33,7 +33,7 @@ pub(super) fn run(seed: u64, requests: usize, mean_ns: f64) -> Vec<Request> {
     let (mut drift, mut stalled) = (0.0_f64, 0_u32);
     let load = (0..requests).map(|number| {
         let scheduled = number as i64 * 1_000_000;
-        drift = 0.98 * drift + 0.1 * (random.unit() - 0.5);
+        drift = 0.98 * drift + 0.06 * (random.unit() - 0.5);
         if random.below(8_000) == 0 {
             stalled = 20;
         }

@@ -64,6 +64,8 @@ fn two_systems_that_differ_by_ten_percent_at_p99_are_told_apart() {
     let long = |seed, mean_ns| vec![profile(&run(seed, 2 * REQUESTS, mean_ns))];
     let found = (0..20).filter(|seed| {
         let pair = rows(long(2 * seed, 80_000.0), long(2 * seed + 1, 88_000.0), quick());
+        let p99 = pair.rows.iter().find(|row| row.metric == Metric::P99);
+        println!("pair {seed}: {:?}", p99.map(|row| (row.ratio, row.interval)));
         differs(&pair, Metric::P99) == Decision::Worse
     });
     let found = found.count();
