@@ -146,7 +146,8 @@ fn merged_runs_have_the_percentiles_of_all_their_requests() {
     let merged = ioecho(home, &["merge", "fast", "slow", "-o", "both"]);
     assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
     let summary = |run: &str| -> Value {
-        serde_json::from_slice(&std::fs::read(home.join(run).join("summary.json")).unwrap()).unwrap()
+        serde_json::from_slice(&std::fs::read(home.join(run).join("summary.json")).unwrap())
+            .unwrap()
     };
     let (fast, slow, both) = (summary("fast"), summary("slow"), summary("both"));
     let at = |of: &Value, key: &str| of["service_time"]["all"][key].as_u64().unwrap();
@@ -177,7 +178,8 @@ fn runs_by_the_wall_clock_stand_one_after_the_other() {
     let old = text.lines().find(|line| line.starts_with("started = ")).unwrap().to_owned();
     let first = std::fs::read_to_string(home.join("first/run.toml")).unwrap();
     let started = first.lines().find(|line| line.starts_with("started = ")).unwrap();
-    let instant: jiff::Timestamp = started["started = \"".len()..started.len() - 1].parse().unwrap();
+    let instant: jiff::Timestamp =
+        started["started = \"".len()..started.len() - 1].parse().unwrap();
     let later = instant + jiff::SignedDuration::from_secs(3600);
     std::fs::write(&facts, text.replace(&old, &format!("started = \"{later}\""))).unwrap();
     let wall = ["merge", "first", "second", "--align", "wall", "-o", "both"];

@@ -32,8 +32,8 @@ class Curves extends Picture {
     const points = this.shown.quantiles;
     const [above, under] = halves(area);
     const times = points.flatMap((point) => [point[1], point[2]]).filter((ns) => ns > 0);
-    const low = 10 ** Math.floor(Math.log10(Math.min(...times)) * 1.0001);
-    const high = 10 ** Math.ceil(Math.log10(Math.max(low * 10, ...times)) * 0.9999);
+    const low = Math.min(...times) * 0.8;
+    const high = Math.max(low * 10, ...times) * 1.25;
     this.nines = Math.max(1, points.at(-1)[0]);
     const toX = (nines) => area.x + nines / this.nines * area.w;
     const toY = (ns) => above.y

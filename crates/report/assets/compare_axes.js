@@ -123,7 +123,7 @@ class Picture {
     const pen = this.canvas.getContext("2d");
     pen.setTransform(dense, 0, 0, dense, 0, 0);
     pen.font = '11px system-ui, "Liberation Sans", Arial, sans-serif';
-    this.area = { x: 66, y: 8, w: Math.max(40, wide - 66 - 18), h: this.height - 8 - 24 };
+    this.area = { x: 78, y: 8, w: Math.max(40, wide - 78 - 28), h: this.height - 8 - 24 };
     pen.fillStyle = colour("--plot");
     pen.fillRect(this.area.x, this.area.y, this.area.w, this.area.h);
     this.draw(pen, this.area);

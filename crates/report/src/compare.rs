@@ -7,8 +7,8 @@
 
 use askama::Template;
 use ioecho_stats::compare::{
-    Answer, Comparison, Decision, Distribution, DifferenceMap, Blocks, Obstacle, Outcome, Pair, Row,
-    SIZE_NAMES, kind_word, percent,
+    Answer, Blocks, Comparison, Decision, DifferenceMap, Distribution, Obstacle, Outcome, Pair,
+    Row, SIZE_NAMES, kind_word, percent,
 };
 use ioecho_trace::{Bytes, Nanos};
 use serde::Serialize;
@@ -183,9 +183,10 @@ fn row_view(row: &Row) -> RowView {
         name: row.metric.name().to_owned(),
         kind: kind_word(row.scope.kind),
         size: row.scope.size.and_then(|size| SIZE_NAMES.get(size)).unwrap_or(&"any"),
-        phase: row.scope.phase.map_or("whole run".to_owned(), |phase| {
-            format!("quarter {} of 4", phase + 1)
-        }),
+        phase: row
+            .scope
+            .phase
+            .map_or("whole run".to_owned(), |phase| format!("quarter {} of 4", phase + 1)),
         baseline: value(row.baseline),
         other: value(row.other),
         change: percent(row.ratio),

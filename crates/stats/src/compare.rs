@@ -186,9 +186,7 @@ fn conclusion(rows: &[Row], other: &str, baseline: &str) -> String {
     let largest = |decision| {
         let effect = |row: &&Row| row.ratio.ln().abs();
         let row = of(decision).max_by(|a, b| effect(a).total_cmp(&effect(b)));
-        row.map_or(String::new(), |row| {
-            format!("{} by {}", row.name(), percent(row.ratio))
-        })
+        row.map_or(String::new(), |row| format!("{} by {}", row.name(), percent(row.ratio)))
     };
     let judged = rows.iter().filter(|row| row.chance.is_some()).count();
     match (count(Decision::Worse), count(Decision::Better)) {
@@ -224,5 +222,6 @@ pub fn percent(ratio: f64) -> String {
     if ratio >= 3.0 {
         return format!("×{ratio:.1}");
     }
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+    let change = (ratio - 1.0) * 100.0;
+    if change.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{change:+.1} %") }
 }

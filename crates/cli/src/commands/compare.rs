@@ -159,7 +159,10 @@ fn write_page(
         criteria: criteria.to_vec(),
         facts: vec![
             Section { heading: "Systems and their runs".to_owned(), rows: runs.collect() },
-            Section { heading: "What differs in their plans".to_owned(), rows: differing.collect() },
+            Section {
+                heading: "What differs in their plans".to_owned(),
+                rows: differing.collect(),
+            },
         ],
     };
     let html = ioecho_report::compare_html(&page)?;

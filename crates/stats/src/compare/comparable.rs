@@ -112,6 +112,7 @@ fn of_one(run: &Replayed<'_>, found: &mut Vec<Obstacle>) {
 }
 
 fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>) {
+    use Weight::{Doubt, Refusal};
     let (a, b) = (&first.summary.engine, &other.summary.engine);
     let mut differ = |name, weight, what: &str, one: String, two: String| {
         if one != two {
@@ -119,7 +120,6 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
             found.push(Obstacle { name, weight, text });
         }
     };
-    use Weight::{Doubt, Refusal};
     let (one, two) = (first.load, other.load);
     if one.requests == two.requests {
         let told = |load: LoadMark| format!("{:016x}", load.content);
@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn each_difference_that_makes_another_load_is_refused_by_its_name() {
         use Weight::{Doubt, Refusal};
+        type Change = fn(&mut RunSummary);
         let other = LoadMark { content: 1, ..LoadMark::default() };
         assert_eq!(found(|_| (), other), [("load", Refusal)]);
         let longer = LoadMark { requests: 1, ..LoadMark::default() };
         assert_eq!(found(|_| (), longer), [("load", Refusal)]);
         let later = LoadMark { schedule: 1, ..LoadMark::default() };
         assert_eq!(found(|_| (), later), [("schedule", Refusal)]);
-        type Change = fn(&mut RunSummary);
         let cases: [(Change, (&str, Weight)); 9] = [
             (|s| s.engine.timing = "afap".to_owned(), ("timing", Refusal)),
             (|s| s.engine.speedup = 2.0, ("speedup", Refusal)),

@@ -56,8 +56,11 @@ impl fmt::Display for CriterionError {
         writeln!(f, "{}", self.what)?;
         writeln!(f, "  | {}", self.text)?;
         writeln!(f, "  | {}^", " ".repeat(before))?;
-        write!(f, "  = help: write it like 'p99.read > +5%', 'p99.9.write.service > 1.2' or \
-                   'iops < -3%'")
+        write!(
+            f,
+            "  = help: write it like 'p99.read > +5%', 'p99.9.write.service > 1.2' or \
+                   'iops < -3%'"
+        )
     }
 }
 
@@ -132,8 +135,7 @@ impl FromStr for Criterion {
     type Err = CriterionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error =
-            |at: usize, what: String| CriterionError { text: text.to_owned(), at, what };
+        let error = |at: usize, what: String| CriterionError { text: text.to_owned(), at, what };
         let Some(at) = text.find(['<', '>']) else {
             return Err(error(text.len(), "a criterion needs < or >".to_owned()));
         };
@@ -143,8 +145,8 @@ impl FromStr for Criterion {
         let limit_at = behind + (text[behind..].len() - text[behind..].trim_start().len());
         let limit = limit(text[limit_at..].trim_end()).map_err(|what| error(limit_at, what))?;
         let subject_at = text.len() - text.trim_start().len();
-        let (metric, kind, span) =
-            subject(text[subject_at..at].trim_end(), subject_at).map_err(|(at, what)| error(at, what))?;
+        let (metric, kind, span) = subject(text[subject_at..at].trim_end(), subject_at)
+            .map_err(|(at, what)| error(at, what))?;
         Ok(Self { text: text.trim().to_owned(), metric, kind, span, is_above, limit })
     }
 }

@@ -17,7 +17,10 @@ use super::bins::RESOLUTION;
 
 /// The standard error that a ratio has because its figures come from bins: two errors that are
 /// equally distributed over a bin (Sheppard: width/√12), and a span lies anywhere in it.
-const GRAIN: f64 = RESOLUTION * 0.408_248_290_463_863;
+pub(super) const GRAIN: f64 = RESOLUTION * 0.408_248_290_463_863;
+
+/// That of exact figures: what a nanosecond is in a millisecond, so that no error is zero.
+pub(super) const EXACT: f64 = 1e-6;
 
 /// The redrawn logarithms of a row's ratio.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +31,8 @@ pub(super) struct Replicates {
     pub(super) total: Vec<f64>,
     /// With blocks alone drawn anew; empty where no run was repeated.
     pub(super) blocks: Vec<f64>,
+    /// The standard error that the figures have by how they are counted.
+    pub(super) grain: f64,
 }
 
 /// How uncertain the logarithm of a ratio is.
@@ -50,12 +55,12 @@ impl Replicates {
     /// The standard error and its degrees of freedom, from so many stretches and so many runs beyond
     /// the first of each group.
     pub(super) fn spread(&self, stretches: usize, runs_beyond: usize) -> Spread {
-        let total = variance(&self.total) + GRAIN * GRAIN;
+        let total = variance(&self.total) + self.grain * self.grain;
         let of_blocks = stretches.saturating_sub(1).max(1) as f64;
         if runs_beyond == 0 {
             return Spread { error: total.sqrt(), degrees: of_blocks };
         }
-        let within = (variance(&self.blocks) + GRAIN * GRAIN).min(total);
+        let within = (variance(&self.blocks) + self.grain * self.grain).min(total);
         let between = total - within;
         let degrees =
             total * total / (within * within / of_blocks + between * between / runs_beyond as f64);
@@ -106,8 +111,7 @@ impl Family {
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
 /// The 97.5th percentiles of Student's distribution with 1 to 10 degrees of freedom.
-const STUDENT: [f64; 10] =
-    [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
 /// How much wider Student's interval is than the normal one. Between the table's degrees it is
 /// interpolated; beyond, by the expansion of Cornish and Fisher (Abramowitz, Stegun, 26.7.5).
@@ -182,7 +186,7 @@ mod tests {
         let mut random = Random::new(3);
         let mut row = || {
             let total = (0..1_000).map(|_| 0.05 * normal(&mut random)).collect();
-            let row = Replicates { total, ..Replicates::default() };
+            let row = Replicates { total, grain: GRAIN, ..Replicates::default() };
             let spread = row.spread(1_000, 0);
             (row, spread)
         };
@@ -199,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_difference_beyond_all_redrawings_is_no_chance_and_none_is_certain() {
-        let row = Replicates { total: vec![-0.1, 0.0, 0.1], ..Replicates::default() };
+        let total = vec![-0.1, 0.0, 0.1];
+        let row = Replicates { total, grain: GRAIN, ..Replicates::default() };
         let spread = row.spread(100, 0);
         let family = Family::new([(&row, spread)].into_iter());
         assert!((family.chance(5.0, spread) - 0.25).abs() < 1e-9);
@@ -212,6 +217,7 @@ mod tests {
             observed: 0.0,
             total: vec![-0.1, 0.1, -0.1, 0.1],
             blocks: vec![-0.1, 0.1, -0.1, 0.1],
+            grain: EXACT,
         };
         assert!(alike.spread(25, 2).degrees > 20.0);
         let apart = Replicates { blocks: vec![0.0; 4], ..alike };

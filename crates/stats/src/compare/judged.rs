@@ -6,7 +6,7 @@ use ioecho_trace::generate::random::Random;
 
 use super::Settings;
 use super::bins::Bins;
-use super::family::{Family, Replicates};
+use super::family::{EXACT, Family, GRAIN, Replicates};
 use super::ladder::{Ladder, Statistic, every};
 use super::profile::RunProfile;
 use super::resample::{self, Draw, stretches};
@@ -67,8 +67,12 @@ pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Ve
             }
             let ladder = ladders.len() - 1;
             if let Some((row, spread_over)) = measured(&ladders[ladder], sides, asked, *metric) {
-                let replicates =
-                    Replicates { observed: row.ratio.ln(), ..Replicates::default() };
+                let grain = match metric.statistic() {
+                    Statistic::Quantile(_) => GRAIN,
+                    Statistic::Mean | Statistic::Max | Statistic::Rate => EXACT,
+                };
+                let observed = row.ratio.ln();
+                let replicates = Replicates { observed, grain, ..Replicates::default() };
                 let is_judged = row.decision == Decision::NotToldApart;
                 open.push(Open { row, is_judged, spread_over, ladder, range, replicates });
             }
@@ -193,10 +197,7 @@ fn redraw(
                     resample::blocks(&mut random, count, range.clone())
                 };
                 let [of_first, of_second] = runs.clone();
-                [
-                    Draw { blocks: first, runs: of_first },
-                    Draw { blocks: second, runs: of_second },
-                ]
+                [Draw { blocks: first, runs: of_first }, Draw { blocks: second, runs: of_second }]
             })
             .collect();
         for with_runs in [true, false] {
@@ -299,12 +300,22 @@ pub(super) fn of_whole(sides: Sides<'_>) -> Vec<Asked> {
         for kind in &kinds {
             let is_judged = span != Span::Lateness;
             let metrics: &[Metric] = &Metric::OF_SPANS;
-            asked.push(Asked { scope: scope(Some(span), *kind), metrics, blocks: 0..blocks, is_judged });
+            asked.push(Asked {
+                scope: scope(Some(span), *kind),
+                metrics,
+                blocks: 0..blocks,
+                is_judged,
+            });
         }
     }
     for kind in &kinds {
         let metrics: &[Metric] = &Metric::OF_FLOW;
-        asked.push(Asked { scope: scope(None, *kind), metrics, blocks: 0..blocks, is_judged: true });
+        asked.push(Asked {
+            scope: scope(None, *kind),
+            metrics,
+            blocks: 0..blocks,
+            is_judged: true,
+        });
     }
     asked
 }

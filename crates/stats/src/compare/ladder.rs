@@ -102,7 +102,8 @@ impl Ladder {
         let bin = self.bins.partition_point(|bin| edges(*bin).1 <= limit);
         let (mut sum, mut squares) = (0.0, 0.0);
         for (block, _) in chosen {
-            let before = bin.checked_sub(1).map_or(0, |bin| self.below[block * self.bins.len() + bin]);
+            let before =
+                bin.checked_sub(1).map_or(0, |bin| self.below[block * self.bins.len() + bin]);
             let beyond = (self.counts[*block] - before) as f64;
             sum += beyond;
             squares += beyond * beyond;

@@ -26,8 +26,7 @@ const MAP_PER_DECADE: u32 = 10;
 const BLOCK_REQUESTS: u64 = 8;
 
 /// Figures of the parts.
-const OF_PARTS: [Metric; 5] =
-    [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::P999];
+const OF_PARTS: [Metric; 5] = [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::P999];
 
 /// Shares of requests by time and latency, one side less the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]

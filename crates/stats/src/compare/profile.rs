@@ -28,8 +28,7 @@ pub(super) const SIZES: usize = 5;
 pub(super) const SIZE_LIMITS: [u64; SIZES - 1] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 
 /// What each class of size is called.
-pub const SIZE_NAMES: [&str; SIZES] =
-    ["≤ 4 KiB", "≤ 16 KiB", "≤ 64 KiB", "≤ 256 KiB", "> 256 KiB"];
+pub const SIZE_NAMES: [&str; SIZES] = ["≤ 4 KiB", "≤ 16 KiB", "≤ 64 KiB", "≤ 256 KiB", "> 256 KiB"];
 
 /// What blocks are cut by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +56,7 @@ impl Blocking {
         Self { cut, blocks: most.clamp(1, BLOCKS_MAX) }
     }
 
-    /// The block of a request that is due at an instant and is the so-and-so-manieth of its run.
+    /// The block of a request by the instant at which it is due and its number in the run.
     fn block(&self, scheduled_ns: i64, number: u64) -> usize {
         let (at, extent) = match self.cut {
             Cut::Time(extent) => (scheduled_ns.max(0) as u64, extent.max(1) as u64),
@@ -138,11 +137,8 @@ impl RunProfile {
 
     fn add(&mut self, request: &Request, measured: &Measured, number: u64) {
         if measured.outcome != Outcome::Ok {
-            let counter = if measured.outcome.was_issued() {
-                &mut self.failed
-            } else {
-                &mut self.not_issued
-            };
+            let counter =
+                if measured.outcome.was_issued() { &mut self.failed } else { &mut self.not_issued };
             *counter += 1;
             return;
         }
@@ -246,7 +242,8 @@ impl Block {
         size: Option<usize>,
     ) -> impl Iterator<Item = &Cell> + '_ {
         let kinds = self.cells.iter().enumerate();
-        let kinds = kinds.filter(move |(number, _)| kind.is_none_or(|kind| kind as usize == *number));
+        let kinds =
+            kinds.filter(move |(number, _)| kind.is_none_or(|kind| kind as usize == *number));
         kinds.flat_map(move |(_, sizes)| {
             let sizes = sizes.iter().enumerate();
             sizes

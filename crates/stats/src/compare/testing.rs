@@ -53,8 +53,7 @@ pub(super) fn run(seed: u64, requests: usize, mean_ns: f64) -> Vec<Request> {
 /// The profile of such a run.
 pub(super) fn profile(requests: &[Request]) -> RunProfile {
     let extent = requests.len() as i64 * 1_000_000;
-    let mut profile =
-        RunProfile::new(Blocking::new(Cut::Time(extent), requests.len() as u64));
+    let mut profile = RunProfile::new(Blocking::new(Cut::Time(extent), requests.len() as u64));
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     batch.extend(requests);
     profile.observe(&batch);

@@ -94,7 +94,8 @@ fn a_comparison_is_the_same_again_and_another_with_another_seed() {
 #[test]
 fn what_got_worse_in_the_second_half_alone_stands_there_first_and_is_a_change() {
     let slower = run(2, REQUESTS, 80_000.0).into_iter().enumerate().map(|(number, mut request)| {
-        if number > REQUESTS / 2 && request.op == ioecho_trace::Op::Read
+        if number > REQUESTS / 2
+            && request.op == ioecho_trace::Op::Read
             && let Some(measured) = &mut request.measured
             && let Some(completed) = &mut measured.completed
         {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use ioecho_stats::compare::{
     Answer, Comparison, Decision, Obstacle, Outcome, Pair, Row, SIZE_NAMES, kind_word, percent,
 };
+use ioecho_stats::picture::Span;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::runs::Difference;
@@ -43,7 +44,9 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
     writeln!(out, "other         {} ({})", visible(&pair.other), runs(pair.runs[1]))?;
     writeln!(out, "outcome       {}", visible(&pair.conclusion))?;
     let mut subject = String::new();
-    for row in &pair.rows {
+    // Of lateness, which is never judged, the whole is enough for the eye.
+    let is_shown = |row: &&Row| row.scope.span != Some(Span::Lateness) || row.scope.kind.is_none();
+    for row in pair.rows.iter().filter(is_shown) {
         let span = row.scope.span.map_or("throughput", |span| span.name());
         let this = format!("{span}, {}", kind_word(row.scope.kind));
         if this != subject {

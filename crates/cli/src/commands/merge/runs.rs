@@ -7,6 +7,8 @@
 //! is the exception: each run was judged where it ran, with what its engine knew, and the worst of
 //! these judgements is that of the whole.
 
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
@@ -31,7 +33,7 @@ struct Part {
     /// What is added to its targets' numbers.
     targets: u16,
     /// Its volumes' numbers in the whole, by their own.
-    volumes: Vec<(u32, u32)>,
+    volumes: BTreeMap<u32, u32>,
     batch: Batch,
     row: usize,
 }
@@ -54,14 +56,17 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
     print_outcome(&summary)?;
-    println!("written       {}", output.path().display());
+    writeln!(std::io::stdout(), "written       {}", output.path().display())?;
     Ok(exit::OK)
 }
 
 fn open(path: &Path) -> anyhow::Result<Part> {
     let unreadable = |text: &str| {
         let name = path.display();
-        Coded::error(exit::TRACE, format!("{name} {text}\n  = help: `ioecho report {name}` settles it"))
+        Coded::error(
+            exit::TRACE,
+            format!("{name} {text}\n  = help: `ioecho report {name}` settles it"),
+        )
     };
     let run = RunDirectory::at(path).ok_or_else(|| unreadable("is no run"))?;
     let facts = run.read_facts()?;
@@ -72,8 +77,18 @@ fn open(path: &Path) -> anyhow::Result<Part> {
     let source = formats::open(&run.requests(), &ReadOptions::default())?;
     let batch = Batch::new(source.header().columns);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
-    let volumes = Vec::new();
-    Ok(Part { name, facts, summary, source, shift: Nanos::ZERO, targets: 0, volumes, batch, row: 0 })
+    let volumes = BTreeMap::new();
+    Ok(Part {
+        name,
+        facts,
+        summary,
+        source,
+        shift: Nanos::ZERO,
+        targets: 0,
+        volumes,
+        batch,
+        row: 0,
+    })
 }
 
 /// Refuses runs that cannot be one system: the same run twice, or other rules of issue.
@@ -124,7 +139,8 @@ fn shift_by_wall_clock(parts: &mut [Part]) -> anyhow::Result<()> {
 
 /// Gives volumes and targets their numbers in the whole; answers the whole's header.
 fn number(parts: &mut [Part]) -> anyhow::Result<Header> {
-    let mut header = parts.first().map_or_else(Header::default, |part| part.source.header().clone());
+    let mut header =
+        parts.first().map_or_else(Header::default, |part| part.source.header().clone());
     let several = parts.len() > 1;
     header.volumes.clear();
     header.columns = Columns { measured: true, ..Columns::default() };
@@ -134,7 +150,7 @@ fn number(parts: &mut [Part]) -> anyhow::Result<Header> {
         header.columns.latency |= own.columns.latency;
         header.columns.origin |= own.columns.origin;
         for volume in &own.volumes {
-            part.volumes.push((volume.id.0, next));
+            part.volumes.insert(volume.id.0, next);
             let mut volume = volume.clone();
             volume.id = VolumeId(next);
             if several {
@@ -175,21 +191,22 @@ fn write_requests(
         let first = ready.min_by_key(|(_, part)| {
             Nanos(part.batch.issue_ns()[part.row]).saturating_add(part.shift)
         });
-        let Some(part) = first.map(|(index, _)| index).map(|index| &mut parts[index]) else { break };
+        let Some(part) = first.map(|(index, _)| index).map(|index| &mut parts[index]) else {
+            break;
+        };
         let mut request = part.batch.get(part.row);
         part.row += 1;
         request.issue = request.issue.saturating_add(part.shift);
         let own = request.volume.0;
-        let known = part.volumes.iter().find(|(from, _)| *from == own).map(|(_, to)| *to);
         // A header may leave out a volume that its requests name.
-        request.volume = VolumeId(known.unwrap_or_else(|| {
-            part.volumes.push((own, next_volume));
+        request.volume = VolumeId(*part.volumes.entry(own).or_insert_with(|| {
             next_volume += 1;
             next_volume - 1
         }));
         if let Some(measured) = &mut request.measured {
             measured.scheduled = measured.scheduled.saturating_add(part.shift);
-            for instant in [&mut measured.submitted, &mut measured.completed].into_iter().flatten() {
+            for instant in [&mut measured.submitted, &mut measured.completed].into_iter().flatten()
+            {
                 *instant = instant.saturating_add(part.shift);
             }
             measured.target = measured.target.saturating_add(part.targets);
@@ -297,7 +314,8 @@ fn verdict(parts: &[Part]) -> Verdict {
         let verdict = &part.summary.verdict;
         (verdict.validity, severity(verdict.finding))
     });
-    let finding = parts.iter().map(|part| part.summary.verdict.finding).max_by_key(|f| severity(*f));
+    let finding =
+        parts.iter().map(|part| part.summary.verdict.finding).max_by_key(|f| severity(*f));
     let summary = worst.map_or_else(String::new, |part| {
         format!(
             "{} runs merged; the worst of them is {}: {}",
