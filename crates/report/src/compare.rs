@@ -1,9 +1,9 @@
 //! A comparison as a page: what differs, by how much, since when, and how sure that is.
 //!
 //! A table of ratios convinces nobody who cannot see where they come from. So the page shows the
-//! figures with their intervals first, and then the same runs as percentile curves with their ratio,
-//! as a map of where one has requests that the other lacks, and block by block over time. It is one
-//! file like the report of a run, and as harmless: every name is shown, never obeyed.
+//! figures with their intervals first, and then the same runs as percentile curves with their
+//! ratio, as a map of where one has requests that the other lacks, and block by block over time. It
+//! is one file like the report of a run, and as harmless: every name is shown, never obeyed.
 
 use askama::Template;
 use ioecho_stats::compare::{
@@ -134,9 +134,9 @@ fn method(comparison: &Comparison) -> String {
         "each side by itself, for they did not replay the same requests"
     };
     format!(
-        "Intervals at 95 % from {} redrawings of stretches of {} blocks of the run ({paired}) and \
+        "Intervals from {} redrawings of stretches of {} blocks of the run ({paired}) and \
          of repeated runs; all judged figures of a system together are told apart from themselves \
-         in at most {:.0} % of comparisons. A difference counts from {:.1} % on.",
+         in at most {:.1} % of comparisons. A difference counts from {:.1} % on.",
         comparison.resamples,
         comparison.blocks,
         comparison.level * 100.0,

@@ -38,8 +38,8 @@ struct SystemPrinted<'a> {
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<u8> {
     let systems = runs::systems(args)?;
     if systems.systems.len() < 2 {
-        let text = "there is nothing to compare with\n  = help: name two runs; repeated runs of one \
-                    system are joined by a comma";
+        let text = "there is nothing to compare with\n  = help: name two runs; repeated runs of \
+                    one system are joined by a comma";
         return Err(Coded::error(exit::USAGE, text));
     }
     let (members, paired) = runs::read(&systems)?;

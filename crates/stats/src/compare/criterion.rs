@@ -2,11 +2,12 @@
 //!
 //! A pipeline needs yes or no, and a bare percentile says yes whenever a neighbour's backup ran. So
 //! a criterion fails only where the whole interval lies beyond its limit: the difference is proven.
-//! Where the interval covers the limit, nothing is proven, and the user decides whether doubt fails.
+//! Where the interval covers the limit, nothing is proven, and the user decides whether doubt
+//! fails.
 //!
 //! The language: `METRIC[.KIND][.SPAN] OP LIMIT`. What is not named is all kinds, and the response
-//! time, which nothing hides from: a device that is too slow makes requests late, and their lateness
-//! counts. A limit is a change in percent with its sign, or a ratio such as `1.05`.
+//! time, which nothing hides from: a device that is too slow makes requests late, and their
+//! lateness counts. A limit is a change in percent with its sign, or a ratio such as `1.05`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -100,7 +101,8 @@ impl Criterion {
     /// Holds the criterion, one of so many, against a pair.
     pub fn hold(&self, pair: &Pair, criteria: usize) -> Outcome {
         let span = (!self.metric.is_flow()).then_some(self.span);
-        // Where there is one kind only, all requests are of that kind and stand in no row of theirs.
+        // Where there is one kind only, all requests are of that kind and stand in no row of
+        // theirs.
         let is_only = pair.kinds == [kind_word(self.kind)];
         let kind = self.kind.filter(|_| !is_only);
         let row = pair.rows.iter().find(|row| {

@@ -29,8 +29,8 @@ pub struct Distribution {
     pub kolmogorov_smirnov: f64,
     /// Where it is, in nanoseconds.
     pub at_ns: f64,
-    /// Quantiles of both: nines (−log₁₀ of the share that is slower), the baseline's nanoseconds and
-    /// the other's. They end where the smaller side has no request beyond.
+    /// Quantiles of both: nines (−log₁₀ of the share that is slower), the baseline's nanoseconds
+    /// and the other's. They end where the smaller side has no request beyond.
     pub quantiles: Vec<(f64, f64, f64)>,
 }
 

@@ -2,16 +2,16 @@
 //!
 //! Thirty rows, each wrong once in twenty times, find a difference between a system and itself in
 //! most comparisons. So the rows are judged together: the largest deviation of any row, each
-//! measured in its own standard error, must be exceeded only once in twenty comparisons (*max-t* of
+//! measured in its own standard error, must be exceeded only once in forty comparisons (*max-t* of
 //! Westfall and Young: "Resampling-based multiple testing", 1993). Rows that are proven leave the
 //! family, and the others are judged anew among themselves, as Holm does it (Romano, Wolf: "Exact
-//! and approximate stepdown methods for multiple hypothesis testing", JASA 100, 2005). The rows of a
-//! comparison are highly dependent (p90 of all and p90 of reads); max-t knows that, and is sharper
-//! than the corrections of Bonferroni or Holm, which assume the worst.
+//! and approximate stepdown methods for multiple hypothesis testing", JASA 100, 2005). The rows of
+//! a comparison are highly dependent (p90 of all and p90 of reads); max-t knows that, and is
+//! sharper than the corrections of Bonferroni or Holm, which assume the worst.
 //!
 //! A standard error from few stretches or few runs is itself uncertain. Student's distribution
-//! allows for it, with the degrees of freedom that Welch and Satterthwaite give to a variance of two
-//! sources, stretches of time and runs.
+//! allows for it, with the degrees of freedom that Welch and Satterthwaite give to a variance of
+//! two sources, stretches of time and runs.
 
 use super::bins::RESOLUTION;
 
@@ -52,8 +52,8 @@ impl Replicates {
         [at(rank), at(sorted.len().saturating_sub(rank + 1))]
     }
 
-    /// The standard error and its degrees of freedom, from so many stretches and so many runs beyond
-    /// the first of each group.
+    /// The standard error and its degrees of freedom, from so many stretches and so many runs
+    /// beyond the first of each group.
     pub(super) fn spread(&self, stretches: usize, runs_beyond: usize) -> Spread {
         let total = variance(&self.total) + self.grain * self.grain;
         let of_blocks = stretches.saturating_sub(1).max(1) as f64;
@@ -90,7 +90,7 @@ impl Family {
         Self { maxima }
     }
 
-    /// By how many standard errors a row may deviate by chance, at a level such as 0.05.
+    /// By how many standard errors a row may deviate by chance, at a level such as 0.025.
     pub(super) fn critical(&self, level: f64, degrees: f64) -> f64 {
         let rank = ((1.0 - level) * self.maxima.len() as f64).ceil() as usize;
         let most = self.maxima.get(rank.saturating_sub(1).min(self.maxima.len().max(1) - 1));
@@ -135,8 +135,8 @@ pub(super) fn alone(spread: Spread, criteria: usize) -> f64 {
     spread.error * normal_two_sided(0.05 / criteria.max(1) as f64) * widening(spread.degrees)
 }
 
-/// The deviation that a normal quantity exceeds to either side with this chance (Abramowitz, Stegun,
-/// 26.2.23; right to 0.00045).
+/// The deviation that a normal quantity exceeds to either side with this chance (Abramowitz,
+/// Stegun, 26.2.23; right to 0.00045).
 fn normal_two_sided(chance: f64) -> f64 {
     let t = (-2.0 * (chance / 2.0).ln()).sqrt();
     let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);

@@ -287,8 +287,8 @@ fn judge(
     }
 }
 
-/// What is asked of whole runs: flow and spans of all requests and, where there are several, of each
-/// kind.
+/// What is asked of whole runs: flow and spans of all requests and, where there are several, of
+/// each kind.
 pub(super) fn of_whole(sides: Sides<'_>) -> Vec<Asked> {
     let Some(blocks) = sides.groups[0].first().map(|run| run.blocks.len()) else {
         return Vec::new();

@@ -90,9 +90,9 @@ impl Ladder {
         }
     }
 
-    /// Over how many of the chosen blocks a figure's requests are spread: those beyond a percentile,
-    /// or all. Of unequal blocks, as many equal ones as say the same (the inverse of Simpson's index:
-    /// (Σn)²/Σn²). A hundred slow requests of one stall are one event.
+    /// Over how many of the chosen blocks a figure's requests are spread: those beyond a
+    /// percentile, or all. Of unequal blocks, as many equal ones as say the same (the inverse of
+    /// Simpson's index: (Σn)²/Σn²). A hundred slow requests of one stall are one event.
     pub(super) fn spread_over(&self, statistic: Statistic, chosen: &[(usize, u64)]) -> f64 {
         let limit = match statistic {
             Statistic::Quantile(_) => self.value(statistic, chosen).unwrap_or(0.0),
@@ -167,8 +167,8 @@ mod tests {
             quantile in 0.01..1.0,
         ) {
             let blocks: Vec<Bins> = blocks.iter().map(|spans| of(spans)).collect();
-            let chosen: Vec<(usize, u64)> =
-                (0..blocks.len()).map(|block| (block, weights[block])).filter(|c| c.1 > 0).collect();
+            let all = (0..blocks.len()).map(|block| (block, weights[block]));
+            let chosen: Vec<(usize, u64)> = all.filter(|chosen| chosen.1 > 0).collect();
             let mut sum = Bins::default();
             for (block, weight) in &chosen {
                 (0..*weight).for_each(|_| sum.merge(&blocks[*block]));

@@ -1,9 +1,9 @@
 //! Both systems over time: where in the run the difference lies.
 //!
-//! One slow minute makes the same 99th percentile as a system that is slow throughout, and calls for
-//! another remedy. So the ratio is told block by block, with the places where its level changes; a
-//! map shows which latencies one side has and the other lacks; and the figures are asked for again
-//! by parts of the run, kinds and sizes, so that what got worse first stands first.
+//! One slow minute makes the same 99th percentile as a system that is slow throughout, and calls
+//! for another remedy. So the ratio is told block by block, with the places where its level
+//! changes; a map shows which latencies one side has and the other lacks; and the figures are asked
+//! for again by parts of the run, kinds and sizes, so that what got worse first stands first.
 
 use serde::Serialize;
 

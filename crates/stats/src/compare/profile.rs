@@ -203,8 +203,8 @@ impl RunProfile {
         self.blocks.iter().any(|block| block.cells[kind as usize].iter().any(Option::is_some))
     }
 
-    /// The span of all requests of a kind (`None`: of every kind) and class of size (`None`: of any)
-    /// in some of the blocks.
+    /// The span of all requests of a kind (`None`: of every kind) and class of size (`None`: of
+    /// any) in some of the blocks.
     pub(super) fn spans(
         &self,
         span: Span,

@@ -1,17 +1,17 @@
 //! Drawing runs and blocks of time anew.
 //!
 //! How far a figure would be off in another run nobody can compute from one run by formula, since
-//! neighbouring requests depend on each other and a percentile has no simple variance. The bootstrap
-//! asks the run itself: it puts runs together from pieces of this one and looks how much the figure
-//! changes (Efron: "Bootstrap methods", Annals of Statistics 7, 1979). The pieces are stretches of
-//! neighbouring blocks, so that what is slow together stays together (Künsch: "The jackknife and the
-//! bootstrap for general stationary observations", Annals of Statistics 17, 1989), and the last
-//! block is followed by the first, so that each is drawn as often (Politis, Romano: "A circular
-//! block-resampling procedure for stationary data", 1992).
+//! neighbouring requests depend on each other and a percentile has no simple variance. The
+//! bootstrap asks the run itself: it puts runs together from pieces of this one and looks how much
+//! the figure changes (Efron: "Bootstrap methods", Annals of Statistics 7, 1979). The pieces are
+//! stretches of neighbouring blocks, so that what is slow together stays together (Künsch: "The
+//! jackknife and the bootstrap for general stationary observations", Annals of Statistics 17,
+//! 1989), and the last block is followed by the first, so that each is drawn as often (Politis,
+//! Romano: "A circular block-resampling procedure for stationary data", 1992).
 //!
 //! Of `m` stretches `m − 1` are drawn, and of `k` repeated runs `k − 1`: drawing `k` of `k` finds a
-//! variance that is too small by (k − 1)/k, half of it with two runs (Rao, Wu: "Resampling inference
-//! with complex survey data", JASA 83, 1988).
+//! variance that is too small by (k − 1)/k, half of it with two runs (Rao, Wu: "Resampling
+//! inference with complex survey data", JASA 83, 1988).
 
 use std::ops::Range;
 

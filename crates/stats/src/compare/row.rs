@@ -171,11 +171,11 @@ pub struct Row {
     pub other: f64,
     /// The other's divided by the baseline's.
     pub ratio: f64,
-    /// Where the ratio lies, all judged rows together being right 95 times of 100; `None` where the
-    /// figure cannot be judged.
+    /// Where the ratio lies, all judged rows together being right in all comparisons but a share of
+    /// [`super::Settings::level`]; `None` where the figure cannot be judged.
     pub interval: Option<[f64; 2]>,
-    /// How often a system compared with itself has, in any of the rows, a deviation as large as this
-    /// one.
+    /// How often a system compared with itself has, in any of the rows, a deviation as large as
+    /// this one.
     pub chance: Option<f64>,
     /// What follows.
     pub decision: Decision,

@@ -53,7 +53,7 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
             writeln!(
                 out,
                 "\n{this:<24}{:>12}{:>12}{:>11}  {:<20}",
-                "baseline", "other", "change", "between (95 %)"
+                "baseline", "other", "change", "between"
             )?;
             subject = this;
         }
