@@ -55,8 +55,8 @@ pub struct Settings {
     pub seed: u64,
     /// How often blocks and runs are drawn anew.
     pub resamples: usize,
-    /// How often a system may be told apart from itself: 0.025, so that of a hundred comparisons of a
-    /// system with itself five false alarms are more than bad luck.
+    /// How often a system may be told apart from itself: 0.025, so that of a hundred comparisons of
+    /// a system with itself five false alarms are more than bad luck.
     pub level: f64,
     /// The least ratio beside 1 that counts as a difference: 0.01 is 1 %.
     pub least_effect: f64,
