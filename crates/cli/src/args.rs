@@ -20,6 +20,8 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+use crate::required::Requirement;
+
 pub(crate) use self::compare::{AlignArg, CompareArgs, MergeArgs};
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::transforms::TransformArgs;
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Draw the report of a run again, or recover a run that was killed
     Report(ReportArgs),
+    /// Explain a check of the verdict: how it fools people, and what to do
+    Explain(ExplainArgs),
     /// Compare runs of the same load, and tell differences from chance
     Compare(Box<CompareArgs>),
     /// Make one run of several that went on at the same time
@@ -236,6 +240,17 @@ pub(crate) struct ReportArgs {
     /// Also write the pictures as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) figures: Option<PathBuf>,
+
+    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
+    /// about the device will do), all (`ioecho explain` lists them)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) require: Vec<Requirement>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The name of a check, as the verdict has it [default: a list of all]
+    pub(crate) check: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -9,6 +9,8 @@ mod args;
 mod commands;
 mod exit;
 mod panics;
+mod pitfalls;
+mod required;
 mod run;
 
 use std::process::ExitCode;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

@@ -9,6 +9,7 @@ use ioecho_trace::Nanos;
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
+use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;
@@ -23,7 +24,11 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     }
     let finished = execute(&plan, source)?;
     conclude(&finished)?;
-    Ok(exit::of_run(&finished.summary))
+    let unmet = tell_required(&plan.required, &finished.summary)?;
+    Ok(match exit::of_run(&finished.summary) {
+        exit::OK if unmet => exit::REQUIRED,
+        code => code,
+    })
 }
 
 /// Draws the report and prints the outcome.
@@ -40,6 +45,18 @@ pub(crate) fn conclude(finished: &Finished) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Says whether what was required holds; answers whether something does not.
+pub(crate) fn tell_required(
+    required: &[Requirement],
+    summary: &RunSummary,
+) -> std::io::Result<bool> {
+    let unmet = required::unmet(required, &summary.verdict);
+    if let Some(line) = required::line(required, &unmet) {
+        writeln!(std::io::stdout(), "{line}")?;
+    }
+    Ok(!unmet.is_empty())
+}
+
 /// Prints the verdict first, then the figures.
 pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -51,8 +68,8 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
             let Check { name, measured, threshold, .. } = check;
             let asked =
                 if threshold.is_empty() { String::new() } else { format!(" (asked: {threshold})") };
-            writeln!(out, "  {name:<12}{measured}{asked}")?;
-            writeln!(out, "  {:<12}{}", "", check.advice)?;
+            writeln!(out, "  {name:<13}{measured}{asked}")?;
+            writeln!(out, "  {:<13}{} (ioecho explain {name})", "", check.advice)?;
         }
     }
     write!(out, "requests      {} of {} replayed", engine.issued, engine.planned)?;

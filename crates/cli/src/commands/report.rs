@@ -7,7 +7,7 @@ use std::path::Path;
 use ioecho_report::Page;
 
 use crate::args::ReportArgs;
-use crate::commands::replay::print_outcome;
+use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 use crate::run::settle;
@@ -45,7 +45,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     }
     print_outcome(&summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
-    Ok(exit::OK)
+    let unmet = tell_required(&args.require, &summary)?;
+    Ok(if unmet { exit::REQUIRED } else { exit::OK })
 }
 
 fn write_figures(page: &Page, directory: &Path) -> anyhow::Result<()> {

@@ -252,6 +252,7 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
             named("Engine", Some(&engine)),
             named("Host", table("host")),
         ])
+        .chain(watched(&engine))
         .filter_map(|(heading, table)| {
             let rows = table?
                 .iter()
@@ -264,9 +265,26 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
         .collect()
 }
 
+/// What was seen of the host and the devices during the run, a table each.
+fn watched(engine: &toml::Table) -> Vec<(String, Option<&toml::Table>)> {
+    let host = engine.get("host").and_then(toml::Value::as_table);
+    let Some(host) = host else { return Vec::new() };
+    let devices = host.get("devices").and_then(toml::Value::as_array).into_iter().flatten();
+    let devices = devices.map(|device| ("Device during the run".to_owned(), device.as_table()));
+    let parts = [
+        ("Clocks during the run", "clock"),
+        ("Processors during the run", "cpu"),
+        ("Writing of results", "recorder"),
+    ];
+    let parts = parts
+        .into_iter()
+        .filter_map(|(heading, key)| Some((heading.to_owned(), Some(host.get(key)?.as_table()?))));
+    devices.chain(parts).collect()
+}
+
 /// Facts that the page shows in another place, or that only programs need.
-const TOLD_ELSEWHERE: [&str; 6] =
-    ["columns", "losses", "guesses", "version", "incomplete", "verify"];
+const TOLD_ELSEWHERE: [&str; 8] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify", "load", "host"];
 
 fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
