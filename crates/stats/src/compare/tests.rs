@@ -61,15 +61,15 @@ fn a_thousand_pairs_of_one_system_are_told_apart_at_most_fifty_times() {
 
 #[test]
 fn two_systems_that_differ_by_ten_percent_at_p99_are_told_apart() {
-    let long = |seed, mean_ns| vec![profile(&run(seed, 2 * REQUESTS, mean_ns))];
-    let found = (0..20).filter(|seed| {
+    let long = |seed, mean_ns| vec![profile(&run(seed, 6 * REQUESTS, mean_ns))];
+    let found = (0..10).filter(|seed| {
         let pair = rows(long(2 * seed, 80_000.0), long(2 * seed + 1, 88_000.0), quick());
         let p99 = pair.rows.iter().find(|row| row.metric == Metric::P99);
         println!("pair {seed}: {:?}", p99.map(|row| (row.ratio, row.interval)));
         differs(&pair, Metric::P99) == Decision::Worse
     });
     let found = found.count();
-    assert!(found >= 18, "{found} of 20");
+    assert!(found >= 9, "{found} of 10");
 }
 
 #[test]
