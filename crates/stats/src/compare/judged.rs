@@ -160,7 +160,7 @@ fn measured(
         requests,
         baseline,
         other,
-        ratio: floored(other) / floored(baseline),
+        ratio: floored(metric, other) / floored(metric, baseline),
         interval: None,
         chance: None,
         decision,
@@ -170,9 +170,10 @@ fn measured(
     Some((row, spread_over))
 }
 
-/// A figure for a ratio: nothing takes less than the nanosecond that instants are counted in.
-fn floored(value: f64) -> f64 {
-    value.max(1.0)
+/// A figure for a ratio: nothing takes less than the nanosecond that instants are counted in, and a
+/// redrawing in which nothing was done has no rate of zero.
+fn floored(metric: Metric, value: f64) -> f64 {
+    value.max(if metric.is_flow() { 1e-9 } else { 1.0 })
 }
 
 fn redraw(
@@ -212,7 +213,8 @@ fn redraw(
                 let statistic: Statistic = open.row.metric.statistic();
                 let value = |side: usize| {
                     let chosen = &chosen[open.range][side];
-                    ladders[open.ladder][side].value(statistic, chosen).map(floored)
+                    let value = ladders[open.ladder][side].value(statistic, chosen);
+                    value.map(|value| floored(open.row.metric, value))
                 };
                 // A redrawing without any such request says nothing about its figure.
                 let log = match (value(0), value(1)) {
