@@ -1,5 +1,6 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod compare;
 mod described;
 mod replay;
 mod transforms;
@@ -21,6 +22,7 @@ use crate::commands::verify::VerifyArgs;
 
 use crate::required::Requirement;
 
+pub(crate) use self::compare::{AlignArg, CompareArgs, MergeArgs};
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
@@ -55,6 +57,10 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Explain a check of the verdict: how it fools people, and what to do
     Explain(ExplainArgs),
+    /// Compare runs of the same load, and tell differences from chance
+    Compare(Box<CompareArgs>),
+    /// Make one run of several that went on at the same time
+    Merge(MergeArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),
     /// Print the completions for a shell

@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -9,6 +9,7 @@
 //! picture, `templates/` and `assets/` draw it in the browser), [`figures()`] → [`png()`].
 #![forbid(unsafe_code)]
 
+mod compare;
 mod data;
 mod figures;
 mod page;
@@ -24,6 +25,7 @@ use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 
+pub use compare::{ComparePage, compare_html};
 pub use figures::{Figure, figures};
 pub use page::html;
 #[cfg(feature = "png")]

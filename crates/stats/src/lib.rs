@@ -6,6 +6,7 @@
 
 pub mod analysis;
 pub mod change_points;
+pub mod compare;
 pub mod facts;
 pub mod histogram;
 pub mod judge;
