@@ -13,7 +13,13 @@
 //! What a summary says is made of a few plain [`shape`]s, so that whoever draws or writes them
 //! down needs to know those alone.
 
+pub mod kind;
+pub mod order;
+pub mod pages;
+pub mod places;
+pub mod reuse;
 pub mod shape;
+pub mod sizes;
 
 use ioecho_trace::Request;
 
