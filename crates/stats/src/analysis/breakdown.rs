@@ -52,9 +52,7 @@ impl Account {
     }
 
     fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in
-            [(&mut self.reads, other.reads), (&mut self.writes, other.writes)]
-        {
+        for (mine, theirs) in [(&mut self.reads, other.reads), (&mut self.writes, other.writes)] {
             mine.requests += theirs.requests;
             mine.bytes = mine.bytes.saturating_add(theirs.bytes);
         }
@@ -96,8 +94,8 @@ impl Accounts {
     fn shares(&self, limit: usize, name: impl Fn(u32) -> String) -> Vec<Share> {
         let mut rows: Vec<_> = self.known.iter().collect();
         rows.sort_by_key(|(key, account)| (std::cmp::Reverse(account.requests()), **key));
-        let total: u64 =
-            rows.iter().map(|(_, account)| account.requests()).sum::<u64>() + self.others.requests();
+        let total: u64 = rows.iter().map(|(_, account)| account.requests()).sum::<u64>()
+            + self.others.requests();
         let mut rest = self.others.clone();
         rows.iter().skip(limit).for_each(|(_, account)| rest.merge(account));
         let mut shares: Vec<Share> = rows

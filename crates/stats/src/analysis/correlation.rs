@@ -166,9 +166,8 @@ impl CorrelationFigures {
     fn of(pair: Pair, group: &str, counts: &[u64]) -> Self {
         let (_, _, _, rows) = pair.y.layout();
         let filled = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        let cells: Vec<(u32, u32, u64)> = filled
-            .map(|(at, count)| ((at / rows) as u32, (at % rows) as u32, *count))
-            .collect();
+        let cells: Vec<(u32, u32, u64)> =
+            filled.map(|(at, count)| ((at / rows) as u32, (at % rows) as u32, *count)).collect();
         Self {
             name: pair.name.to_owned(),
             group: group.to_owned(),

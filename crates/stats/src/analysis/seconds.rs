@@ -98,6 +98,16 @@ pub struct Second {
 }
 
 impl Second {
+    /// Requests due, of all kinds.
+    pub fn demanded_requests(&self) -> u64 {
+        requests(&self.demanded)
+    }
+
+    /// Requests that came back in full, of all kinds.
+    pub fn achieved_requests(&self) -> u64 {
+        requests(&self.achieved)
+    }
+
     fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.demanded.iter_mut().zip(other.demanded) {
             mine.add(theirs);

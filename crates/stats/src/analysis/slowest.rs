@@ -10,6 +10,7 @@ use ioecho_trace::{LateCause, Op};
 use serde::{Deserialize, Serialize};
 
 use super::event::Group;
+use super::seconds::Seconds;
 use super::sweep::{Levels, Row};
 
 /// How many are kept.
@@ -50,9 +51,9 @@ pub struct Slow {
     pub in_flight_own: u32,
     /// Requests due on its volume and not submitted by then.
     pub waiting: u32,
-    /// Requests due in the same second, on all volumes.
+    /// Requests due in the second of its submission, on all volumes.
     pub due_in_second: u64,
-    /// Requests that came back in the same second, on all volumes.
+    /// Requests that came back in that second, on all volumes.
     pub completed_in_second: u64,
 }
 
@@ -78,6 +79,13 @@ impl Slow {
             due_in_second: 0,
             completed_in_second: 0,
         })
+    }
+
+    /// Looks up the second around its submission.
+    pub(crate) fn count_around(&mut self, seconds: &Seconds) {
+        let second = seconds.of_instant(self.submitted_ns);
+        self.due_in_second = second.demanded_requests();
+        self.completed_in_second = second.achieved_requests();
     }
 }
 
