@@ -13,13 +13,19 @@
 //! What a summary says is made of a few plain [`shape`]s, so that whoever draws or writes them
 //! down needs to know those alone.
 
+mod bins;
+mod folding;
 pub mod kind;
+#[cfg(test)]
+mod laws;
 pub mod order;
 pub mod pages;
+mod place;
 pub mod places;
 pub mod reuse;
 pub mod shape;
 pub mod sizes;
+mod steps;
 
 use ioecho_trace::Request;
 
