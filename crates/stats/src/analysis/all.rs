@@ -14,9 +14,9 @@ use super::breakdown::{Breakdown, Share};
 use super::event::Event;
 use super::flight::{Flight, FlightFigures};
 use super::order::{Order, OrderFigures};
-use super::pages::{PageFigures, Pages};
+use super::pages::{GROUPS_MAX, PageFigures, Pages};
 use super::places::{PlaceFigures, Places};
-use super::reuse::{Reuse, ReuseFigures};
+use super::reuse::{CACHES, Reuse, ReuseFigures};
 use super::seconds::{Seconds, ThroughputFigures, WINDOW_S};
 use super::sizes::{SizeFigures, Sizes};
 use super::spans::{SpanFigures, Spans};
@@ -58,6 +58,16 @@ pub struct Asked {
 impl Default for Asked {
     fn default() -> Self {
         Self { throughput_window_s: WINDOW_S, listed: LISTED, caches: Vec::new() }
+    }
+}
+
+impl Asked {
+    /// The usual sizes of caches and those that are asked for, the smallest first.
+    fn cache_sizes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = CACHES.iter().chain(&self.caches).copied().collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
     }
 }
 
@@ -151,8 +161,7 @@ pub struct Space {
 impl Space {
     /// Nothing yet, with these settings.
     pub fn new(settings: &Settings) -> Self {
-        let _ = &settings.windows_ns;
-        Self::default()
+        Self { pages: Pages::new(&settings.windows_ns, GROUPS_MAX), ..Self::default() }
     }
 
     /// Adds the requests of a batch.
@@ -255,7 +264,7 @@ impl Analysis {
             processes: breakdown.of_processes(header, asked.listed),
             steady: steadiness.figures(),
             pages: pages.figures(),
-            reuse: reuse.figures(),
+            reuse: reuse.figures_for(&asked.cache_sizes()),
             places: places.figures(),
             order: order.figures(),
             sizes: sizes.figures(),

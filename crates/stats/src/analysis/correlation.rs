@@ -11,8 +11,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bins::{PER_DECADE, decimal};
 use super::event::{ALL, GROUPS, Group};
+use super::magnitude::{PER_DECADE, decimal};
 use super::shape::{Axis, Grid, Quantity, Scale};
 use super::sweep::{Levels, Row};
 

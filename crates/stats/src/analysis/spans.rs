@@ -8,8 +8,8 @@ use ioecho_trace::{Nanos, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::bins::{decimal, decimal_edge};
 use super::event::{ALL, Event, GROUPS, Group};
+use super::magnitude::{decimal, decimal_edge};
 use super::shape::{Bins, Curve, Quantity};
 use crate::histogram::Latencies;
 use crate::run_summary::Percentiles;

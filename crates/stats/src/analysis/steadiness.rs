@@ -11,8 +11,8 @@ use ioecho_trace::{Nanos, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::bins::Fine;
 use super::event::{Event, Group};
+use super::magnitude::Fine;
 use super::shape::{Quantity, Series};
 use crate::change_points::change_points;
 use crate::steady::{Steady, pts};
