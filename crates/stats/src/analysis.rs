@@ -24,7 +24,6 @@ mod folding;
 pub mod kind;
 #[cfg(test)]
 mod laws;
-mod magnitude;
 pub mod order;
 pub mod pages;
 mod place;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use super::event::Event;
 use super::flight::VOLUMES_MAX;
-use super::magnitude::{decimal, decimal_edge};
+use super::bins::{decimal, decimal_edge};
 use super::shape::{Bins, Curve, Quantity};
 
 /// The shortest span is 2 to this power in nanoseconds, about a millisecond.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::event::{Event, Group};
-use super::magnitude::Fine;
+use super::bins::Fine;
 use super::seconds::Amount;
 
 /// How many volumes, and how many processes, are told apart.

@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::{ALL, GROUPS, Group};
-use super::magnitude::{PER_DECADE, decimal};
+use super::bins::{PER_DECADE, decimal};
 use super::shape::{Axis, Grid, Quantity, Scale};
 use super::sweep::{Levels, Row};
 

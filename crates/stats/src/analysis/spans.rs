@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::event::{ALL, Event, GROUPS, Group};
-use super::magnitude::{decimal, decimal_edge};
+use super::bins::{decimal, decimal_edge};
 use super::shape::{Bins, Curve, Quantity};
 use crate::histogram::Latencies;
 use crate::run_summary::Percentiles;

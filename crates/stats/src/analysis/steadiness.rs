@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::event::{Event, Group};
-use super::magnitude::Fine;
+use super::bins::Fine;
 use super::shape::{Quantity, Series};
 use crate::change_points::change_points;
 use crate::steady::{Steady, pts};
