@@ -62,12 +62,12 @@ impl Default for Asked {
 }
 
 impl Asked {
-    /// The usual sizes of caches and those that are asked for, the smallest first.
-    fn cache_sizes(&self) -> Vec<u64> {
-        let mut sizes: Vec<u64> = CACHES.iter().chain(&self.caches).copied().collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+    /// The sizes of caches asked for and the usual ones, each once, rising.
+    fn all_caches(&self) -> Vec<u64> {
+        let mut caches = [&CACHES, &self.caches[..]].concat();
+        caches.sort_unstable();
+        caches.dedup();
+        caches
     }
 }
 
@@ -88,7 +88,9 @@ pub struct Time {
 impl Time {
     /// Adds the requests of a batch.
     pub fn observe_batch(&mut self, batch: &Batch) {
-        batch.iter().for_each(|request| self.observe(&request));
+        for request in batch.iter() {
+            self.observe(&request);
+        }
     }
 
     /// How many requests were added.
@@ -161,22 +163,30 @@ pub struct Space {
 impl Space {
     /// Nothing yet, with these settings.
     pub fn new(settings: &Settings) -> Self {
-        Self { pages: Pages::new(&settings.windows_ns, GROUPS_MAX), ..Self::default() }
+        let pages = Pages::new(&settings.windows_ns, GROUPS_MAX);
+        Self { pages, ..Self::default() }
     }
 
     /// Adds the requests of a batch.
     pub fn observe_batch(&mut self, batch: &Batch) {
-        batch.iter().for_each(|request| self.observe(&request));
+        self.pages.observe_batch(batch);
+        for request in batch.iter() {
+            self.observe_but_pages(&request);
+        }
+    }
+
+    fn observe_but_pages(&mut self, request: &Request) {
+        self.reuse.observe(request);
+        self.places.observe(request);
+        self.order.observe(request);
+        self.sizes.observe(request);
     }
 }
 
 impl Summary for Space {
     fn observe(&mut self, request: &Request) {
         self.pages.observe(request);
-        self.reuse.observe(request);
-        self.places.observe(request);
-        self.order.observe(request);
-        self.sizes.observe(request);
+        self.observe_but_pages(request);
     }
 
     fn merge(&mut self, later: &Self) {
@@ -230,10 +240,8 @@ impl Analysis {
 
     /// Adds the requests of a batch.
     pub fn observe(&mut self, batch: &Batch) {
-        for request in batch.iter() {
-            self.time.observe(&request);
-            self.space.observe(&request);
-        }
+        self.time.observe_batch(batch);
+        self.space.observe_batch(batch);
     }
 
     /// Adds a later part of the same trace, or a part with other volumes, made with the same
@@ -249,7 +257,9 @@ impl Analysis {
         let Space { pages, reuse, places, order, sizes } = &self.space;
         let mut flight = flight.figures();
         let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
-        slow.for_each(|slow| slow.count_around(seconds));
+        for slow in slow {
+            slow.count_around(seconds);
+        }
         AnalysisFigures {
             version: ANALYSIS_VERSION,
             requests: self.time.requests,
@@ -264,7 +274,7 @@ impl Analysis {
             processes: breakdown.of_processes(header, asked.listed),
             steady: steadiness.figures(),
             pages: pages.figures(),
-            reuse: reuse.figures_for(&asked.cache_sizes()),
+            reuse: reuse.figures_for(&asked.all_caches()),
             places: places.figures(),
             order: order.figures(),
             sizes: sizes.figures(),

@@ -17,9 +17,9 @@ use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
+use super::bins::{decimal, decimal_edge};
 use super::event::Event;
 use super::flight::VOLUMES_MAX;
-use super::bins::{decimal, decimal_edge};
 use super::shape::{Bins, Curve, Quantity};
 
 /// The shortest span is 2 to this power in nanoseconds, about a millisecond.

@@ -10,8 +10,8 @@ use ioecho_trace::{Header, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::event::{Event, Group};
 use super::bins::Fine;
+use super::event::{Event, Group};
 use super::seconds::Amount;
 
 /// How many volumes, and how many processes, are told apart.

@@ -134,7 +134,7 @@ fn concurrent(name: &str, ended: &Ended) -> Series {
     let mut alive = 0_u64;
     ended.steps().series(name, Quantity::new("sequential streams", "1"), |[begun, over]| {
         let most = alive + begun;
-        alive = most - over;
+        alive = most.saturating_sub(*over);
         Some(most as f64)
     })
 }

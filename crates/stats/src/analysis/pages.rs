@@ -19,10 +19,12 @@ mod working_sets;
 
 pub use figures::{Apart, Frequency, FrequencyQuantile, Intervals, PageFigures, WorkingSet};
 
-use ioecho_trace::{Op, Request};
+use std::hint::black_box;
+
+use ioecho_trace::{Batch, Op, Request};
 use serde::{Deserialize, Serialize};
 
-use self::table::{GROUP, GROUP_SHIFT, Group, NEVER, Table};
+use self::table::{GROUP, GROUP_SHIFT, NEVER, Page, Table};
 use self::working_sets::Windows;
 use super::Summary;
 use super::bins::{decimal, decimal_edge};
@@ -39,6 +41,9 @@ pub const WINDOWS_NS: [i64; 4] = [1_000_000_000, 6_000_000_000, 60_000_000_000, 
 
 /// How many lengths of windows there are at most; further ones are left out.
 pub const WINDOWS_MAX: usize = 16;
+
+/// How many touches of groups are looked at together.
+const AT_ONCE: usize = 64;
 
 /// Kinds of intervals: what came before, twice, and what comes after. The last one is from write to
 /// write whatever lies between.
@@ -92,19 +97,98 @@ impl Pages {
         *sum = sum.saturating_add(bytes);
     }
 
-    fn count_interval(&mut self, kind: usize, ns: i64, weight: u64) {
-        count(&mut self.intervals[kind], ns, weight);
+    /// Adds the reads and writes of a batch and what else it holds: the same as adding each of its
+    /// requests, but without waiting for memory at every one of them.
+    pub fn observe_batch(&mut self, batch: &Batch) {
+        let mut touches = Vec::with_capacity(AT_ONCE);
+        for request in batch.iter() {
+            self.touches(&request, |pages, touch| {
+                touches.push(touch);
+                if touches.len() == AT_ONCE {
+                    pages.touch_all(&touches);
+                    touches.clear();
+                }
+            });
+        }
+        self.touch_all(&touches);
+    }
+
+    /// Hands the touches of a request to `take`, group by group.
+    #[inline]
+    fn touches(&mut self, request: &Request, mut take: impl FnMut(&mut Self, Touch)) {
+        let Some(kind) = read_or_write(request.op) else { return self.set_apart(request) };
+        let Some((first, last, shortened)) = pages(request) else { return };
+        let now = instant(request);
+        self.accesses[kind] = self.accesses[kind].saturating_add(last - first + 1);
+        self.shortened += u64::from(shortened);
+        let mut page = first;
+        while page <= last {
+            let group = page >> GROUP_SHIFT;
+            let end = last.min((group << GROUP_SHIFT) + (GROUP as u64 - 1));
+            let key = key(request.volume.0, group);
+            let within = |page: u64| (page % GROUP as u64) as u8;
+            take(self, Touch { key, now, from: within(page), to: within(end), kind: kind as u8 });
+            page = end + 1;
+        }
+    }
+
+    /// Counts touches. Memory is slow, but it can be asked for many things at once: what all the
+    /// touches need is looked at before the first of them is counted.
+    fn touch_all(&mut self, touches: &[Touch]) {
+        let table = &mut self.table;
+        let at_hand = touches.iter().fold(0, |sum, touch| sum ^ table.reach(touch.key));
+        black_box(at_hand);
+        let halved = table.halved();
+        let mut places = [usize::MAX; AT_ONCE];
+        for (place, touch) in places.iter_mut().zip(touches) {
+            *place = table.place(touch.key).unwrap_or(usize::MAX);
+        }
+        if table.halved() != halved {
+            // Places have moved.
+            for (place, touch) in places.iter_mut().zip(touches) {
+                *place = table.place(touch.key).unwrap_or(usize::MAX);
+            }
+        }
+        let known = || places.iter().zip(touches).filter(|(place, _)| **place != usize::MAX);
+        let reach =
+            |(place, touch): (&usize, &Touch)| table.reach_place(*place, usize::from(touch.from));
+        black_box(known().map(reach).fold(0, |sum, at| sum ^ at));
+        for (place, touch) in known() {
+            self.touch(*place, touch);
+        }
+    }
+
+    #[inline]
+    fn touch(&mut self, place: usize, touch: &Touch) {
+        let weight = 1 << self.table.halved();
+        let (kind, now) = (usize::from(touch.kind), touch.now);
+        self.windows.turn_to(now);
+        for at in touch.from..=touch.to {
+            let (before, was_write) = self.table.touch(place, usize::from(at), kind, now);
+            self.windows.touch(before, kind, weight);
+            let last = before[0].max(before[1]);
+            if last != NEVER {
+                count(&mut self.intervals[usize::from(was_write) * 2 + kind], now - last, weight);
+            }
+            if kind == 1 && before[1] != NEVER {
+                count(&mut self.intervals[OVERWRITE], now - before[1], weight);
+            }
+        }
     }
 
     /// Joins what is known of a page in both parts.
-    fn join(&mut self, place: usize, later: &Group, at: usize, weight: u64) {
-        let group = self.table.group(place);
-        let bit = 1 << at;
-        let (mine, theirs) = (group.pages[at], later.pages[at]);
-        if theirs.touched() == NEVER {
-            return;
+    fn join(&mut self, place: usize, at: usize, theirs: &Page, weight: u64) {
+        let mine = self.table.page(place, at);
+        if mine.touched() == NEVER {
+            return self.table.set(place, at, theirs);
         }
-        let page = &mut group.pages[at];
+        self.windows.mend(&mine, theirs, weight);
+        let kind = usize::from(mine.ended_with_write) * 2 + usize::from(theirs.began_with_write);
+        count(&mut self.intervals[kind], theirs.begun() - mine.touched(), weight);
+        if mine.last[1] != NEVER && theirs.first[1] != NEVER {
+            count(&mut self.intervals[OVERWRITE], theirs.first[1] - mine.last[1], weight);
+        }
+        let mut page = Page { ended_with_write: theirs.ended_with_write, ..mine };
         for kind in 0..2 {
             page.last[kind] = mine.last[kind].max(theirs.last[kind]);
             page.count[kind] = mine.count[kind].saturating_add(theirs.count[kind]);
@@ -112,19 +196,7 @@ impl Pages {
                 page.first[kind] = theirs.first[kind];
             }
         }
-        let was_write = group.ended_with_write & bit != 0;
-        group.ended_with_write = group.ended_with_write & !bit | later.ended_with_write & bit;
-        if mine.touched() == NEVER {
-            group.began_with_write |= later.began_with_write & bit;
-            return;
-        }
-        self.windows.mend(&mine, &theirs, weight);
-        let begins_with_write = later.began_with_write & bit != 0;
-        let kind = usize::from(was_write) * 2 + usize::from(begins_with_write);
-        self.count_interval(kind, theirs.begun() - mine.touched(), weight);
-        if mine.last[1] != NEVER && theirs.first[1] != NEVER {
-            self.count_interval(OVERWRITE, theirs.first[1] - mine.last[1], weight);
-        }
+        self.table.set(place, at, &page);
     }
 
     /// The figures.
@@ -145,7 +217,7 @@ impl Pages {
             apart: self.apart,
             working_sets: self.windows.figures(),
             growth: self.windows.growth(),
-            frequency: frequency::frequencies(self.table.groups(), weight),
+            frequency: frequency::frequencies(&self.table, weight),
             intervals: self.interval_figures(),
         }
     }
@@ -184,46 +256,23 @@ fn count(bins: &mut Vec<u64>, ns: i64, weight: u64) {
     bins[bin] = bins[bin].saturating_add(weight);
 }
 
+/// Touches of pages next to each other, from the one to the other within their group.
+#[derive(Clone, Copy, Debug)]
+struct Touch {
+    key: u64,
+    now: i64,
+    from: u8,
+    to: u8,
+    kind: u8,
+}
+
 impl Summary for Pages {
     fn observe(&mut self, request: &Request) {
-        let Some(kind) = read_or_write(request.op) else { return self.set_apart(request) };
-        let Some((first, last, shortened)) = pages(request) else { return };
-        let at = instant(request);
-        self.windows.turn_to(at);
-        self.accesses[kind] = self.accesses[kind].saturating_add(last - first + 1);
-        self.shortened += u64::from(shortened);
-        let mut page = first;
-        while page <= last {
-            let group = page >> GROUP_SHIFT;
-            let next = (group + 1) << GROUP_SHIFT;
-            if let Some(place) = self.table.place(key(request.volume.0, group)) {
-                let weight = 1 << self.table.halved();
-                let group = self.table.group(place);
-                for page in page..=last.min(next - 1) {
-                    let within = page as usize % GROUP;
-                    let known = &mut group.pages[within];
-                    let bit = 1_u8 << within;
-                    self.windows.touch(known, kind, weight);
-                    let before = known.touched();
-                    if before == NEVER {
-                        group.began_with_write |= (kind as u8) << within;
-                    } else {
-                        let was_write = usize::from(group.ended_with_write & bit != 0);
-                        count(&mut self.intervals[was_write * 2 + kind], at - before, weight);
-                        if kind == 1 && known.last[1] != NEVER {
-                            count(&mut self.intervals[OVERWRITE], at - known.last[1], weight);
-                        }
-                    }
-                    group.ended_with_write = group.ended_with_write & !bit | (kind as u8) << within;
-                    if known.first[kind] == NEVER {
-                        known.first[kind] = at;
-                    }
-                    known.last[kind] = known.last[kind].max(at);
-                    known.count[kind] = known.count[kind].saturating_add(1);
-                }
+        self.touches(request, |pages, touch| {
+            if let Some(place) = pages.table.place(touch.key) {
+                pages.touch(place, &touch);
             }
-            page = next;
-        }
+        });
     }
 
     fn merge(&mut self, later: &Self) {
@@ -242,11 +291,14 @@ impl Summary for Pages {
         }
         self.shortened += later.shortened;
         self.apart.add(&later.apart);
-        for (key, group) in later.table.iter() {
-            if let Some(place) = self.table.place(key) {
+        for theirs in 0..later.table.len() {
+            if let Some(place) = self.table.place(later.table.key(theirs)) {
                 let weight = 1 << self.table.halved();
                 for at in 0..GROUP {
-                    self.join(place, group, at, weight);
+                    let page = later.table.page(theirs, at);
+                    if page.touched() != NEVER {
+                        self.join(place, at, &page, weight);
+                    }
                 }
             }
         }

@@ -8,8 +8,8 @@ use ioecho_trace::{Nanos, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::event::{ALL, Event, GROUPS, Group};
 use super::bins::{decimal, decimal_edge};
+use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Bins, Curve, Quantity};
 use crate::histogram::Latencies;
 use crate::run_summary::Percentiles;
@@ -120,7 +120,9 @@ impl Spans {
         for span in Span::ALL {
             let groups = &self.spans[span as usize];
             let mut sum = Histograms::default();
-            groups.iter().for_each(|group| sum.merge(group));
+            for group in groups {
+                sum.merge(group);
+            }
             if sum.latencies.is_empty() {
                 continue;
             }

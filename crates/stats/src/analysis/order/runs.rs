@@ -181,15 +181,15 @@ impl Runs {
         if end <= begin {
             return;
         }
-        if number >= self.swept + OPEN_FOR {
+        if number >= self.swept.saturating_add(OPEN_FOR) {
             self.sweep(ended, number);
         }
         let bytes = end - begin;
         let is_early = number < OPEN_FOR;
         let mut run = Run { first_at: at, last_at: at, requests: 1, bytes, number, head: None };
         match self.open.remove(&begin) {
-            Some(before) if number - before.number <= OPEN_FOR => {
-                count(&mut ended.gaps, number - before.number);
+            Some(before) if number.saturating_sub(before.number) <= OPEN_FOR => {
+                count(&mut ended.gaps, number.saturating_sub(before.number));
                 run = before.continued(&run);
             }
             before => {
@@ -224,7 +224,7 @@ impl Runs {
         self.swept = number;
         let heads = &mut self.heads;
         self.open.retain(|_, run| {
-            let stays = number - run.number <= OPEN_FOR;
+            let stays = number.saturating_sub(run.number) <= OPEN_FOR;
             match run.head {
                 _ if stays => {}
                 Some(head) => heads[head as usize].over = Some(*run),
@@ -241,8 +241,8 @@ impl Runs {
         for head in &later.heads {
             let number = before + head.number;
             let continued = match self.open.remove(&head.begin) {
-                Some(run) if number - run.number <= OPEN_FOR => {
-                    count(&mut ended.gaps, number - run.number);
+                Some(run) if number.saturating_sub(run.number) <= OPEN_FOR => {
+                    count(&mut ended.gaps, number.saturating_sub(run.number));
                     Some(run)
                 }
                 Some(run) => {

@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use super::figures::{Frequency, FrequencyQuantile};
-use super::table::{Group, Page};
+use super::table::Table;
 use crate::analysis::kind::{ByKind, Kind};
 use crate::analysis::shape::{Curve, Quantity};
 
@@ -17,8 +17,8 @@ const HALVINGS: u32 = 6;
 const POINTS_PER_OCTAVE: f64 = 24.0;
 
 /// The accesses of a page.
-fn accesses(page: &Page, kind: Kind) -> u64 {
-    let [reads, writes] = page.count.map(u64::from);
+fn accesses(count: [u32; 2], kind: Kind) -> u64 {
+    let [reads, writes] = count.map(u64::from);
     match kind {
         Kind::Reads => reads,
         Kind::Writes => writes,
@@ -27,11 +27,11 @@ fn accesses(page: &Page, kind: Kind) -> u64 {
 }
 
 /// Frequencies of the pages of a sample of which each stands for `weight`.
-pub(super) fn frequencies(groups: &[Group], weight: u64) -> ByKind<Frequency> {
+pub(super) fn frequencies(table: &Table, weight: u64) -> ByKind<Frequency> {
     ByKind::of(|kind, name| {
         let mut pages_by_accesses: FxHashMap<u64, u64> = FxHashMap::default();
-        for page in groups.iter().flat_map(|group| &group.pages) {
-            let accesses = accesses(page, kind);
+        for count in table.counts() {
+            let accesses = accesses(count, kind);
             if accesses > 0 {
                 *pages_by_accesses.entry(accesses).or_default() += 1;
             }

@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use ioecho_trace::{Bytes, Nanos, VolumeId};
+use ioecho_trace::{Bytes, Columns, Nanos, VolumeId};
 use proptest::prelude::*;
 
 use super::*;
@@ -34,6 +34,21 @@ proptest! {
     #[test]
     fn the_laws_hold(load in load(), first in 0_usize..120, second in 0_usize..120) {
         assert_laws(&Pages::default(), Pages::figures, &load, (first, second));
+    }
+
+    #[test]
+    fn a_batch_says_what_its_requests_say_one_by_one(load in load(), limit in 1_usize..200) {
+        let mut batch = Batch::new(Columns::default());
+        load.iter().for_each(|request| batch.push(request));
+        let mut together = Pages::new(&WINDOWS_NS, limit);
+        together.observe_batch(&batch);
+        let mut single = Pages::new(&WINDOWS_NS, limit);
+        load.iter().for_each(|request| single.observe(request));
+        let (together, single) = (together.figures(), single.figures());
+        prop_assert_eq!(&together.frequency, &single.frequency);
+        if single.exact {
+            prop_assert_eq!(together, single);
+        }
     }
 
     #[test]

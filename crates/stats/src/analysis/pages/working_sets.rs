@@ -74,10 +74,10 @@ impl Windows {
         }
     }
 
-    /// Counts a touch of a page, of which it is known what happened before.
+    /// Counts a touch of a page that was last read and written at those instants.
     #[inline]
-    pub(super) fn touch(&mut self, before: &Page, kind: usize, weight: u64) {
-        let (own, any) = (before.last[kind], before.touched());
+    pub(super) fn touch(&mut self, before: [i64; 2], kind: usize, weight: u64) {
+        let (own, any) = (before[kind], before[0].max(before[1]));
         if own >= self.start {
             return;
         }
