@@ -179,16 +179,17 @@ def spans(requests):
 
 def levels(requests):
     """What was in flight when each request was submitted, itself included: of all, of its group."""
-    out = [r for r in requests if r.submitted is not None]
+    out = [(at, r) for at, r in enumerate(requests) if r.submitted is not None]
     found = []
-    for request in out:
-        flying = [r for r in out if r.submitted <= request.submitted < (r.completed or 0)]
-        # Of those submitted at the same instant, the earlier rows are in flight and the later not.
-        flying = [r for r in flying if r.submitted < request.submitted or
-                  out.index(r) <= out.index(request)] if len(flying) > 1 else flying
-        others = [r for r in flying if r is not request]
-        own = sum(r.group == request.group for r in others) + 1
-        found.append((request, len(others) + 1, own))
+    for at, request in out:
+        # Of those submitted at the same instant, the earlier rows are in flight, the later not yet.
+        before = (request.submitted, at)
+        others = [
+            r for row, r in out
+            if (r.submitted, row) < before and request.submitted < (r.completed or 0)
+        ]
+        own = sum(r.group == request.group for r in others)
+        found.append((request, len(others) + 1, own + 1))
     return found
 
 
