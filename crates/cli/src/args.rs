@@ -1,7 +1,9 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod analyze;
 mod compare;
 mod described;
+mod merge;
 mod replay;
 mod transforms;
 
@@ -22,8 +24,10 @@ use crate::commands::verify::VerifyArgs;
 
 use crate::required::Requirement;
 
-pub(crate) use self::compare::{AlignArg, CompareArgs, MergeArgs};
+pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
+pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -41,6 +45,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Say what a trace or a run holds
     Info(InfoArgs),
+    /// Say what a load asks for and what came of it: throughput, working sets, latency and more
+    Analyze(Box<AnalyzeArgs>),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
@@ -59,7 +65,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Compare runs of the same load, and tell differences from chance
     Compare(Box<CompareArgs>),
-    /// Make one run of several that went on at the same time
+    /// Put together runs that went on at the same time, or what --partial of analyses wrote
     Merge(MergeArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),

@@ -1,5 +1,6 @@
 //! The commands, one file each. Each answers an exit code.
 
+pub(crate) mod analyze;
 pub(crate) mod calibrate;
 pub(crate) mod compare;
 pub(crate) mod completions;

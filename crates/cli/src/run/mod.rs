@@ -16,6 +16,7 @@ pub(crate) mod forecast;
 pub(crate) mod lane;
 pub(crate) mod load;
 pub(crate) mod open;
+pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod routes;
