@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod change_points;
 pub mod facts;
 pub mod histogram;
 pub mod judge;
@@ -13,6 +14,7 @@ mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod run_summary;
+pub mod steady;
 pub mod timeline;
 pub mod trace_summary;
 pub mod verdict;

@@ -13,7 +13,7 @@
 //! * *in flight*: from submission to completion, failed or not. An abandoned request is in flight
 //!   to the end of the run.
 
-mod flow;
+pub(crate) mod flow;
 mod panels;
 mod rate;
 
