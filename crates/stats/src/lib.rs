@@ -10,6 +10,7 @@ pub mod facts;
 pub mod histogram;
 pub mod judge;
 pub mod model;
+pub mod orders;
 mod per_target;
 pub mod picture;
 pub mod raster;
