@@ -25,6 +25,7 @@ pub mod order;
 pub mod pages;
 pub mod places;
 pub mod reuse;
+pub mod rows;
 pub mod seconds;
 pub mod shape;
 pub mod sizes;
@@ -46,3 +47,6 @@ pub trait Summary: Clone {
     /// Adds what a later part of the same trace, or a part with other volumes, found.
     fn merge(&mut self, later: &Self);
 }
+
+#[cfg(test)]
+mod tests;

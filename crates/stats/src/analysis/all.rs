@@ -86,6 +86,11 @@ impl Time {
         self.requests
     }
 
+    /// When the first request was due, in nanoseconds.
+    pub fn first_ns(&self) -> Option<i64> {
+        self.first_ns
+    }
+
     /// The counters by the second.
     pub fn seconds(&self) -> &Seconds {
         &self.seconds
@@ -192,6 +197,11 @@ impl Analysis {
     /// Of halves that were filled from the same requests.
     pub fn of(settings: Settings, time: Time, space: Space) -> Self {
         Self { settings, time, space }
+    }
+
+    /// Its settings and halves.
+    pub fn into_parts(self) -> (Settings, Time, Space) {
+        (self.settings, self.time, self.space)
     }
 
     /// The load over time.
