@@ -2,6 +2,7 @@
 
 mod analyze;
 mod described;
+mod drawn;
 mod merge;
 mod replay;
 mod transforms;
@@ -23,6 +24,7 @@ use crate::commands::verify::VerifyArgs;
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::described::DescribedArgs;
+pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::merge::MergeArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
@@ -57,8 +59,10 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Read back what a run wrote, later, after a reboot or a power cut
     Verify(VerifyArgs),
-    /// Draw the report of a run again, or recover a run that was killed
+    /// Draw the report of a run or of a load, or recover a run that was killed
     Report(ReportArgs),
+    /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
+    Plot(PlotArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),
     /// Print the completions for a shell
@@ -224,20 +228,6 @@ pub(crate) struct ConvertArgs {
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ReportArgs {
-    /// The directory of a run
-    pub(crate) run: PathBuf,
-
-    /// Where to write the page [default: report.html in the run's directory]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Also write the pictures as SVG and PNG into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) figures: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Prepare(args) => commands::prepare::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -11,6 +11,7 @@ pub mod time;
 
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;
+use ioecho_stats::orders::Orders;
 use ioecho_trace::{Header, Nanos};
 
 use crate::{Chart, Ink, Listing, Shape, Spacing, Stroke};
@@ -54,6 +55,45 @@ pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
         time::dispersion(&figures.arrivals.dispersion),
     ]);
     charts.retain(|chart| !chart.is_empty());
+    charts
+}
+
+/// Every picture that `ioecho plot` writes, in the order of their names; those with nothing to draw
+/// among them.
+pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders) -> Vec<Chart> {
+    use time::Amount::{Bytes, Requests};
+    let recorded = figures.measured == 0;
+    let mut charts = vec![
+        time::overview(&figures.throughput, Requests),
+        time::overview(&figures.throughput, Bytes),
+        time::throughput(&figures.throughput, Requests, false),
+        time::throughput(&figures.throughput, Bytes, false),
+        time::throughput(&figures.throughput, Requests, true),
+        time::throughput(&figures.throughput, Bytes, true),
+        time::bins(&figures.spans, false),
+        time::bins(&figures.spans, true),
+        time::in_flight(&figures.flight, false),
+        time::in_flight(&figures.flight, true),
+        time::waiting(&figures.flight),
+        space::working_sets(&figures.pages, Spacing::Logarithmic),
+        space::working_sets(&figures.pages, Spacing::Linear),
+        space::sizes(&figures.sizes),
+        space::positions(&figures.places),
+        space::turns(&figures.order),
+        space::frequencies(&figures.pages),
+        space::miss_ratio(&figures.reuse),
+        space::intervals(&figures.pages),
+        space::seeks(&figures.order),
+        space::streams(&figures.order),
+        time::percentiles(&figures.spans),
+        time::smoothed(&figures.throughput),
+        time::dispersion(&figures.arrivals.dispersion),
+    ];
+    charts.extend(orders::all(orders, recorded));
+    charts.extend(time::correlations(&figures.flight.correlations));
+    charts.extend(space::distances_apart(&figures.places));
+    charts.extend(space::maps(&figures.places, |id| volume_name(header, id)));
+    charts.sort_by(|a, b| a.name.cmp(&b.name));
     charts
 }
 
