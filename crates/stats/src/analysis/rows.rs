@@ -76,7 +76,7 @@ impl Time {
 
     fn rows_of_seconds(&self, give: &mut impl FnMut(Row)) {
         let width_ns = self.seconds().width_s() as i64 * 1_000_000_000;
-        for (at, second) in self.seconds().cells().iter().enumerate() {
+        for (at, second) in self.seconds().filled() {
             let time_ns = Some(width_ns.saturating_mul(at as i64));
             let row = |metric, op, value| Row { time_ns, ..Row::of(metric, op, value) };
             for (op, amount) in OPS.into_iter().zip(second.demanded) {

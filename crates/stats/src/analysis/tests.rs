@@ -125,6 +125,8 @@ fn assert_same(left: &Value, right: &Value) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn a_trace_cut_anywhere_merges_to_the_whole(
         steps in steps(), kind in 0..3, cut in 0_usize..80, other in 0_usize..80,
