@@ -20,9 +20,13 @@ pub mod breakdown;
 pub mod correlation;
 mod event;
 pub mod flight;
+mod folding;
 pub mod kind;
+#[cfg(test)]
+mod laws;
 pub mod order;
 pub mod pages;
+mod place;
 pub mod places;
 pub mod reuse;
 pub mod rows;
@@ -32,6 +36,7 @@ pub mod sizes;
 pub mod slowest;
 pub mod spans;
 pub mod steadiness;
+mod steps;
 mod sweep;
 
 pub use all::{Analysis, AnalysisFigures, Asked, Settings};
