@@ -109,7 +109,7 @@ pub fn miss_ratio(figures: &ReuseFigures) -> Chart {
     } else {
         format!(
             "one cache of least recently used pages of 4 KiB; sampled, ± {:.1} %",
-            figures.error_bound * 100.0
+            figures.standard_error * 100.0
         )
     };
     let curves = &figures.miss_ratio;
