@@ -126,7 +126,7 @@ class Check:
         self.browser.run(DRAWN)
 
     def data(self, name):
-        return self.browser.run(f"document.documentElement.dataset.{name} ?? null")
+        return self.browser.run(f"document.documentElement?.dataset.{name} ?? null")
 
     def view(self):
         return self.data("view")
@@ -147,6 +147,9 @@ class Check:
 
     def all(self):
         self.load()
+        if self.wrong and self.data("ready") != "yes":
+            self.quiet()
+            return self.wrong
         if self.browser.run("document.querySelectorAll('.panel').length") > 0:
             self.drag()
             self.keys()
@@ -162,7 +165,7 @@ class Check:
             self.browser.call(f"{domain}.enable")
         self.browser.events.clear()
         self.browser.call("Page.navigate", url=self.page.resolve().as_uri())
-        until = time.monotonic() + 30
+        until = time.monotonic() + 20
         while self.data("ready") != "yes":
             if time.monotonic() > until:
                 self.wrong.append("it never became ready")

@@ -63,7 +63,7 @@ pub(crate) struct PlotArgs {
 
     /// What to write
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: PictureFormat,
+    pub(crate) to: PictureFormat,
 
     /// Width and height in pixels, or in units of an SVG
     #[arg(long, value_name = "WxH", value_parser = size, default_value = "1200x800")]

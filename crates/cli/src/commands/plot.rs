@@ -36,13 +36,13 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
     let prefix = prefix(&args.file);
     let path = |chart: &Chart| {
-        directory.join(format!("{prefix}.{}.{}", file_part(&chart.name), args.format.ending()))
+        directory.join(format!("{prefix}.{}.{}", file_part(&chart.name), args.to.ending()))
     };
     let (empty, drawn): (Vec<Chart>, Vec<Chart>) = chosen.into_iter().partition(Chart::is_empty);
     for chart in &empty {
         tell(&format!("skipped: {}: nothing to draw", chart.name));
     }
-    write_all(&drawn, &sheet, args.format, &path)?;
+    write_all(&drawn, &sheet, args.to, &path)?;
     let mut out = std::io::stdout().lock();
     for chart in &drawn {
         writeln!(out, "{}", visible(&path(chart).display().to_string()))?;
