@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Prepare(args) => commands::prepare::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
+        Command::Plot(args) => commands::plot::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Merge(args) => commands::merge::run(&args),

@@ -184,6 +184,33 @@ impl RunPicture {
         }
     }
 
+    /// Adds the requests of a load that was not replayed: what it demands and, where latencies were
+    /// recorded, those in place of service times, at the instants of issue. Nothing counts as
+    /// measured.
+    pub fn observe_load(&mut self, batch: &Batch) {
+        for request in batch.iter() {
+            self.unmeasured += 1;
+            let moves_data = matches!(request.op, Op::Read | Op::Write);
+            let bytes = if moves_data { request.length.0 } else { 0 };
+            let issued = request.issue.max(Nanos::ZERO);
+            self.demanded_end = self.demanded_end.max(issued);
+            self.end = self.end.max(issued);
+            self.flow.at(issued).demand(bytes);
+            let Some(latency) = request.latency else { continue };
+            let latency = latency.max(Nanos::ZERO);
+            let end = issued.saturating_add(latency);
+            self.recorded = true;
+            self.end = self.end.max(end);
+            self.flow.at(issued).recorded.begin(issued);
+            self.flow.at(end).recorded.finish(end);
+            let class = Class::of(request.op, false) as usize;
+            self.sonar[class].at(issued).record(latency);
+            self.classes[class].record(latency);
+            self.flow.at(issued).serve(class, latency);
+            self.spans[Span::Service as usize][Kind::of(request.op) as usize].record(latency);
+        }
+    }
+
     fn add(&mut self, request: &Request, measured: &Measured) {
         // Discards move no data: counted in MiB/s, one of them would dwarf everything else.
         let moves_data = matches!(request.op, Op::Read | Op::Write);

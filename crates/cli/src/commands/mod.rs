@@ -12,6 +12,7 @@ pub(crate) mod info;
 pub(crate) mod interrupt;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod plot;
 pub(crate) mod prepare;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -5,7 +5,7 @@ use ioecho_trace::{
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::all::{Space, Time};
+use super::all::{LISTED, Space, Time};
 use super::*;
 
 /// A request some time after the one before; every column that a summary over time looks at.
@@ -367,7 +367,7 @@ fn more_volumes_than_are_told_apart_are_counted_together() {
         .collect();
     let found = figures(&analysis(&requests(&steps, true, false)));
     let volumes = found["volumes"].as_array().unwrap();
-    assert_eq!(volumes.len(), super::all::LISTED + 1);
+    assert_eq!(volumes.len(), LISTED + 1);
     let sum: u64 = volumes.iter().map(|row| row["requests"].as_u64().unwrap()).sum();
     assert_eq!(sum, 10_000);
     assert!(volumes.last().unwrap()["id"].is_null());
