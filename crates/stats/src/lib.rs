@@ -7,6 +7,7 @@
 pub mod analysis;
 pub mod facts;
 pub mod histogram;
+pub mod interval;
 pub mod judge;
 pub mod model;
 mod per_target;
