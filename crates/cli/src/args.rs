@@ -1,6 +1,7 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
 mod described;
+mod live;
 mod replay;
 mod transforms;
 
@@ -20,6 +21,7 @@ use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
 pub(crate) use self::described::DescribedArgs;
+pub(crate) use self::live::LiveArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 

@@ -80,6 +80,11 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// An interval of this number from one instant to another, in which nothing has happened yet.
+    pub fn between(number: u64, start: Nanos, end: Nanos) -> Self {
+        Self { number, start, end, ..Self::default() }
+    }
+
     /// Adds a result: what it asked for and what was measured.
     pub fn observe(&mut self, op: Op, length: Bytes, measured: &Measured) {
         let kind = Kind::of(op) as usize;

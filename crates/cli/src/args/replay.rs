@@ -9,7 +9,7 @@ use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
 use ioecho_trace::Nanos;
 
-use super::{LoadArgs, ReadArgs, span};
+use super::{LiveArgs, LoadArgs, ReadArgs, span};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
@@ -51,6 +51,9 @@ pub(crate) struct ReplayArgs {
 
     #[command(flatten)]
     pub(crate) host: HostArgs,
+
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 
     /// Print no progress line
     #[arg(long, short)]

@@ -22,27 +22,30 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
         return Ok(tell_import(source.header()));
     }
     let finished = execute(&plan, source)?;
-    conclude(&finished)?;
+    conclude(&finished, plan.live.takes_stdout())?;
     Ok(exit::of_run(&finished.summary))
 }
 
-/// Draws the report and prints the outcome.
-pub(crate) fn conclude(finished: &Finished) -> anyhow::Result<()> {
+/// Draws the report and prints the outcome: on standard error, where the standard output is taken.
+pub(crate) fn conclude(finished: &Finished, stdout_is_taken: bool) -> anyhow::Result<()> {
     let Finished { run, summary } = finished;
     let page = settle::page(run, summary)?;
     // A report that cannot be written (a full disk) is no reason to hide the outcome.
     let report = settle::write_report(run, &page);
-    print_outcome(summary)?;
+    let mut out: Box<dyn Write> = match stdout_is_taken {
+        true => Box::new(std::io::stderr()),
+        false => Box::new(std::io::stdout()),
+    };
+    print_outcome(&mut out, summary)?;
     match report {
-        Ok(()) => writeln!(std::io::stdout(), "report        {}", run.report().display())?,
+        Ok(()) => writeln!(out, "report        {}", run.report().display())?,
         Err(error) => tell(&format!("warning: {error}")),
     }
     Ok(())
 }
 
 /// Prints the verdict first, then the figures.
-pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::io::Result<()> {
     let RunSummary { verdict, engine, .. } = summary;
     let word = verdict.validity.name().to_uppercase();
     writeln!(out, "verdict       {word}. {}", verdict.summary)?;

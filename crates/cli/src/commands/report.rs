@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     if let Some(directory) = &args.figures {
         write_figures(&page, directory)?;
     }
-    print_outcome(&summary)?;
+    print_outcome(&mut std::io::stdout().lock(), &summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
     Ok(exit::OK)
 }

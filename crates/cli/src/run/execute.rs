@@ -18,6 +18,7 @@ use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::ends::{Ends, engine_facts};
 use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
+use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::writer::{self, WriterOptions};
@@ -92,7 +93,8 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop)?;
+    let mut live = Live::start(plan)?;
+    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
@@ -119,10 +121,15 @@ fn replay(
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
+    // Last: whoever reads the lines slowly holds up nothing that matters.
+    if let Some(live) = &mut live {
+        live.finish();
+    }
     Ok(Finished { run: run.clone(), summary })
 }
 
 /// Lets the threads work and gathers what they leave.
+#[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -131,6 +138,7 @@ fn work(
     planner: Planner,
     run_number: u64,
     stop: &Arc<AtomicBool>,
+    live: Option<&Live>,
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
@@ -143,14 +151,22 @@ fn work(
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (feeder, inputs) = feeder::spawn(source, planner, lanes.len(), Arc::clone(stop));
+    let (feeder, inputs) = feeder::spawn(
+        source,
+        planner,
+        lanes.len(),
+        Arc::clone(stop),
+        live.map(|_| plan.live.interval),
+    );
+    let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     let durable = plan.verify != VerifyArg::Off;
     let options = WriterOptions { run_number, targets: lanes.len(), durable };
-    let (writer, recorders, live) = writer::spawn(run, journal, Arc::clone(stop), options);
+    let (writer, recorders, moments) =
+        writer::spawn(run, journal, Arc::clone(stop), options, tally);
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
-        Progress::start(Watched { controls: controls.clone(), demand, live, duration })
+        Progress::start(Watched { controls: controls.clone(), demand, live: moments, duration })
     });
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
@@ -174,6 +190,9 @@ fn work(
     let writer = writer.join().map_err(panicked)?;
     if let Some(progress) = progress {
         progress.finish();
+    }
+    if let Some(live) = live {
+        live.run_ended();
     }
     let mut lanes = ends?;
     if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {

@@ -3,7 +3,7 @@
 //! [`plan`] resolves and checks what was typed, with [`target`] and [`routes`], and can be printed
 //! before anything is touched ([`forecast`]). [`execute`] opens everything and starts the threads:
 //! [`feeder`] reads and plans the trace, a [`lane`] for each target issues, [`writer`] keeps the
-//! results, [`progress`] watches. What they leave ([`ends`]) and the journal become the final files
+//! results, [`progress`] watches and [`live`] tells. What they leave ([`ends`]) and the journal become the final files
 //! of the [`directory`] ([`settle`]). Between the threads are bounded rings and nothing else.
 
 pub(crate) mod command;
@@ -14,6 +14,7 @@ pub(crate) mod feeder;
 pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod lane;
+pub(crate) mod live;
 pub(crate) mod open;
 pub(crate) mod plan;
 pub(crate) mod progress;

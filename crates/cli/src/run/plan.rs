@@ -15,6 +15,7 @@ use ioecho_trace::{Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
+use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{command, open, routes};
 
@@ -56,6 +57,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) verify: VerifyArg,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
+    /// What is told while the run goes on.
+    pub(crate) live: LivePlan,
     /// Whether the target was made for this load alone, so that what the load does not touch need
     /// not hold anything.
     pub(crate) is_scratch: bool,
@@ -137,8 +140,10 @@ impl ReplayPlan {
             verify: args.data.verify,
             output: args.output.clone().unwrap_or_else(default_output),
             quiet: args.quiet,
+            live: LivePlan::new(&args.live),
             is_scratch: false,
         };
+        plan.live.check(&plan)?;
         plan.every_target_is_used(source.header())?;
         Ok((plan, source))
     }
