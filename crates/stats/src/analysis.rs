@@ -13,7 +13,28 @@
 //! What a summary says is made of a few plain [`shape`]s, so that whoever draws or writes them
 //! down needs to know those alone.
 
+pub mod all;
+pub mod arrivals;
+mod bins;
+pub mod breakdown;
+pub mod correlation;
+mod event;
+pub mod flight;
+pub mod kind;
+pub mod order;
+pub mod pages;
+pub mod places;
+pub mod reuse;
+pub mod seconds;
 pub mod shape;
+pub mod sizes;
+pub mod slowest;
+pub mod spans;
+pub mod steadiness;
+mod sweep;
+
+pub use all::{Analysis, AnalysisFigures, Asked, Settings};
+pub use event::Group;
 
 use ioecho_trace::Request;
 

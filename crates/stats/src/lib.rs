@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod change_points;
 pub mod facts;
 pub mod histogram;
 pub mod interval;
@@ -14,6 +15,7 @@ mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod run_summary;
+pub mod steady;
 pub mod timeline;
 pub mod trace_summary;
 pub mod verdict;

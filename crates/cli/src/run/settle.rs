@@ -209,7 +209,25 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
         picture: figures.into_picture(),
+        command: command_of(&facts),
+        ..Page::default()
     })
+}
+
+/// The command that does the run again, as it is typed into a shell.
+fn command_of(facts: &toml::Table) -> String {
+    let words = facts.get("command").and_then(toml::Value::as_array);
+    let words = words.into_iter().flatten().filter_map(toml::Value::as_str);
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it for one.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The trace and the target.
