@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ioecho_report::Page;
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
@@ -21,14 +22,20 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
         plan.guard()?;
         return Ok(tell_import(source.header()));
     }
-    let finished = execute(&plan, source)?;
-    conclude(&finished, plan.live.takes_stdout())?;
+    let mut finished = execute(&plan, source)?;
+    let live = finished.live.take();
+    let page = conclude(&finished, plan.live.takes_stdout())?;
+    // Last: whoever reads slowly holds up nothing that matters.
+    if let Some(live) = live {
+        live.finish(Some(page));
+    }
     Ok(exit::of_run(&finished.summary))
 }
 
-/// Draws the report and prints the outcome: on standard error, where the standard output is taken.
-pub(crate) fn conclude(finished: &Finished, stdout_is_taken: bool) -> anyhow::Result<()> {
-    let Finished { run, summary } = finished;
+/// Draws the report, prints the outcome, and answers what was drawn. The outcome stands on standard
+/// error where the standard output is taken.
+pub(crate) fn conclude(finished: &Finished, stdout_is_taken: bool) -> anyhow::Result<Page> {
+    let Finished { run, summary, .. } = finished;
     let page = settle::page(run, summary)?;
     // A report that cannot be written (a full disk) is no reason to hide the outcome.
     let report = settle::write_report(run, &page);
@@ -41,7 +48,7 @@ pub(crate) fn conclude(finished: &Finished, stdout_is_taken: bool) -> anyhow::Re
         Ok(()) => writeln!(out, "report        {}", run.report().display())?,
         Err(error) => tell(&format!("warning: {error}")),
     }
-    Ok(())
+    Ok(page)
 }
 
 /// Prints the verdict first, then the figures.

@@ -28,15 +28,17 @@ use crate::run::{feeder, settle, verification};
 pub(crate) struct Finished {
     pub(crate) run: RunDirectory,
     pub(crate) summary: RunSummary,
+    /// What told of it while it went on, where it may have more to tell.
+    pub(crate) live: Option<Live>,
 }
 
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
 pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
     plan.guard()?;
-    let stop = stop_on_signals()?;
+    let signals = stop_on_signals()?;
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
-    let result = replay(plan, source, &run, &stop);
+    let result = replay(plan, source, &run, &signals);
     run.free_reserve();
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
@@ -51,24 +53,33 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     result
 }
 
-/// A flag that the signals to end raise. The first asks the run to end; the second ends the process
+/// What the signals to end raise.
+struct Signals {
+    /// Ends the run. Raised at a normal end, too.
+    stop: Arc<AtomicBool>,
+    /// Raised by signals alone.
+    asked: Arc<AtomicBool>,
+}
+
+/// Flags that the signals to end raise. The first asks the run to end; the second ends the process
 /// at once. The flag is raised at a normal end too, so it cannot tell which signal is the second.
-fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+fn stop_on_signals() -> anyhow::Result<Signals> {
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    Ok(stop)
+    Ok(Signals { stop, asked })
 }
 
 fn replay(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
     run: &RunDirectory,
-    stop: &Arc<AtomicBool>,
+    signals: &Signals,
 ) -> anyhow::Result<Finished> {
+    let stop = &signals.stop;
     let clock = MonotonicClock::new();
     let mut lanes = Vec::new();
     let mut entries = Vec::new();
@@ -93,7 +104,7 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let mut live = Live::start(plan)?;
+    let live = Live::start(plan, run, &facts, &signals.asked)?;
     let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
@@ -121,11 +132,7 @@ fn replay(
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
-    // Last: whoever reads the lines slowly holds up nothing that matters.
-    if let Some(live) = &mut live {
-        live.finish();
-    }
-    Ok(Finished { run: run.clone(), summary })
+    Ok(Finished { run: run.clone(), summary, live })
 }
 
 /// Lets the threads work and gathers what they leave.

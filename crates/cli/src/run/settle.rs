@@ -4,6 +4,7 @@ use std::fs::{self, File};
 
 use anyhow::Context;
 use ioecho_report::{Page, Section};
+use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Batch, Columns, Header, Source, formats};
 
@@ -228,6 +229,25 @@ pub(crate) fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The page of a run that goes on: what was made of its results so far.
+pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: RunPicture) -> Page {
+    Page {
+        title: title(facts),
+        verdict: Some(summary.verdict.clone()),
+        facts: sections(facts, summary),
+        warnings: if summary.engine.simulated {
+            vec!["Simulated: no storage was measured.".to_owned()]
+        } else {
+            Vec::new()
+        },
+        timing: summary.engine.timing.clone(),
+        targets: names_of_targets(facts).zip(summary.per_target.iter().cloned()).collect(),
+        picture,
+        command: command_of(facts),
+        ..Page::default()
+    }
 }
 
 /// The trace and the target.

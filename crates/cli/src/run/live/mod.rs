@@ -15,23 +15,34 @@ mod json;
 mod metrics;
 mod outputs;
 mod processors;
+mod serve;
 mod tally;
+mod view;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use ioecho_replay::engine::Control;
 use ioecho_replay::plan::TimingMode;
+use ioecho_report::Page;
 use ioecho_trace::Nanos;
 
 use crate::args::LiveArgs;
+use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::run::directory::{RunDirectory, RunFacts};
+use crate::run::ends::facts_beforehand;
 use crate::run::feeder::Demand;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::{Target, same_file};
 use board::Board;
 use outputs::Outputs;
+use serve::Server;
+use tally::Portrait;
 pub(crate) use tally::Tally;
+use view::View;
 
 /// What was asked for.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +54,9 @@ pub(crate) struct LivePlan {
     json: Option<PathBuf>,
     flatfile: Option<PathBuf>,
     metrics: Option<PathBuf>,
+    serve: Option<SocketAddr>,
+    /// How long the finished report is served.
+    serve_after: Nanos,
 }
 
 impl LivePlan {
@@ -53,12 +67,19 @@ impl LivePlan {
             json: args.interval_json.clone(),
             flatfile: args.interval_flatfile.clone(),
             metrics: args.metrics.clone(),
+            serve: args.serve,
+            serve_after: args.serve_after.unwrap_or_default(),
         }
     }
 
     /// Whether intervals are needed at all.
     pub(crate) fn is_asked(&self) -> bool {
-        self.writes_files()
+        self.writes_files() || self.is_drawn()
+    }
+
+    /// Whether the whole run so far is drawn somewhere.
+    fn is_drawn(&self) -> bool {
+        self.serve.is_some()
     }
 
     fn writes_files(&self) -> bool {
@@ -154,28 +175,74 @@ impl About {
 pub(crate) struct Live {
     board: Arc<Board>,
     outputs: Outputs,
+    server: Option<Server>,
+    view: Option<Arc<View>>,
     about: About,
-    interval: Nanos,
+    plan: LivePlan,
+    /// Whether somebody asked the program to end.
+    asked: Arc<AtomicBool>,
 }
 
 impl Live {
-    /// Opens what is to be written; `None` where nothing was asked for. An error means that it
-    /// cannot be written.
-    pub(crate) fn start(plan: &ReplayPlan) -> anyhow::Result<Option<Self>> {
+    /// Opens what is to be written and served; `None` where nothing was asked for. An error means
+    /// that it cannot be.
+    pub(crate) fn start(
+        plan: &ReplayPlan,
+        run: &RunDirectory,
+        facts: &RunFacts,
+        asked: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Option<Self>> {
         if !plan.live.is_asked() {
             return Ok(None);
         }
         let about = About::of(plan);
         let board = Arc::new(Board::new(about.simulated, plan.live.writes_files()));
         let outputs = Outputs::start(&plan.live, &about, &board)?;
-        Ok(Some(Self { board, outputs, about, interval: plan.live.interval }))
+        let mut live = Self {
+            board,
+            outputs,
+            server: None,
+            view: None,
+            about,
+            plan: plan.live.clone(),
+            asked: Arc::clone(asked),
+        };
+        if plan.live.is_drawn() {
+            let view = Arc::new(View {
+                board: Arc::clone(&live.board),
+                figures: Arc::default(),
+                engine: facts_beforehand(plan, facts),
+                facts: run.read_facts()?,
+                last: Mutex::default(),
+            });
+            live.server = live.serve(&view)?;
+            live.view = Some(view);
+        }
+        Ok(Some(live))
+    }
+
+    fn serve(&self, view: &Arc<View>) -> anyhow::Result<Option<Server>> {
+        let Some(address) = self.plan.serve else { return Ok(None) };
+        let view = Arc::clone(view);
+        let server = Server::start(address, view, self.about.clone(), self.plan.interval)?;
+        tell(&format!("serving the run so far at http://{}/", server.address));
+        if !address.ip().is_loopback() {
+            tell("warning: whoever reaches that address can read the report; there is no password");
+        }
+        Ok(Some(server))
     }
 
     /// What counts results, for the writer's thread.
     pub(crate) fn tally(&self, controls: &[Arc<Control>], demand: &Arc<Mutex<Demand>>) -> Tally {
-        let tally = Tally::new(self.interval, controls.to_vec(), Arc::clone(&self.board))
+        let mut tally = Tally::new(self.plan.interval, controls.to_vec(), Arc::clone(&self.board))
             .simulated(self.about.simulated);
-        if self.about.has_schedule { tally.with_demand(Arc::clone(demand)) } else { tally }
+        if self.about.has_schedule {
+            tally = tally.with_demand(Arc::clone(demand));
+        }
+        if let Some(view) = &self.view {
+            tally = tally.with_portrait(Portrait::new(Arc::clone(&view.figures)));
+        }
+        tally
     }
 
     /// The lanes have ended, and every result stands on the board.
@@ -183,8 +250,22 @@ impl Live {
         self.board.end();
     }
 
-    /// Waits until everything is told.
-    pub(crate) fn finish(&mut self) {
+    /// Waits until everything is told and the page, the run's own report, was shown.
+    pub(crate) fn finish(mut self, page: Option<Page>) {
+        self.end();
+        if let (Some(view), Some(server), Some(page)) = (&self.view, &self.server, page) {
+            view.finish(page);
+            if self.plan.serve_after > Nanos::ZERO {
+                tell(&format!(
+                    "serving the report at http://{}/ for {} more; Ctrl-C ends it",
+                    server.address, self.plan.serve_after
+                ));
+            }
+            server.linger(self.plan.serve_after, &self.asked);
+        }
+    }
+
+    fn end(&mut self) {
         self.board.end();
         self.outputs.finish();
     }
@@ -193,7 +274,7 @@ impl Live {
 impl Drop for Live {
     /// A run that fails ends what tells of it, too.
     fn drop(&mut self) {
-        self.finish();
+        self.end();
     }
 }
 
