@@ -13,6 +13,7 @@ use super::span;
 pub(crate) struct LiveArgs {
     /// Show panels in the terminal: sonar, rates, in flight, lateness, percentiles and the verdict
     /// so far; q takes them away and the run goes on
+    #[cfg(feature = "live")]
     #[arg(long)]
     pub(crate) live: bool,
 

@@ -173,7 +173,14 @@ fn work(
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
-        Progress::start(Watched { controls: controls.clone(), demand, live: moments, duration })
+        let hidden = live.and_then(Live::has_terminal);
+        Progress::start(Watched {
+            controls: controls.clone(),
+            demand,
+            live: moments,
+            duration,
+            hidden,
+        })
     });
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);

@@ -251,7 +251,7 @@ pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: Ru
 }
 
 /// The trace and the target.
-fn title(facts: &toml::Table) -> String {
+pub(crate) fn title(facts: &toml::Table) -> String {
     let text = |table: &str, key: &str| facts.get(table)?.get(key)?.as_str();
     let trace = text("plan", "trace").unwrap_or("trace");
     let name = trace.rsplit('/').next().unwrap_or(trace);

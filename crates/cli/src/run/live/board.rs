@@ -36,8 +36,8 @@ pub(crate) struct State {
 
 /// What panels draw of an interval.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "live"), expect(dead_code, reason = "there are no panels to draw it"))]
 pub(crate) struct Glance {
-    pub(crate) end: Nanos,
     pub(crate) demanded_per_s: Option<f64>,
     pub(crate) completed_per_s: f64,
     pub(crate) in_flight: u32,
@@ -49,7 +49,6 @@ pub(crate) struct Glance {
 impl Glance {
     fn at(interval: &Interval) -> Self {
         Self {
-            end: interval.end,
             demanded_per_s: interval.demanded_per_s(),
             completed_per_s: interval.completed_per_s(),
             in_flight: interval.in_flight,

@@ -14,6 +14,8 @@ mod flatfile;
 mod json;
 mod metrics;
 mod outputs;
+#[cfg(feature = "live")]
+mod panels;
 mod processors;
 mod serve;
 mod tally;
@@ -22,7 +24,7 @@ mod view;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ioecho_replay::engine::Control;
 use ioecho_replay::plan::TimingMode;
@@ -36,9 +38,13 @@ use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::ends::facts_beforehand;
 use crate::run::feeder::Demand;
 use crate::run::plan::ReplayPlan;
+#[cfg(feature = "live")]
+use crate::run::plan::known_duration;
 use crate::run::target::{Target, same_file};
 use board::Board;
 use outputs::Outputs;
+#[cfg(feature = "live")]
+use panels::Panels;
 use serve::Server;
 use tally::Portrait;
 pub(crate) use tally::Tally;
@@ -55,6 +61,8 @@ pub(crate) struct LivePlan {
     flatfile: Option<PathBuf>,
     metrics: Option<PathBuf>,
     serve: Option<SocketAddr>,
+    /// Whether panels are shown.
+    live: bool,
     /// How long the finished report is served.
     serve_after: Nanos,
 }
@@ -68,6 +76,10 @@ impl LivePlan {
             flatfile: args.interval_flatfile.clone(),
             metrics: args.metrics.clone(),
             serve: args.serve,
+            #[cfg(feature = "live")]
+            live: args.live,
+            #[cfg(not(feature = "live"))]
+            live: false,
             serve_after: args.serve_after.unwrap_or_default(),
         }
     }
@@ -79,7 +91,7 @@ impl LivePlan {
 
     /// Whether the whole run so far is drawn somewhere.
     fn is_drawn(&self) -> bool {
-        self.serve.is_some()
+        self.serve.is_some() || self.live
     }
 
     fn writes_files(&self) -> bool {
@@ -177,6 +189,8 @@ pub(crate) struct Live {
     outputs: Outputs,
     server: Option<Server>,
     view: Option<Arc<View>>,
+    #[cfg(feature = "live")]
+    panels: Mutex<Option<Panels>>,
     about: About,
     plan: LivePlan,
     /// Whether somebody asked the program to end.
@@ -203,6 +217,8 @@ impl Live {
             outputs,
             server: None,
             view: None,
+            #[cfg(feature = "live")]
+            panels: Mutex::default(),
             about,
             plan: plan.live.clone(),
             asked: Arc::clone(asked),
@@ -216,6 +232,12 @@ impl Live {
                 last: Mutex::default(),
             });
             live.server = live.serve(&view)?;
+            #[cfg(feature = "live")]
+            if plan.live.live {
+                let duration = known_duration(plan);
+                let panels = Panels::start(Arc::clone(&view), duration, Arc::clone(asked));
+                live.panels = Mutex::new(panels);
+            }
             live.view = Some(view);
         }
         Ok(Some(live))
@@ -248,6 +270,19 @@ impl Live {
     /// The lanes have ended, and every result stands on the board.
     pub(crate) fn run_ended(&self) {
         self.board.end();
+        #[cfg(feature = "live")]
+        drop(self.panels.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// A flag that is raised while the terminal belongs to panels.
+    pub(crate) fn has_terminal(&self) -> Option<Arc<AtomicBool>> {
+        #[cfg(feature = "live")]
+        {
+            let panels = self.panels.lock().unwrap_or_else(PoisonError::into_inner);
+            panels.as_ref().map(|panels| Arc::clone(&panels.shown))
+        }
+        #[cfg(not(feature = "live"))]
+        None
     }
 
     /// Waits until everything is told and the page, the run's own report, was shown.
@@ -266,7 +301,7 @@ impl Live {
     }
 
     fn end(&mut self) {
-        self.board.end();
+        self.run_ended();
         self.outputs.finish();
     }
 }

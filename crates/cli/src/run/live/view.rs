@@ -58,6 +58,12 @@ impl View {
         settle::page_so_far(&self.facts, &summary, figures.into_picture())
     }
 
+    /// What is replayed on what.
+    #[cfg(feature = "live")]
+    pub(crate) fn title(&self) -> String {
+        settle::title(&self.facts)
+    }
+
     /// The run has ended, and this is its page.
     pub(crate) fn finish(&self, page: Page) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
