@@ -32,9 +32,9 @@ use ioecho_stats::verdict::Verdict;
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use figures::{Figure, figures};
 pub use page::{html, live_html, update};
+pub use sheet::{Sheet, svg};
 #[cfg(feature = "png")]
 pub use png::png;
-pub use sheet::{Sheet, svg};
 
 /// What a report is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,11 +49,7 @@ pub(super) fn rounded(value: f64) -> Option<f64> {
         return Some(0.0);
     }
     let scale = 10_f64.powi(digits.abs());
-    Some(if digits >= 0 {
-        (value * scale).round() / scale
-    } else {
-        (value / scale).round() * scale
-    })
+    Some(if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale })
 }
 
 #[cfg(test)]

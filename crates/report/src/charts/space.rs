@@ -29,11 +29,7 @@ pub fn working_sets(figures: &PageFigures, spacing: Spacing) -> Chart {
         figures.exact,
         figures.relative_error,
     ));
-    chart = chart.with(
-        bytes(&figures.growth.all, "since the start".to_owned()),
-        Ink::All,
-        Stroke::Peaks,
-    );
+    chart = chart.with(bytes(&figures.growth.all, "since the start".to_owned()), Ink::All, Stroke::Peaks);
     let windows = figures.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)));
     for (nth, (WorkingSet { pages, .. }, window)) in windows.enumerate() {
         let name = span_name(window);
@@ -122,7 +118,9 @@ pub fn miss_ratio(figures: &ReuseFigures) -> Chart {
                 side,
             )
             .note(&note),
-            |chart, (curve, ink)| chart.with(Shape::Curve(curve.clone()), ink, Stroke::Steps),
+            |chart, (curve, ink)| {
+                chart.with(Shape::Curve(curve.clone()), ink, Stroke::Steps)
+            },
         )
 }
 
@@ -148,11 +146,13 @@ pub fn distances_apart(figures: &PlaceFigures) -> Vec<Chart> {
             let name = if means { "g33.avg_dist" } else { "g32.sum_dist" };
             let what = if means { "Mean distances" } else { "Distances" };
             let title = format!("{what} in windows of {seconds} s");
-            charts.push(distance_chart(&format!("{name}.{seconds:03}"), &title, means).with(
-                distance_layer(distance, means),
-                Ink::Nth(0),
-                Stroke::Steps,
-            ));
+            charts.push(
+                distance_chart(&format!("{name}.{seconds:03}"), &title, means).with(
+                    distance_layer(distance, means),
+                    Ink::Nth(0),
+                    Stroke::Steps,
+                ),
+            );
         }
     }
     charts
@@ -240,12 +240,9 @@ pub fn sizes(figures: &SizeFigures) -> Chart {
 
 /// The share of requests that go back (blkreplay's g42).
 pub fn turns(figures: &OrderFigures) -> Chart {
-    by_kind(
-        turns_chart("g42.turns.setpoint", "Turns"),
-        &figures.turns,
-        |turns| percent(&turns.series),
-        Stroke::Steps,
-    )
+    by_kind(turns_chart("g42.turns.setpoint", "Turns"), &figures.turns, |turns| {
+        percent(&turns.series)
+    }, Stroke::Steps)
 }
 
 /// A chart that turns are put into.
@@ -337,23 +334,12 @@ pub(super) fn listings(
         crate::Listing {
             heading: "What caches would leave".to_owned(),
             note: "least recently used pages of 4 KiB, writes kept back".to_owned(),
-            columns: columns(&[
-                "cache",
-                "hits",
-                "of reads",
-                "of writes",
-                "read through",
-                "written back",
-            ]),
+            columns: columns(&["cache", "hits", "of reads", "of writes", "read through", "written back"]),
             rows: caches.collect(),
         },
         crate::Listing {
             heading: "Hottest regions".to_owned(),
-            note: format!(
-                "of {} each, {} have a request",
-                Bytes(places.region_bytes),
-                places.regions
-            ),
+            note: format!("of {} each, {} have a request", Bytes(places.region_bytes), places.regions),
             columns: columns(&["region", "share", "requests", "reads", "writes", "data"]),
             rows: regions.collect(),
         },
