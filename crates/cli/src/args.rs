@@ -4,6 +4,7 @@ mod analyze;
 mod compare;
 mod described;
 mod drawn;
+mod live;
 mod merge;
 mod replay;
 mod transforms;
@@ -23,11 +24,11 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
-
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
+pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};

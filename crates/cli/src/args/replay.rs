@@ -9,7 +9,7 @@ use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{LoadArgs, ReadArgs, span};
+use super::{LiveArgs, LoadArgs, ReadArgs, span};
 use crate::required::Requirement;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -57,6 +57,9 @@ pub(crate) struct ReplayArgs {
     /// about the device will do), all (`ioecho explain` lists them)
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) require: Vec<Requirement>,
+
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 
     /// Print no progress line
     #[arg(long, short)]

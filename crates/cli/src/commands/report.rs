@@ -47,9 +47,9 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     if let Some(directory) = &args.figures {
         write_figures(&page, directory)?;
     }
-    print_outcome(&summary)?;
+    print_outcome(&mut std::io::stdout().lock(), &summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
-    let unmet = tell_required(&args.require, &summary)?;
+    let unmet = tell_required(&mut std::io::stdout(), &args.require, &summary)?;
     Ok(if unmet { exit::REQUIRED } else { exit::OK })
 }
 

@@ -54,6 +54,30 @@ impl Ends {
     }
 }
 
+/// What is known of the engine and its targets before the run begins, and does not change any more.
+pub(crate) fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
+    let real = |of: &dyn Fn(&ioecho_linux::TargetFacts) -> bool| {
+        let of_entry = |target: &TargetEntry| match target {
+            TargetEntry::Real { facts, .. } => of(facts),
+            TargetEntry::Simulated { .. } => false,
+        };
+        facts.targets.iter().map(of_entry).collect::<Vec<bool>>()
+    };
+    let in_memory =
+        real(&|target| target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind)));
+    EngineFacts {
+        simulated: plan.targets.iter().any(crate::run::target::Target::is_simulated),
+        direct: real(&|target| target.direct).into_iter().all(|direct| direct),
+        memory: in_memory.into_iter().any(|memory| memory),
+        speedup: plan.timing.speedup,
+        timing: plan.timing.mode.name().to_owned(),
+        targets: plan.targets.len() as u32,
+        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        in_flight_max: plan.scheduler.in_flight_max,
+        ..EngineFacts::default()
+    }
+}
+
 /// What the run's engines say of it together.
 pub(crate) fn engine_facts(
     plan: &ReplayPlan,

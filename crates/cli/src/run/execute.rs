@@ -18,6 +18,7 @@ use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::ends::{Ends, engine_facts};
 use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
+use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::target::Target;
@@ -29,15 +30,17 @@ use crate::run::{feeder, load, settle, verification};
 pub(crate) struct Finished {
     pub(crate) run: RunDirectory,
     pub(crate) summary: RunSummary,
+    /// What told of it while it went on, where it may have more to tell.
+    pub(crate) live: Option<Live>,
 }
 
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
 pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
     plan.guard()?;
-    let stop = stop_on_signals()?;
+    let signals = stop_on_signals()?;
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
-    let result = replay(plan, source, &run, &stop);
+    let result = replay(plan, source, &run, &signals);
     run.free_reserve();
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
@@ -52,24 +55,33 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     result
 }
 
-/// A flag that the signals to end raise. The first asks the run to end; the second ends the process
+/// What the signals to end raise.
+struct Signals {
+    /// Ends the run. Raised at a normal end, too.
+    stop: Arc<AtomicBool>,
+    /// Raised by signals alone.
+    asked: Arc<AtomicBool>,
+}
+
+/// Flags that the signals to end raise. The first asks the run to end; the second ends the process
 /// at once. The flag is raised at a normal end too, so it cannot tell which signal is the second.
-fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+fn stop_on_signals() -> anyhow::Result<Signals> {
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    Ok(stop)
+    Ok(Signals { stop, asked })
 }
 
 fn replay(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
     run: &RunDirectory,
-    stop: &Arc<AtomicBool>,
+    signals: &Signals,
 ) -> anyhow::Result<Finished> {
+    let stop = &signals.stop;
     let clock = MonotonicClock::new();
     let mut lanes = Vec::new();
     let mut entries = Vec::new();
@@ -95,7 +107,8 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop)?;
+    let live = Live::start(plan, run, &facts, &signals.asked)?;
+    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
@@ -123,10 +136,11 @@ fn replay(
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
-    Ok(Finished { run: run.clone(), summary })
+    Ok(Finished { run: run.clone(), summary, live })
 }
 
 /// Lets the threads work and gathers what they leave.
+#[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -135,6 +149,7 @@ fn work(
     planner: Planner,
     run_number: u64,
     stop: &Arc<AtomicBool>,
+    live: Option<&Live>,
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
@@ -147,14 +162,29 @@ fn work(
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (feeder, inputs) = feeder::spawn(source, planner, lanes.len(), Arc::clone(stop));
+    let (feeder, inputs) = feeder::spawn(
+        source,
+        planner,
+        lanes.len(),
+        Arc::clone(stop),
+        live.map(|_| plan.live.interval),
+    );
+    let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     let durable = plan.verify != VerifyArg::Off;
     let options = WriterOptions { run_number, targets: lanes.len(), durable };
-    let (writer, recorders, live) = writer::spawn(run, journal, Arc::clone(stop), options);
+    let (writer, recorders, moments) =
+        writer::spawn(run, journal, Arc::clone(stop), options, tally);
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
-        Progress::start(Watched { controls: controls.clone(), demand, live, duration })
+        let hidden = live.and_then(Live::has_terminal);
+        Progress::start(Watched {
+            controls: controls.clone(),
+            demand,
+            live: moments,
+            duration,
+            hidden,
+        })
     });
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
@@ -181,6 +211,9 @@ fn work(
     let writer = writer.join().map_err(panicked)?;
     if let Some(progress) = progress {
         progress.finish();
+    }
+    if let Some(live) = live {
+        live.run_ended();
     }
     let mut lanes = ends?;
     if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {

@@ -16,6 +16,7 @@ use ioecho_trace::{Bytes, Header, Nanos, Source};
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
 use crate::required::Requirement;
+use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{command, open, routes};
 
@@ -61,6 +62,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) required: Vec<Requirement>,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
+    /// What is told while the run goes on.
+    pub(crate) live: LivePlan,
     /// Whether the target was made for this load alone, so that what the load does not touch need
     /// not hold anything.
     pub(crate) is_scratch: bool,
@@ -144,8 +147,10 @@ impl ReplayPlan {
             output: args.output.clone().unwrap_or_else(default_output),
             required: args.require.clone(),
             quiet: args.quiet,
+            live: LivePlan::new(&args.live),
             is_scratch: false,
         };
+        plan.live.check(&plan)?;
         plan.every_target_is_used(source.header())?;
         Ok((plan, source))
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 
 use anyhow::Context;
 use ioecho_report::{Page, Section, charts};
+use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
@@ -235,8 +236,27 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// The page of a run that goes on: what was made of its results so far.
+pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: RunPicture) -> Page {
+    Page {
+        title: title(facts),
+        verdict: Some(summary.verdict.clone()),
+        facts: sections(facts, summary),
+        warnings: if summary.engine.simulated {
+            vec!["Simulated: no storage was measured.".to_owned()]
+        } else {
+            Vec::new()
+        },
+        timing: summary.engine.timing.clone(),
+        targets: names_of_targets(facts).zip(summary.per_target.iter().cloned()).collect(),
+        picture,
+        command: command_of(facts),
+        ..Page::default()
+    }
+}
+
 /// The trace and the target.
-fn title(facts: &toml::Table) -> String {
+pub(crate) fn title(facts: &toml::Table) -> String {
     let text = |table: &str, key: &str| facts.get(table)?.get(key)?.as_str();
     let trace = text("plan", "trace").unwrap_or("trace");
     let name = trace.rsplit('/').next().unwrap_or(trace);

@@ -55,7 +55,7 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
     write_whole(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
-    print_outcome(&summary)?;
+    print_outcome(&mut std::io::stdout(), &summary)?;
     writeln!(std::io::stdout(), "written       {}", output.path().display())?;
     Ok(exit::OK)
 }
