@@ -5,6 +5,7 @@
 //! counted sequential streams besides. Both look at the requests of one volume alone, since no
 //! device knows of the order of requests to others.
 
+mod completed;
 mod figures;
 mod runs;
 mod tally;
@@ -19,6 +20,7 @@ use ioecho_trace::Request;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use self::completed::Completions;
 use self::runs::{Ended, Runs};
 use self::tally::{Neighbours, Tallies};
 use super::Summary;
@@ -33,6 +35,7 @@ struct OfVolume {
     /// Its reads and writes so far.
     requests: u64,
     neighbours: Neighbours,
+    completions: Completions,
     runs: [Runs; 2],
 }
 
@@ -46,6 +49,8 @@ pub struct Order {
     #[serde(skip)]
     hot: usize,
     tallies: Tallies,
+    /// The same by completion.
+    completed: Tallies,
     /// Runs that are over, of reads and of writes.
     ended: [Ended; 2],
     /// The first and the last instant.
@@ -89,6 +94,8 @@ impl Order {
     /// The figures.
     pub fn figures(&self) -> OrderFigures {
         let ended = self.all_ended();
+        let mut completed = self.completed.clone();
+        self.volumes.iter().for_each(|of| of.completions.finish(&mut completed));
         let both = ended[0].with(&ended[1]);
         let of = |kind: Kind| match kind {
             Kind::Reads => &ended[0],
@@ -97,6 +104,7 @@ impl Order {
         };
         OrderFigures {
             turns: ByKind::of(|kind, name| self.tallies.turns(kind, name)),
+            turns_completed: ByKind::of(|kind, name| completed.turns(kind, name)),
             seeks: ByKind::of(|kind, name| self.tallies.seeks(kind, name)),
             sequential: ByKind::of(|kind, name| self.sequential(kind, name, of(kind))),
             streams: Streams {
@@ -148,13 +156,16 @@ impl Summary for Order {
         *last = at.max(*last);
         let place = self.place(request.volume.0);
         let of = &mut self.volumes[place];
-        of.neighbours.observe(&mut self.tallies, at, kind, request);
+        let ends = (request.offset.0, request.end().0);
+        of.neighbours.observe(&mut self.tallies, at, kind, ends);
+        of.completions.observe(&mut self.completed, at, kind, request);
         of.runs[kind].observe(&mut self.ended[kind], of.requests, at, request);
         of.requests += 1;
     }
 
     fn merge(&mut self, later: &Self) {
         self.tallies.merge(&later.tallies);
+        self.completed.merge(&later.completed);
         for (mine, theirs) in self.ended.iter_mut().zip(&later.ended) {
             mine.merge(theirs);
         }
@@ -166,6 +177,7 @@ impl Summary for Order {
             let place = self.find(theirs.volume);
             let of = &mut self.volumes[place];
             of.neighbours.join(&mut self.tallies, &theirs.neighbours);
+            of.completions.join(&mut self.completed, &theirs.completions);
             for kind in 0..2 {
                 of.runs[kind].join(&mut self.ended[kind], of.requests, &theirs.runs[kind]);
             }

@@ -47,8 +47,9 @@ impl Page {
     }
 }
 
-/// What every touch of a group needs, by page.
+/// What every touch of a group needs, by page, in two neighbouring lines of the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(128))]
 struct Group {
     key: u64,
     last: [[i64; 2]; GROUP],
@@ -215,10 +216,10 @@ impl Table {
         self.index[slot(key, self.index.len())]
     }
 
-    /// Something of a place, so that it is at hand.
+    /// Something of that line of a place that the search for its key leaves out.
     #[inline]
-    pub(super) fn reach_place(&self, place: usize, at: usize) -> i64 {
-        self.groups[place].last[at][0]
+    pub(super) fn reach_place(&self, place: usize) -> u8 {
+        self.groups[place].ended_with_write
     }
 
     /// The place of a group, made where there was none; `None` of those outside the sample.
