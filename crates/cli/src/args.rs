@@ -1,6 +1,8 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod analyze;
 mod described;
+mod merge;
 mod replay;
 mod transforms;
 
@@ -19,7 +21,9 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::described::DescribedArgs;
+pub(crate) use self::merge::MergeArgs;
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -37,6 +41,10 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Say what a trace or a run holds
     Info(InfoArgs),
+    /// Say what a load asks for and what came of it: throughput, working sets, latency and more
+    Analyze(Box<AnalyzeArgs>),
+    /// Put together what --partial of several analyses wrote
+    Merge(MergeArgs),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose

@@ -22,6 +22,8 @@ fn main() -> ExitCode {
     panics::hush_parquet();
     let result = match Args::parse().command {
         Command::Info(args) => commands::info::run(&args),
+        Command::Analyze(args) => commands::analyze::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
         Command::Fit(args) => commands::fit::run(&args),
         Command::Replay(args) => commands::replay::run(&args),

@@ -29,6 +29,7 @@ pub mod pages;
 mod place;
 pub mod places;
 pub mod reuse;
+pub mod rows;
 pub mod seconds;
 pub mod shape;
 pub mod sizes;
@@ -51,3 +52,6 @@ pub trait Summary: Clone {
     /// Adds what a later part of the same trace, or a part with other volumes, found.
     fn merge(&mut self, later: &Self);
 }
+
+#[cfg(test)]
+mod tests;

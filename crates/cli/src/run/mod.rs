@@ -15,6 +15,7 @@ pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod lane;
 pub(crate) mod open;
+pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod routes;

@@ -88,12 +88,19 @@ pub struct Time {
 impl Time {
     /// Adds the requests of a batch.
     pub fn observe_batch(&mut self, batch: &Batch) {
-        batch.iter().for_each(|request| self.observe(&request));
+        for request in batch.iter() {
+            self.observe(&request);
+        }
     }
 
     /// How many requests were added.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// When the first request was due, in nanoseconds.
+    pub fn first_ns(&self) -> Option<i64> {
+        self.first_ns
     }
 
     /// The counters by the second.
@@ -211,6 +218,11 @@ impl Analysis {
         Self { settings, time, space }
     }
 
+    /// Its settings and halves.
+    pub fn into_parts(self) -> (Settings, Time, Space) {
+        (self.settings, self.time, self.space)
+    }
+
     /// The load over time.
     pub fn time(&self) -> &Time {
         &self.time
@@ -245,7 +257,9 @@ impl Analysis {
         let Space { pages, reuse, places, order, sizes } = &self.space;
         let mut flight = flight.figures();
         let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
-        slow.for_each(|slow| slow.count_around(seconds));
+        for slow in slow {
+            slow.count_around(seconds);
+        }
         AnalysisFigures {
             version: ANALYSIS_VERSION,
             requests: self.time.requests,
