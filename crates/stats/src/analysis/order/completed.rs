@@ -1,8 +1,8 @@
 //! Turns in the order of completion: what the device made of the order that it was given.
 //!
-//! blkreplay's g43, which sorts the whole result by completion. Whatever is submitted later completes
-//! later than now, so all that completed before now can be counted in its order, and only what is
-//! in flight has to be held.
+//! blkreplay's g43, which sorts the whole result by completion. Whatever is submitted later
+//! completes later than now, so all that completed before now can be counted in its order, and only
+//! what is in flight has to be held.
 //!
 //! A part does not know what was in flight when it began. So it holds back its first [`HEAD`]
 //! completions, and what was in flight before is put among them when parts are merged. A request

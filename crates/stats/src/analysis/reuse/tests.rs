@@ -47,7 +47,11 @@ proptest! {
     }
 
     #[test]
-    fn the_laws_hold_of_a_sample_too(load in load(), first in 0_usize..120, second in 0_usize..120) {
+    fn the_laws_hold_of_a_sample_too(
+        load in load(),
+        first in 0_usize..120,
+        second in 0_usize..120,
+    ) {
         assert_laws(&Reuse::new(30), Reuse::figures, &load, (first, second));
     }
 
