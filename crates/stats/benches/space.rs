@@ -59,7 +59,9 @@ fn ran() -> Option<f64> {
 }
 
 fn one_by_one<S: Summary>(summary: &mut S, batch: &Batch) {
-    batch.iter().for_each(|request| summary.observe(&request));
+    for request in batch.iter() {
+        summary.observe(&request);
+    }
 }
 
 fn time<S: Default, F>(

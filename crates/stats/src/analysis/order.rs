@@ -85,7 +85,9 @@ impl Order {
         let mut ended = self.ended.clone();
         for of in &self.volumes {
             for (ended, runs) in ended.iter_mut().zip(&of.runs) {
-                runs.unfinished().for_each(|run| ended.add(run));
+                for run in runs.unfinished() {
+                    ended.add(run);
+                }
             }
         }
         ended
@@ -95,7 +97,9 @@ impl Order {
     pub fn figures(&self) -> OrderFigures {
         let ended = self.all_ended();
         let mut completed = self.completed.clone();
-        self.volumes.iter().for_each(|of| of.completions.finish(&mut completed));
+        for of in &self.volumes {
+            of.completions.finish(&mut completed);
+        }
         let both = ended[0].with(&ended[1]);
         let of = |kind: Kind| match kind {
             Kind::Reads => &ended[0],

@@ -179,7 +179,7 @@ impl Kept<'_> {
 
     /// The share of the accesses that a count in the sample stands for. That the sample holds more
     /// or fewer than its share is put right as if the difference had been accessed again at once
-    /// (the paper's SHARDS_adj): the hottest pages make most of it.
+    /// (the paper's `SHARDS_adj`): the hottest pages make most of it.
     fn share_of(&self, hits: u64, pages: u64, kinds: &[usize]) -> f64 {
         let sum = |counts: [u64; 2]| kinds.iter().map(|kind| counts[*kind]).sum::<u64>() as f64;
         let expected = sum([self.accesses.reads, self.accesses.writes]) * self.share;

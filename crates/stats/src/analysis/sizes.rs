@@ -232,7 +232,9 @@ mod tests {
         #[test]
         fn nothing_absurd_makes_it_fall_over(load in absurd()) {
             let mut sizes = Sizes::default();
-            load.iter().for_each(|request| sizes.observe(request));
+            for request in &load {
+                sizes.observe(request);
+            }
             let mut twice = sizes.clone();
             twice.merge(&sizes);
             twice.figures();

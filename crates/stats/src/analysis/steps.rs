@@ -82,7 +82,7 @@ impl<C: Cell> Steps<C> {
     }
 
     pub(super) fn start_ns(&self) -> i64 {
-        let start = u128::from(self.first) * u128::from(self.base_ns) << self.shift;
+        let start = (u128::from(self.first) * u128::from(self.base_ns)) << self.shift;
         i64::try_from(start).unwrap_or(i64::MAX)
     }
 

@@ -102,7 +102,9 @@ impl Completions {
             }
         }
         first.sort_unstable();
-        first.into_iter().for_each(|next| self.pass(tallies, next));
+        for next in first {
+            self.pass(tallies, next);
+        }
         if later.head.len() >= HEAD {
             self.neighbours.join(tallies, &later.neighbours);
         }
@@ -112,11 +114,15 @@ impl Completions {
     /// Counts what was held back and what is still in flight.
     pub(super) fn finish(&self, tallies: &mut Tallies) {
         let mut neighbours = Neighbours::default();
-        self.head.iter().for_each(|next| count(&mut neighbours, tallies, next));
+        for next in &self.head {
+            count(&mut neighbours, tallies, next);
+        }
         neighbours.join(tallies, &self.neighbours);
         let mut flying: Vec<_> = self.flying.iter().map(|Reverse(of)| *of).collect();
         flying.sort_unstable();
-        flying.iter().for_each(|next| count(&mut neighbours, tallies, next));
+        for next in &flying {
+            count(&mut neighbours, tallies, next);
+        }
     }
 }
 

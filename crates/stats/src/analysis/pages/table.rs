@@ -83,14 +83,14 @@ type Row = (u64, u8, [i64; 2], [i64; 2], [u32; 2], bool, bool);
 struct Rows {
     limit: u64,
     halved: u32,
-    rows: Vec<Row>,
+    pages: Vec<Row>,
 }
 
 impl From<Rows> for Table {
     fn from(rows: Rows) -> Self {
         let mut table = Self::new(rows.limit as usize);
         table.halve_to(rows.halved);
-        for (key, at, first, last, count, began_with_write, ended_with_write) in rows.rows {
+        for (key, at, first, last, count, began_with_write, ended_with_write) in rows.pages {
             if let Some(place) = table.place(key) {
                 let page = Page { first, last, count, began_with_write, ended_with_write };
                 table.set(place, usize::from(at) % GROUP, &page);
@@ -102,7 +102,7 @@ impl From<Rows> for Table {
 
 impl From<Table> for Rows {
     fn from(table: Table) -> Self {
-        let mut rows = Vec::new();
+        let mut pages = Vec::new();
         for place in 0..table.len() {
             for at in 0..GROUP {
                 let page = table.page(place, at);
@@ -110,11 +110,11 @@ impl From<Table> for Rows {
                 if page.touched() != NEVER {
                     let key = table.key(place);
                     let at = at as u8;
-                    rows.push((key, at, first, last, count, began_with_write, ended_with_write));
+                    pages.push((key, at, first, last, count, began_with_write, ended_with_write));
                 }
             }
         }
-        Self { limit: table.limit as u64, halved: table.halved, rows }
+        Self { limit: table.limit as u64, halved: table.halved, pages }
     }
 }
 
@@ -284,7 +284,9 @@ impl Table {
 
     #[cold]
     fn index_all(&mut self) {
-        (0..self.groups.len()).for_each(|place| self.enter(place));
+        for place in (0..self.groups.len()) {
+            self.enter(place);
+        }
     }
 
     /// Makes the sample one in 2^halved, if it is larger.
