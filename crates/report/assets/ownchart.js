@@ -2,6 +2,7 @@
 
 class OwnChart {
   constructor(chart, place) {
+    this.own = true;
     this.chart = chart;
     this.height = 280;
     this.legend = element("div", { className: "legend" });

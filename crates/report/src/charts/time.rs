@@ -128,8 +128,10 @@ pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     let chart =
         Chart::new(name, title, Side::logarithmic(span, "ns"), Side::logarithmic("requests", "1"))
             .note("ten bins for each power of ten");
-    let of = figures.iter().filter(|figures| figures.span == span);
-    of.fold(chart, |chart, figures| {
+    let of = || figures.iter().filter(|figures| figures.span == span);
+    // The sum lies at the bottom: over its parts it would hide them.
+    let all = of().filter(|figures| figures.group == "all");
+    all.chain(of().filter(|figures| figures.group != "all")).fold(chart, |chart, figures| {
         chart.with(
             named(Shape::Bins(figures.bins.clone()), &figures.group),
             ink(&figures.group),
