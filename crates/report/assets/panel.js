@@ -60,6 +60,8 @@ class Panel {
     this.base = element("canvas");
     this.over = element("canvas");
     this.plot.append(this.base, this.over);
+    // What is not drawn yet has its place already.
+    this.base.style.height = this.over.style.height = `${this.height}px`;
     const heading = element("h2", { textContent: title });
     if (note) heading.append(element("small", { textContent: note }));
     this.figure = element("section", { className: "panel" },
@@ -337,7 +339,7 @@ function showWindow() {
   const whole = wholeShown();
   const step = Math.max(1, (view.to - view.from) / 1000);
   const text = `${instantText(view.from, step)} to ${instantText(view.to, step)}`;
-  document.getElementById("window").textContent = whole ? `whole run, ${text}` : text;
+  document.getElementById("window").textContent = whole ? `whole ${data.kind}, ${text}` : text;
   document.getElementById("reset").disabled = whole;
   document.documentElement.dataset.view = `${Math.round(view.from)} ${Math.round(view.to)}`;
 }

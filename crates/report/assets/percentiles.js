@@ -30,6 +30,8 @@ class Curves {
     this.base = element("canvas");
     this.over = element("canvas");
     this.plot.append(this.base, this.over);
+    // What is not drawn yet has its place already.
+    this.base.style.height = this.over.style.height = `${this.height}px`;
     this.readout = element("div", { className: "readout" });
     this.base.setAttribute("role", "img");
     this.base.setAttribute("aria-label", "Percentile curves; the table below has their numbers");

@@ -47,6 +47,7 @@ impl Axis {
         match side.spacing {
             Spacing::Logarithmic => Self::logarithmic(side, low, high),
             Spacing::Time => {
+                let high = side.to.unwrap_or(high);
                 let (marks, unit) = scale::time(high.max(1.0) as i64, 10);
                 let label = format!("{} [{unit}]", side.quantity.name);
                 let from = low.min(0.0);

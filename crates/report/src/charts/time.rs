@@ -45,7 +45,8 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     Chart::new(name, "Throughput, demanded and achieved", Side::time(), rate(amount))
         .note(&windows(figures))
         .with(all(demanded, "demanded"), Ink::All, Stroke::Steps)
-        .with(all(achieved, "achieved"), Ink::Write, Stroke::Steps)
+        // Where both are alike, the dashes leave the demand to be seen.
+        .with(all(achieved, "achieved"), Ink::Write, Stroke::Dashed)
 }
 
 /// Throughput by kind, as demanded (`completed` false) or as achieved (blkreplay's `g00`).
