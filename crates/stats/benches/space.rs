@@ -2,8 +2,8 @@
 //! and all together.
 //!
 //! Takes the trace in `$IOECHO_LOAD`, of any format, and reads it into memory first:
-//! `IOECHO_LOAD=linux-webserver-1.load.gz cargo bench -p ioecho-stats --bench space`. A load that was
-//! recorded is wanted: one that is made up has no locality, or too much.
+//! `IOECHO_LOAD=linux-webserver-1.load.gz cargo bench -p ioecho-stats --bench space`. A recorded
+//! load is wanted: one that is made up has no locality, or too much.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -59,7 +59,9 @@ fn ran() -> Option<f64> {
 }
 
 fn one_by_one<S: Summary>(summary: &mut S, batch: &Batch) {
-    batch.iter().for_each(|request| summary.observe(&request));
+    for request in batch.iter() {
+        summary.observe(&request);
+    }
 }
 
 fn time<S: Default, F>(

@@ -51,7 +51,9 @@ struct Space {
 impl Space {
     fn of(requests: &[Request]) -> Self {
         let mut space = Self::default();
-        requests.iter().for_each(|request| space.observe(request));
+        for request in requests {
+            space.observe(request);
+        }
         space
     }
 

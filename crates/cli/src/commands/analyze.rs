@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use ioecho_stats::analysis::all::{Space, Time};
-use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings, Summary};
+use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
 use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::{Batch, Header, TraceError};
 use serde_json::Value;

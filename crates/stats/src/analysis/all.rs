@@ -88,7 +88,9 @@ pub struct Time {
 impl Time {
     /// Adds the requests of a batch.
     pub fn observe_batch(&mut self, batch: &Batch) {
-        batch.iter().for_each(|request| self.observe(&request));
+        for request in batch.iter() {
+            self.observe(&request);
+        }
     }
 
     /// How many requests were added.
@@ -255,7 +257,9 @@ impl Analysis {
         let Space { pages, reuse, places, order, sizes } = &self.space;
         let mut flight = flight.figures();
         let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
-        slow.for_each(|slow| slow.count_around(seconds));
+        for slow in slow {
+            slow.count_around(seconds);
+        }
         AnalysisFigures {
             version: ANALYSIS_VERSION,
             requests: self.time.requests,

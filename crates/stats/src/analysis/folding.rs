@@ -24,12 +24,12 @@ pub(super) struct Folding<C> {
 struct Rows<C> {
     limit: u64,
     shift: u32,
-    rows: Vec<(u32, u64, C)>,
+    cells: Vec<(u32, u64, C)>,
 }
 
 impl<C: Cell> From<Rows<C>> for Folding<C> {
     fn from(rows: Rows<C>) -> Self {
-        let cells = rows.rows.into_iter().map(|(volume, index, cell)| ((volume, index), cell));
+        let cells = rows.cells.into_iter().map(|(volume, index, cell)| ((volume, index), cell));
         let shift = rows.shift.min(u64::BITS - 1);
         Self { limit: (rows.limit as usize).max(1), shift, cells: cells.collect() }
     }
@@ -37,10 +37,11 @@ impl<C: Cell> From<Rows<C>> for Folding<C> {
 
 impl<C: Cell> From<Folding<C>> for Rows<C> {
     fn from(folding: Folding<C>) -> Self {
-        let rows = folding.cells.into_iter();
-        let mut rows: Vec<_> = rows.map(|((volume, index), cell)| (volume, index, cell)).collect();
-        rows.sort_unstable_by_key(|(volume, index, _)| (*volume, *index));
-        Self { limit: folding.limit as u64, shift: folding.shift, rows }
+        let cells = folding.cells.into_iter();
+        let mut cells: Vec<_> =
+            cells.map(|((volume, index), cell)| (volume, index, cell)).collect();
+        cells.sort_unstable_by_key(|(volume, index, _)| (*volume, *index));
+        Self { limit: folding.limit as u64, shift: folding.shift, cells }
     }
 }
 

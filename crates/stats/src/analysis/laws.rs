@@ -94,9 +94,17 @@ pub(super) fn assert_laws<S, F>(
     let first = first.min(load.len());
     let second = second.clamp(first, load.len());
     let parts = [&load[..first], &load[first..second], &load[second..]];
-    let [a, b, c] = parts.map(|part| summary(empty, part));
-    assert_eq!(figures(&merged(&merged(&a, &b), &c)), whole, "cut in time, from the left");
-    assert_eq!(figures(&merged(&a, &merged(&b, &c))), whole, "cut in time, from the right");
+    let [former, middle, latter] = parts.map(|part| summary(empty, part));
+    assert_eq!(
+        figures(&merged(&merged(&former, &middle), &latter)),
+        whole,
+        "cut in time, from the left"
+    );
+    assert_eq!(
+        figures(&merged(&former, &merged(&middle, &latter))),
+        whole,
+        "cut in time, from the right"
+    );
 
     let of = |requests: &[Request], volume: u32| {
         summary(empty, requests.iter().filter(|request| request.volume.0 == volume))
@@ -110,10 +118,12 @@ pub(super) fn assert_laws<S, F>(
     let early = merged(&of(&load[..first], 0), &of(&load[..first], 2));
     assert_eq!(figures(&merged(&y, &merged(&early, &late))), whole, "cut both ways");
 
-    let kept = merged(&written_down(&a), &written_down(&merged(&b, &c)));
+    let kept = merged(&written_down(&former), &written_down(&merged(&middle, &latter)));
     assert_eq!(figures(&kept), whole, "written down and read again");
     // What was merged can go on.
-    let mut going_on = merged(&a, &b);
-    load[second..].iter().for_each(|request| going_on.observe(request));
+    let mut going_on = merged(&former, &middle);
+    for request in &load[second..] {
+        going_on.observe(request);
+    }
     assert_eq!(figures(&going_on), whole, "continued");
 }

@@ -1,10 +1,11 @@
 //! What the order of requests tells.
 //!
-//! A disk's head that has to go back, a prefetcher that has to recognise a stream among others: what
-//! a device makes of a load depends on what comes after what. blkreplay counts the turns; Sun's Swat
-//! counted sequential streams besides. Both look at the requests of one volume alone, since no
-//! device knows of the order of requests to others.
+//! A disk's head that has to go back, a prefetcher that has to recognise a stream among others:
+//! what a device makes of a load depends on what comes after what. blkreplay counts the turns; Sun's
+//! Swat counted sequential streams besides. Here only requests of one volume are looked at together:
+//! no device knows of the order of requests to others.
 
+mod completed;
 mod figures;
 mod runs;
 mod tally;
@@ -19,6 +20,7 @@ use ioecho_trace::Request;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use self::completed::Completions;
 use self::runs::{Ended, Runs};
 use self::tally::{Neighbours, Tallies};
 use super::Summary;
@@ -33,6 +35,7 @@ struct OfVolume {
     /// Its reads and writes so far.
     requests: u64,
     neighbours: Neighbours,
+    completions: Completions,
     runs: [Runs; 2],
 }
 
@@ -46,6 +49,8 @@ pub struct Order {
     #[serde(skip)]
     hot: usize,
     tallies: Tallies,
+    /// The same by completion.
+    completed: Tallies,
     /// Runs that are over, of reads and of writes.
     ended: [Ended; 2],
     /// The first and the last instant.
@@ -80,7 +85,9 @@ impl Order {
         let mut ended = self.ended.clone();
         for of in &self.volumes {
             for (ended, runs) in ended.iter_mut().zip(&of.runs) {
-                runs.unfinished().for_each(|run| ended.add(run));
+                for run in runs.unfinished() {
+                    ended.add(run);
+                }
             }
         }
         ended
@@ -89,6 +96,10 @@ impl Order {
     /// The figures.
     pub fn figures(&self) -> OrderFigures {
         let ended = self.all_ended();
+        let mut completed = self.completed.clone();
+        for of in &self.volumes {
+            of.completions.finish(&mut completed);
+        }
         let both = ended[0].with(&ended[1]);
         let of = |kind: Kind| match kind {
             Kind::Reads => &ended[0],
@@ -97,6 +108,7 @@ impl Order {
         };
         OrderFigures {
             turns: ByKind::of(|kind, name| self.tallies.turns(kind, name)),
+            turns_completed: ByKind::of(|kind, name| completed.turns(kind, name)),
             seeks: ByKind::of(|kind, name| self.tallies.seeks(kind, name)),
             sequential: ByKind::of(|kind, name| self.sequential(kind, name, of(kind))),
             streams: Streams {
@@ -148,13 +160,16 @@ impl Summary for Order {
         *last = at.max(*last);
         let place = self.place(request.volume.0);
         let of = &mut self.volumes[place];
-        of.neighbours.observe(&mut self.tallies, at, kind, request);
+        let ends = (request.offset.0, request.end().0);
+        of.neighbours.observe(&mut self.tallies, at, kind, ends);
+        of.completions.observe(&mut self.completed, at, kind, request);
         of.runs[kind].observe(&mut self.ended[kind], of.requests, at, request);
         of.requests += 1;
     }
 
     fn merge(&mut self, later: &Self) {
         self.tallies.merge(&later.tallies);
+        self.completed.merge(&later.completed);
         for (mine, theirs) in self.ended.iter_mut().zip(&later.ended) {
             mine.merge(theirs);
         }
@@ -166,6 +181,7 @@ impl Summary for Order {
             let place = self.find(theirs.volume);
             let of = &mut self.volumes[place];
             of.neighbours.join(&mut self.tallies, &theirs.neighbours);
+            of.completions.join(&mut self.completed, &theirs.completions);
             for kind in 0..2 {
                 of.runs[kind].join(&mut self.ended[kind], of.requests, &theirs.runs[kind]);
             }

@@ -29,7 +29,7 @@ use self::working_sets::Windows;
 use super::Summary;
 use super::bins::{decimal, decimal_edge};
 use super::kind::ByKind;
-use super::place::{PAGE_SHIFT, instant, key, pages, read_or_write};
+use super::place::{Keys, PAGE_SHIFT, instant, pages, read_or_write};
 use super::shape::{Bins, Quantity};
 
 /// How many groups of four neighbouring pages are kept at most, in some 130 MB.
@@ -43,7 +43,7 @@ pub const WINDOWS_NS: [i64; 4] = [1_000_000_000, 6_000_000_000, 60_000_000_000, 
 pub const WINDOWS_MAX: usize = 16;
 
 /// How many touches of groups are looked at together.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 128;
 
 /// Kinds of intervals: what came before, twice, and what comes after. The last one is from write to
 /// write whatever lies between.
@@ -121,11 +121,12 @@ impl Pages {
         let now = instant(request);
         self.accesses[kind] = self.accesses[kind].saturating_add(last - first + 1);
         self.shortened += u64::from(shortened);
+        let keys = Keys::of(request.volume.0);
         let mut page = first;
         while page <= last {
             let group = page >> GROUP_SHIFT;
             let end = last.min((group << GROUP_SHIFT) + (GROUP as u64 - 1));
-            let key = key(request.volume.0, group);
+            let key = keys.key(group);
             let within = |page: u64| (page % GROUP as u64) as u8;
             take(self, Touch { key, now, from: within(page), to: within(end), kind: kind as u8 });
             page = end + 1;
@@ -150,9 +151,8 @@ impl Pages {
             }
         }
         let known = || places.iter().zip(touches).filter(|(place, _)| **place != usize::MAX);
-        let reach =
-            |(place, touch): (&usize, &Touch)| table.reach_place(*place, usize::from(touch.from));
-        black_box(known().map(reach).fold(0, |sum, at| sum ^ at));
+        let at_hand = known().fold(0, |sum, (place, _)| sum ^ table.reach_place(*place));
+        black_box(at_hand);
         for (place, touch) in known() {
             self.touch(*place, touch);
         }

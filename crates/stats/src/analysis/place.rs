@@ -47,11 +47,21 @@ pub(super) const fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A place of a volume as a number that stands for it. Places of one volume never share a number;
+/// The places of a volume as numbers that stand for them. Those of one volume never share a number;
 /// those of several do as rarely as 64 random bits.
-#[inline]
-pub(super) const fn key(volume: u32, place: u64) -> u64 {
-    mix(place ^ mix(volume as u64))
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys(u64);
+
+impl Keys {
+    #[inline]
+    pub(super) const fn of(volume: u32) -> Self {
+        Self(mix(volume as u64))
+    }
+
+    #[inline]
+    pub(super) const fn key(self, place: u64) -> u64 {
+        mix(place ^ self.0)
+    }
 }
 
 /// Whether a place is in the sample of one in 2^halved (SHARDS: Waldspurger, Park, Garthwaite and

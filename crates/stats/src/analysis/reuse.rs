@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use self::distance::{Distances, distances};
 use super::Summary;
 use super::kind::{ByKind, Kind};
-use super::place::{PAGE_SHIFT, instant, is_sampled, key, pages, read_or_write};
+use super::place::{Keys, PAGE_SHIFT, instant, is_sampled, pages, read_or_write};
 use super::shape::{Bins, Curve, Quantity};
 
 /// How many accesses are kept at most, in 32 MB.
@@ -134,8 +134,9 @@ impl Summary for Reuse {
         let Some((first, last, _)) = pages(request) else { return };
         self.accesses[kind] = self.accesses[kind].saturating_add(last - first + 1);
         let volume = request.volume.0;
+        let keys = Keys::of(volume);
         for page in first..=last {
-            let page = key(volume, page);
+            let page = keys.key(page);
             if is_sampled(page, self.halved) {
                 let at = instant(request);
                 self.keep(Access { at, page, volume, is_write: kind == 1 });
@@ -178,7 +179,7 @@ impl Kept<'_> {
 
     /// The share of the accesses that a count in the sample stands for. That the sample holds more
     /// or fewer than its share is put right as if the difference had been accessed again at once
-    /// (the paper's SHARDS_adj): the hottest pages make most of it.
+    /// (the paper's `SHARDS_adj`): the hottest pages make most of it.
     fn share_of(&self, hits: u64, pages: u64, kinds: &[usize]) -> f64 {
         let sum = |counts: [u64; 2]| kinds.iter().map(|kind| counts[*kind]).sum::<u64>() as f64;
         let expected = sum([self.accesses.reads, self.accesses.writes]) * self.share;

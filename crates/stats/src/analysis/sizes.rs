@@ -232,14 +232,19 @@ mod tests {
         #[test]
         fn nothing_absurd_makes_it_fall_over(load in absurd()) {
             let mut sizes = Sizes::default();
-            load.iter().for_each(|request| sizes.observe(request));
+            for request in &load {
+                sizes.observe(request);
+            }
             let mut twice = sizes.clone();
             twice.merge(&sizes);
             twice.figures();
         }
 
         #[test]
-        fn of_too_many_sizes_the_parts_agree_with_the_whole(cut in 0_u64..20_000, step in 1_u64..99) {
+        fn of_too_many_sizes_the_parts_agree_with_the_whole(
+            cut in 0_u64..20_000,
+            step in 1_u64..99,
+        ) {
             let size = |number: u64| number * number * step;
             let mut merged = of((0..cut).map(size));
             merged.merge(&of((cut..20_000).map(size)));

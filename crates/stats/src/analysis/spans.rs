@@ -120,7 +120,9 @@ impl Spans {
         for span in Span::ALL {
             let groups = &self.spans[span as usize];
             let mut sum = Histograms::default();
-            groups.iter().for_each(|group| sum.merge(group));
+            for group in groups {
+                sum.merge(group);
+            }
             if sum.latencies.is_empty() {
                 continue;
             }

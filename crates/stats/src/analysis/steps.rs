@@ -28,6 +28,22 @@ where
     }
 }
 
+/// The step that was asked for last: from and to which instant, and its place. Instants that follow
+/// each other mostly lie in one step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Latest {
+    from: u64,
+    to: u64,
+    place: usize,
+}
+
+impl PartialEq for Latest {
+    /// It is no part of what was counted.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 /// A sum for each step. Instants are nanoseconds and not negative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Steps<C> {
@@ -36,12 +52,20 @@ pub(super) struct Steps<C> {
     shift: u32,
     first: u64,
     cells: Vec<C>,
+    #[serde(skip)]
+    latest: Latest,
 }
 
 impl<C: Cell> Steps<C> {
     /// No step yet; one lasts `base_ns` as long as there are not too many.
     pub(super) fn new(base_ns: i64) -> Self {
-        Self { base_ns: base_ns.max(1) as u64, shift: 0, first: 0, cells: Vec::new() }
+        Self {
+            base_ns: base_ns.max(1) as u64,
+            shift: 0,
+            first: 0,
+            cells: Vec::new(),
+            latest: Latest::default(),
+        }
     }
 
     pub(super) fn base_ns(&self) -> i64 {
@@ -58,7 +82,7 @@ impl<C: Cell> Steps<C> {
     }
 
     pub(super) fn start_ns(&self) -> i64 {
-        let start = u128::from(self.first) * u128::from(self.base_ns) << self.shift;
+        let start = (u128::from(self.first) * u128::from(self.base_ns)) << self.shift;
         i64::try_from(start).unwrap_or(i64::MAX)
     }
 
@@ -73,9 +97,21 @@ impl<C: Cell> Steps<C> {
         self.place_of(index)
     }
 
+    #[inline]
     pub(super) fn at(&mut self, at_ns: i64) -> &mut C {
-        let place = self.place(at_ns);
-        &mut self.cells[place]
+        let at = at_ns.max(0) as u64;
+        if at < self.latest.from || at >= self.latest.to {
+            self.turn_to(at);
+        }
+        &mut self.cells[self.latest.place]
+    }
+
+    fn turn_to(&mut self, at: u64) {
+        let place = self.place(at as i64);
+        let step = u128::from(self.base_ns) << self.shift;
+        let from = u128::from(at) / step * step;
+        let to = u64::try_from(from + step).unwrap_or(u64::MAX);
+        self.latest = Latest { from: from as u64, to, place };
     }
 
     #[inline]
@@ -84,6 +120,7 @@ impl<C: Cell> Steps<C> {
     }
 
     fn place_of(&mut self, mut index: u64) -> usize {
+        self.latest = Latest::default();
         if self.cells.is_empty() {
             self.first = index;
         }

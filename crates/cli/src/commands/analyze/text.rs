@@ -7,12 +7,16 @@ use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::breakdown::Share;
 use ioecho_stats::analysis::seconds::{Amount, Totals};
 use ioecho_stats::analysis::slowest::Slow;
+use ioecho_stats::steady::WINDOW;
 use ioecho_trace::{Bytes, Header, Nanos};
 
 use crate::commands::visible;
 
 /// How many volumes, and how many processes, are shown.
-const SHARES_SHOWN: usize = 4;
+const SHARES_SHOWN: usize = 3;
+
+/// How many windows of working sets are shown.
+const WINDOWS_SHOWN: usize = 5;
 
 /// How many of the slowest requests are shown.
 const SLOWEST_SHOWN: usize = 3;
@@ -119,8 +123,8 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
     let [reads, writes] = [pages.pages.reads, pages.pages.writes]
         .map(|count| Bytes(count.saturating_mul(pages.page_bytes)));
     row!(out, "working set", "{about}{whole} in all; {reads} read, {writes} written")?;
-    for set in &pages.working_sets {
-        let Some(window) = set.window_ns else { continue };
+    let windows = pages.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)));
+    for (set, window) in windows.take(WINDOWS_SHOWN) {
         let mean = Bytes((set.mean_pages.all * pages.page_bytes as f64) as u64);
         let most = Bytes(set.most_bytes.all);
         row!(out, "", "in windows of {}: mean {mean}, most {most}", Nanos(window))?;
@@ -187,6 +191,7 @@ fn print_steady(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
     for kind in &figures.steady.kinds {
         let steady = match kind.steady_from_ns {
             Some(from) => format!("steady from {} on", Nanos(from)),
+            None if kind.rounds.values.len() < WINDOW => "too short to be steady".to_owned(),
             None => "never steady by SNIA's criterion".to_owned(),
         };
         let count = kind.changes_ns.len();

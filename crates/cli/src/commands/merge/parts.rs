@@ -18,7 +18,6 @@ pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
         let found = part::read(input)?.ok_or_else(|| part::is_none(input))?;
         parts.push((input, found));
     }
-    // The first of all rows, because an analysis is large: sorted by a number, moved once.
     parts.sort_by_key(|(_, (analysis, _))| analysis.time().first_ns().unwrap_or(i64::MAX));
     let mut whole: Option<(&Path, Analysis, Header)> = None;
     for (input, (analysis, header)) in parts {
@@ -44,8 +43,11 @@ pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
     Ok(exit::OK)
 }
 
-/// Takes over the volumes and processes that are not known yet, and a damage.
+/// Takes over the volumes and processes that are not known yet, and a damage. What was done to one
+/// part alone, such as the window that cut it out, was not done to the whole.
 fn learn(known: &mut Header, other: Header) {
+    let alike = known.transforms.iter().zip(&other.transforms).take_while(|(a, b)| a == b).count();
+    known.transforms.truncate(alike);
     for volume in other.volumes {
         if known.volumes.iter().all(|mine| mine.id != volume.id) {
             known.volumes.push(volume);

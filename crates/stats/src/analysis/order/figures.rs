@@ -10,6 +10,9 @@ use crate::analysis::shape::{Bins, Series};
 pub struct OrderFigures {
     /// Requests that go back (blkreplay's g42).
     pub turns: ByKind<Turns>,
+    /// The same in the order of completion and over the time of completion (blkreplay's g43), of
+    /// requests of which that is known: of a run as it was replayed, of a load as it was recorded.
+    pub turns_completed: ByKind<Turns>,
     /// From the end of a request to the start of the next of the same volume and kind.
     pub seeks: ByKind<Seeks>,
     /// Requests that continue others.

@@ -144,7 +144,7 @@ impl Ended {
         if run.requests >= STREAM_REQUESTS {
             self.streams += 1;
             self.stream_requests += run.requests;
-            self.stream_ns += (run.last_at - run.first_at).unsigned_abs() as u128;
+            self.stream_ns += u128::from(run.last_at.abs_diff(run.first_at));
             self.steps.at(run.first_at.min(run.last_at))[0] += 1;
             self.steps.at(run.last_at.max(run.first_at))[1] += 1;
         }

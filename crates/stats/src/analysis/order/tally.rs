@@ -1,6 +1,5 @@
 //! Turns and seek distances: what a request is to its predecessor.
 
-use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Seeks, Turns};
@@ -61,9 +60,8 @@ impl Neighbours {
         tallies: &mut Tallies,
         at: i64,
         kind: usize,
-        request: &Request,
+        (begin, end): (u64, u64),
     ) {
-        let (begin, end) = (request.offset.0, request.end().0);
         let step = tallies.steps.at(at);
         for kind in [kind, ALL] {
             let tally = &mut tallies.tallies[kind];

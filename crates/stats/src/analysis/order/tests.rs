@@ -6,7 +6,9 @@ use crate::analysis::laws::{absurd, assert_laws, load};
 
 fn figures(requests: &[Request]) -> OrderFigures {
     let mut order = Order::default();
-    requests.iter().for_each(|request| order.observe(request));
+    for request in requests {
+        order.observe(request);
+    }
     order.figures()
 }
 
@@ -57,9 +59,34 @@ proptest! {
     }
 
     #[test]
+    fn turns_by_completion_are_those_of_the_sorted_load(
+        load in load(),
+        latencies in proptest::collection::vec(0_i64..3_000_000_000, 120),
+        first in 0_usize..120,
+        second in 0_usize..120,
+    ) {
+        let mut load = load;
+        for (request, latency) in load.iter_mut().zip(latencies) {
+            request.latency = (latency % 7 > 0).then_some(Nanos(latency));
+        }
+        assert_laws(&Order::default(), Order::figures, &load, (first, second));
+        let found = figures(&load).turns_completed;
+        load.retain(|request| request.latency.is_some());
+        load.sort_by_key(|request| request.issue + request.latency.unwrap());
+        let mut expected = 0;
+        for volume in 0..3 {
+            let of = |r: &&Request| r.volume.0 == volume && read_or_write(r.op).is_some();
+            expected += turns(&load.iter().filter(of).collect::<Vec<_>>());
+        }
+        prop_assert_eq!(found.all.turns, expected);
+    }
+
+    #[test]
     fn nothing_absurd_makes_it_fall_over(load in absurd()) {
         let mut order = Order::default();
-        load.iter().for_each(|request| order.observe(request));
+        for request in &load {
+            order.observe(request);
+        }
         let mut twice = order.clone();
         twice.merge(&order);
         twice.figures();
@@ -103,7 +130,7 @@ fn streams_that_take_turns_are_seen_though_no_neighbours_are_sequential() {
         .collect();
     let found = figures(&load);
     let reads = &found.sequential.reads;
-    assert_eq!(reads.strict, 0.0);
+    assert!(reads.strict < 1e-9);
     assert!((reads.in_run - 396.0 / 400.0).abs() < 1e-9);
     assert!((reads.in_stream - 1.0).abs() < 1e-9);
     assert_eq!(found.streams.count.reads, 4);
@@ -119,7 +146,7 @@ fn a_run_ends_when_nothing_continues_it_for_long() {
     let mut load = vec![at(0, Op::Read, 0, 4096)];
     load.extend((0..OPEN_FOR).map(|number| at(0, Op::Read, (number + 1) << 30, 4096)));
     load.push(at(0, Op::Read, 4096, 4096));
-    assert_eq!(figures(&load).sequential.reads.in_run, 0.0);
+    assert!(figures(&load).sequential.reads.in_run < 1e-9);
     load.remove(5);
     assert!(figures(&load).sequential.reads.in_run > 0.0);
 }
@@ -139,4 +166,26 @@ fn a_seek_goes_from_the_end_of_a_request_to_the_start_of_the_next() {
     assert_eq!(seeks.backward.counts.iter().position(|count| *count == 1), Some(13));
     assert!((seeks.mean_bytes - 11.0 * 1024.0 / 3.0).abs() < 1e-6);
     assert!((found.sequential.all.near - 3.0 / 4.0).abs() < 1e-9);
+}
+
+#[test]
+fn of_a_load_without_latencies_no_turns_by_completion_are_told() {
+    let found = figures(&[at(0, Op::Read, 8192, 512), at(0, Op::Read, 0, 512)]);
+    assert_eq!((found.turns.all.turns, found.turns_completed.all.requests), (1, 0));
+    assert!(found.turns_completed.all.series.values.is_empty());
+}
+
+#[test]
+fn of_more_completions_than_are_held_back_the_parts_agree_with_the_whole() {
+    let load: Vec<Request> = (0..5_000_u64)
+        .map(|number| {
+            let random = crate::analysis::place::mix(number);
+            let mut request = at(number as i64, Op::Read, random % 100 * 4096, 4096);
+            request.latency = Some(Nanos((random >> 8) as i64 % 200_000_000));
+            request
+        })
+        .collect();
+    for (first, second) in [(0, 1), (100, 1500), (2_500, 4_000), (4_990, 5_000)] {
+        assert_laws(&Order::default(), Order::figures, &load, (first, second));
+    }
 }

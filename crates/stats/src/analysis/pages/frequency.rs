@@ -137,6 +137,6 @@ mod tests {
         let points = frequency("all", &levels, 1).ranks.points;
         assert!(points.len() < 800, "{}", points.len());
         assert!(points.is_sorted_by(|a, b| a.0 < b.0 && a.1 >= b.1));
-        assert_eq!(points.last().unwrap().0, 1999.0 * 500.0);
+        assert_eq!(points.last().unwrap().0 as u64, 1999 * 500);
     }
 }

@@ -47,8 +47,9 @@ impl Page {
     }
 }
 
-/// What every touch of a group needs, by page.
+/// What every touch of a group needs, by page, in two neighbouring lines of the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(128))]
 struct Group {
     key: u64,
     last: [[i64; 2]; GROUP],
@@ -82,14 +83,14 @@ type Row = (u64, u8, [i64; 2], [i64; 2], [u32; 2], bool, bool);
 struct Rows {
     limit: u64,
     halved: u32,
-    rows: Vec<Row>,
+    pages: Vec<Row>,
 }
 
 impl From<Rows> for Table {
     fn from(rows: Rows) -> Self {
         let mut table = Self::new(rows.limit as usize);
         table.halve_to(rows.halved);
-        for (key, at, first, last, count, began_with_write, ended_with_write) in rows.rows {
+        for (key, at, first, last, count, began_with_write, ended_with_write) in rows.pages {
             if let Some(place) = table.place(key) {
                 let page = Page { first, last, count, began_with_write, ended_with_write };
                 table.set(place, usize::from(at) % GROUP, &page);
@@ -101,7 +102,7 @@ impl From<Rows> for Table {
 
 impl From<Table> for Rows {
     fn from(table: Table) -> Self {
-        let mut rows = Vec::new();
+        let mut pages = Vec::new();
         for place in 0..table.len() {
             for at in 0..GROUP {
                 let page = table.page(place, at);
@@ -109,11 +110,11 @@ impl From<Table> for Rows {
                 if page.touched() != NEVER {
                     let key = table.key(place);
                     let at = at as u8;
-                    rows.push((key, at, first, last, count, began_with_write, ended_with_write));
+                    pages.push((key, at, first, last, count, began_with_write, ended_with_write));
                 }
             }
         }
-        Self { limit: table.limit as u64, halved: table.halved, rows }
+        Self { limit: table.limit as u64, halved: table.halved, pages }
     }
 }
 
@@ -215,10 +216,10 @@ impl Table {
         self.index[slot(key, self.index.len())]
     }
 
-    /// Something of a place, so that it is at hand.
+    /// Something of that line of a place that the search for its key leaves out.
     #[inline]
-    pub(super) fn reach_place(&self, place: usize, at: usize) -> i64 {
-        self.groups[place].last[at][0]
+    pub(super) fn reach_place(&self, place: usize) -> u8 {
+        self.groups[place].ended_with_write
     }
 
     /// The place of a group, made where there was none; `None` of those outside the sample.
@@ -283,7 +284,9 @@ impl Table {
 
     #[cold]
     fn index_all(&mut self) {
-        (0..self.groups.len()).for_each(|place| self.enter(place));
+        for place in (0..self.groups.len()) {
+            self.enter(place);
+        }
     }
 
     /// Makes the sample one in 2^halved, if it is larger.

@@ -41,7 +41,7 @@ impl Window {
 /// Counts pages that are new in windows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Windows {
-    windows: Vec<Window>,
+    lengths: Vec<Window>,
     growth: Window,
     /// The latest start and the earliest end of a current window.
     start: i64,
@@ -51,7 +51,7 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn new(lengths_ns: &[i64]) -> Self {
         let windows = lengths_ns.iter().map(|length| Window::new(*length)).collect();
-        Self { windows, growth: Window::new(GROWTH_NS), start: 0, end: 0 }
+        Self { lengths: windows, growth: Window::new(GROWTH_NS), start: 0, end: 0 }
     }
 
     /// Tells that a request comes.
@@ -65,7 +65,7 @@ impl Windows {
     #[cold]
     fn turn(&mut self, at: i64) {
         (self.start, self.end) = (0, i64::MAX);
-        for window in self.windows.iter_mut().chain([&mut self.growth]) {
+        for window in self.lengths.iter_mut().chain([&mut self.growth]) {
             window.start = window.start_of(at);
             window.end = window.start.saturating_add(window.steps.base_ns());
             window.place = window.steps.place(at);
@@ -81,7 +81,7 @@ impl Windows {
         if own >= self.start {
             return;
         }
-        for window in &mut self.windows {
+        for window in &mut self.lengths {
             let cell = window.steps.at_place(window.place);
             cell[kind] += if own < window.start { weight } else { 0 };
             cell[ALL] += if any < window.start { weight } else { 0 };
@@ -95,7 +95,7 @@ impl Windows {
 
     /// Adds the windows of a later part, which began with all pages new.
     pub(super) fn merge(&mut self, later: &Self) {
-        for (mine, theirs) in self.windows.iter_mut().zip(&later.windows) {
+        for (mine, theirs) in self.lengths.iter_mut().zip(&later.lengths) {
             mine.steps.merge(&theirs.steps);
         }
         self.growth.steps.merge(&later.growth.steps);
@@ -114,7 +114,7 @@ impl Windows {
             if last == NEVER || first == NEVER {
                 continue;
             }
-            for window in &mut self.windows {
+            for window in &mut self.lengths {
                 if last >= window.start_of(first) {
                     let count = &mut window.steps.at(first)[kind];
                     *count = count.saturating_sub(weight);
@@ -142,7 +142,7 @@ impl Windows {
     }
 
     pub(super) fn figures(&self) -> Vec<WorkingSet> {
-        let windows = self.windows.iter().map(Window::figures);
+        let windows = self.lengths.iter().map(Window::figures);
         windows.chain([self.whole()]).collect()
     }
 
@@ -180,7 +180,7 @@ impl WorkingSet {
         let most_pages = ByKind::of(|kind, _| values(kind).copied().fold(0.0, f64::max));
         let most_bytes =
             ByKind::of(|kind, _| (most_pages.get(kind) * f64::from(1 << PAGE_SHIFT)) as u64);
-        Self { window_ns, mean_pages, most_pages, most_bytes, pages }
+        Self { window_ns, pages, mean_pages, most_pages, most_bytes }
     }
 }
 

@@ -45,6 +45,9 @@ pub(super) struct Distances {
     windows_ns: Vec<i64>,
     base_ns: u64,
     extents: Folding<Extent>,
+    /// The window of the last request: from and to which instant, and its number.
+    #[serde(skip)]
+    latest: (u64, u64, u64),
 }
 
 impl Distances {
@@ -53,14 +56,25 @@ impl Distances {
         windows.sort_unstable();
         windows.dedup();
         let base = windows.iter().fold(0, |base, window| common_divisor(base, *window as u64));
-        Self { windows_ns: windows, base_ns: base.max(1), extents: Folding::new(CELLS_MAX) }
+        Self {
+            windows_ns: windows,
+            base_ns: base.max(1),
+            extents: Folding::new(CELLS_MAX),
+            latest: (0, 0, 0),
+        }
     }
 
     #[inline]
     pub(super) fn observe(&mut self, at: i64, request: &Request) {
         let place = request.offset.0;
         let extent = Extent { lowest: place, highest: place, requests: 1 };
-        self.extents.add(request.volume.0, at as u64 / self.base_ns, &extent);
+        let at = at as u64;
+        if at < self.latest.0 || at >= self.latest.1 {
+            let index = at / self.base_ns;
+            let from = index * self.base_ns;
+            self.latest = (from, from.saturating_add(self.base_ns), index);
+        }
+        self.extents.add(request.volume.0, self.latest.2, &extent);
     }
 
     pub(super) fn merge(&mut self, later: &Self) {

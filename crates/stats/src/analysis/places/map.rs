@@ -51,7 +51,7 @@ struct Rows {
     highest: u64,
     time: u32,
     place: u32,
-    rows: Vec<(u32, u64, u32, [u64; 2])>,
+    cells: Vec<(u32, u64, u32, [u64; 2])>,
 }
 
 impl From<Rows> for Heat {
@@ -66,7 +66,7 @@ impl From<Rows> for Heat {
             place: rows.place.clamp(LOWEST, 63),
             columns: FxHashMap::default(),
         };
-        for (volume, column, row, counts) in rows.rows {
+        for (volume, column, row, counts) in rows.cells {
             heat.add((volume, column), row as usize % ROWS as usize, counts);
         }
         heat
@@ -75,11 +75,11 @@ impl From<Rows> for Heat {
 
 impl From<Heat> for Rows {
     fn from(heat: Heat) -> Self {
-        let mut rows: Vec<_> = heat
+        let mut cells: Vec<_> = heat
             .cells()
             .map(|((volume, column), row, counts)| (volume, column, row as u32, counts))
             .collect();
-        rows.sort_unstable();
+        cells.sort_unstable();
         Self {
             volumes: heat.volumes,
             is_one: heat.is_one,
@@ -88,7 +88,7 @@ impl From<Heat> for Rows {
             highest: heat.highest,
             time: heat.time,
             place: heat.place,
-            rows,
+            cells,
         }
     }
 }
@@ -195,7 +195,9 @@ impl Heat {
         if later.is_one && !self.is_one {
             self.become_one();
         }
-        later.volumes.iter().for_each(|volume| self.know(*volume));
+        for volume in &later.volumes {
+            self.know(*volume);
+        }
         for ((volume, column), row, counts) in later.cells() {
             let volume = if self.is_one { 0 } else { volume };
             let column = column >> (self.time - later.time);

@@ -11,7 +11,9 @@ use crate::analysis::shape::Grid;
 
 fn places(requests: &[Request]) -> Places {
     let mut places = Places::default();
-    requests.iter().for_each(|request| places.observe(request));
+    for request in requests {
+        places.observe(request);
+    }
     places
 }
 
@@ -28,7 +30,9 @@ proptest! {
     #[test]
     fn nothing_absurd_makes_it_fall_over(load in absurd()) {
         let mut places = Places::new(&[1, 7, i64::MAX, -3]);
-        load.iter().for_each(|request| places.observe(request));
+        for request in &load {
+            places.observe(request);
+        }
         let mut twice = places.clone();
         twice.merge(&places);
         twice.figures();

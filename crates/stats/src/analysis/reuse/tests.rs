@@ -7,7 +7,9 @@ use crate::analysis::place::mix;
 
 fn reuse(limit: usize, requests: &[Request]) -> Reuse {
     let mut reuse = Reuse::new(limit);
-    requests.iter().for_each(|request| reuse.observe(request));
+    for request in requests {
+        reuse.observe(request);
+    }
     reuse
 }
 
@@ -47,7 +49,11 @@ proptest! {
     }
 
     #[test]
-    fn the_laws_hold_of_a_sample_too(load in load(), first in 0_usize..120, second in 0_usize..120) {
+    fn the_laws_hold_of_a_sample_too(
+        load in load(),
+        first in 0_usize..120,
+        second in 0_usize..120,
+    ) {
         assert_laws(&Reuse::new(30), Reuse::figures, &load, (first, second));
     }
 
@@ -103,8 +109,8 @@ fn a_sample_tells_of_every_cache_what_all_accesses_tell_within_the_stated_error(
     let load: Vec<Request> = (0..300_000_u64)
         .map(|number| {
             let random = mix(number);
-            let pages = if random % 2 == 0 { 2_000 } else { 20_000 };
-            page(if random % 3 == 0 { Op::Write } else { Op::Read }, mix(random) % pages)
+            let pages = if random.is_multiple_of(2) { 2_000 } else { 20_000 };
+            page(if random.is_multiple_of(3) { Op::Write } else { Op::Read }, mix(random) % pages)
         })
         .collect();
     let sizes: Vec<u64> = (20..27).map(|power| 1 << power).collect();
