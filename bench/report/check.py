@@ -134,6 +134,8 @@ class Check:
     def picture(self, name):
         if not self.screenshots:
             return
+        while self.data("drawn") != "yes":
+            time.sleep(0.02)
         shot = self.browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path = self.screenshots / f"{self.page.stem}.{name}.png"
         path.write_bytes(base64.b64decode(shot["data"]))
@@ -179,6 +181,8 @@ class Check:
         self.times["first picture"] = max(paint, ready)
         self.expect(not self.timed or max(paint, ready) < FIRST_PICTURE_MS,
                     f"the first picture took {max(paint, ready):.0f} ms")
+        while self.data("drawn") != "yes" and time.monotonic() < until:
+            time.sleep(0.02)
         odd = self.browser.run("/NaN|undefined|Infinity|\\[object/.test(document.body.innerText)")
         self.expect(not odd, "a text on the page says NaN, undefined or Infinity")
         blank = self.browser.run("""[...document.querySelectorAll('.panel')].filter(panel => {

@@ -2,6 +2,7 @@
 
 class OwnChart {
   constructor(chart, place) {
+    this.own = true;
     this.chart = chart;
     this.height = 280;
     this.legend = element("div", { className: "legend" });
@@ -10,6 +11,8 @@ class OwnChart {
     this.base = element("canvas");
     this.over = element("canvas");
     this.plot.append(this.base, this.over);
+    // What is not drawn yet has its place already.
+    this.base.style.height = this.over.style.height = `${this.height}px`;
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "application");
     this.plot.setAttribute("aria-roledescription", "diagram");

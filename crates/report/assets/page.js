@@ -55,10 +55,10 @@ new ResizeObserver(() => {
   wide = document.body.clientWidth;
   drawAll();
 }).observe(document.body);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll());
 // What is folded away has no width to draw in.
 for (const folded of document.querySelectorAll("details")) {
-  folded.addEventListener("toggle", drawAll);
+  folded.addEventListener("toggle", () => drawAll());
 }
 document.getElementById("copy")?.addEventListener("click", (event) => {
   const button = event.currentTarget, text = document.getElementById("command");
@@ -84,7 +84,7 @@ addEventListener("beforeprint", () => {
   }
   document.documentElement.classList.add("printing");
   view.cursor = null;
-  drawNow();
+  drawEverything();
 });
 addEventListener("afterprint", () => {
   while (unfolded.length > 0) unfolded.pop().open = false;

@@ -60,6 +60,8 @@ class Panel {
     this.base = element("canvas");
     this.over = element("canvas");
     this.plot.append(this.base, this.over);
+    // What is not drawn yet has its place already.
+    this.base.style.height = this.over.style.height = `${this.height}px`;
     const heading = element("h2", { textContent: title });
     if (note) heading.append(element("small", { textContent: note }));
     this.figure = element("section", { className: "panel" },
@@ -258,22 +260,59 @@ function drawCursors() {
   });
 }
 
-let drawWanted = false;
-function drawAll() {
+let drawWanted = false, everythingWanted = false;
+
+/// Has the panels drawn in the next frame: all of them, or those over time alone.
+function drawAll(timeOnly = false) {
+  everythingWanted ||= timeOnly !== true;
   if (drawWanted) return;
   drawWanted = true;
   requestAnimationFrame(() => {
     drawWanted = false;
-    drawNow();
+    drawNow(!everythingWanted);
   });
 }
 
-function drawNow() {
+/// Panels that still have to be drawn, and the task that does it.
+let undrawn = new Set(), drawing = null;
+
+/// Draws what is on the screen at once and the rest one by one behind it, so that a reader never
+/// waits for what is not seen.
+function drawNow(timeOnly = false) {
   const began = performance.now();
-  // What is folded away has no room to be drawn in.
-  for (const panel of allPanels) if (panel.plot.clientWidth > 0) panel.redraw();
+  everythingWanted = false;
+  for (const panel of allPanels) if (!timeOnly || !panel.own) undrawn.add(panel);
+  for (const panel of [...undrawn]) {
+    // What is folded away has no room to be drawn in, and what was removed no place.
+    if (!panel.plot.isConnected || panel.plot.clientWidth === 0) undrawn.delete(panel);
+    const box = panel.plot.getBoundingClientRect();
+    if (box.bottom > -100 && box.top < innerHeight + 100) drawOne(panel);
+  }
   document.documentElement.dataset.drawMs = (performance.now() - began).toFixed(1);
   showWindow();
+  drawRest();
+}
+
+function drawOne(panel) {
+  if (undrawn.delete(panel)) panel.redraw();
+}
+
+function drawRest() {
+  document.documentElement.dataset.drawn = undrawn.size === 0 ? "yes" : "no";
+  if (drawing !== null || undrawn.size === 0) return;
+  drawing = setTimeout(() => {
+    drawing = null;
+    const [next] = undrawn;
+    if (next && next.plot.isConnected) drawOne(next);
+    else undrawn.delete(next);
+    drawRest();
+  });
+}
+
+/// Draws everything, seen or not: for paper.
+function drawEverything() {
+  for (const panel of allPanels) if (panel.plot.clientWidth > 0) panel.redraw();
+  undrawn.clear();
 }
 
 /// Shows the run from one instant to another, never less than a few buckets.
@@ -283,7 +322,7 @@ function zoom(from, to) {
   const middle = (from + to) / 2;
   view.from = Math.min(end - wide, Math.max(0, middle - wide / 2));
   view.to = view.from + wide;
-  drawAll();
+  drawAll(true);
 }
 
 function wholeRun() {
@@ -300,7 +339,7 @@ function showWindow() {
   const whole = wholeShown();
   const step = Math.max(1, (view.to - view.from) / 1000);
   const text = `${instantText(view.from, step)} to ${instantText(view.to, step)}`;
-  document.getElementById("window").textContent = whole ? `whole run, ${text}` : text;
+  document.getElementById("window").textContent = whole ? `whole ${data.kind}, ${text}` : text;
   document.getElementById("reset").disabled = whole;
   document.documentElement.dataset.view = `${Math.round(view.from)} ${Math.round(view.to)}`;
 }

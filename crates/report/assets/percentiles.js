@@ -5,6 +5,7 @@ const dashes = { service: [], response: [6, 3], lateness: [2, 3] };
 
 class Curves {
   constructor() {
+    this.own = true;
     this.height = 300;
     const kinds = [...new Set(data.curves.map((curve) => curve.kind))];
     const order = ["read", "write", "flush", "discard, write-zeroes", "zone"];
@@ -29,6 +30,8 @@ class Curves {
     this.base = element("canvas");
     this.over = element("canvas");
     this.plot.append(this.base, this.over);
+    // What is not drawn yet has its place already.
+    this.base.style.height = this.over.style.height = `${this.height}px`;
     this.readout = element("div", { className: "readout" });
     this.base.setAttribute("role", "img");
     this.base.setAttribute("aria-label", "Percentile curves; the table below has their numbers");

@@ -135,7 +135,8 @@ function axisOf(side, low, high) {
     ? side.name : `${side.name} [${unit}]`;
   if (side.spacing === "logarithmic") {
     high = high > 0 ? high : 10;
-    low = Math.max(low > 0 ? low : high / 10, high / 1e14);
+    // Of a mean number of requests what is less is as good as none.
+    low = Math.max(low > 0 ? low : high / 10, high / (side.unit === "requests" ? 1e5 : 1e14));
     const from = 10 ** Math.floor(Math.log10(low * 1.0001));
     const to = Math.max(from * 10, 10 ** Math.ceil(Math.log10(high * 0.9999)));
     const own = ["ns", "s", "bytes"].includes(side.unit);

@@ -44,7 +44,8 @@ pub struct Side {
     pub spacing: Spacing,
     /// What the side begins with, where that does not follow from the figures.
     pub from: Option<f64>,
-    /// What the side ends with at least, where that does not follow from the figures.
+    /// What the side ends with at least, where that does not follow from the figures; what an axis
+    /// of time ends with.
     pub to: Option<f64>,
 }
 

@@ -94,6 +94,11 @@ pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders)
     charts.extend(space::distances_apart(&figures.places));
     charts.extend(space::maps(&figures.places, |id| volume_name(header, id)));
     charts.sort_by(|a, b| a.name.cmp(&b.name));
+    // Windows may reach beyond the end, and what was recorded too; pictures of one load all end
+    // with it.
+    for chart in charts.iter_mut().filter(|chart| chart.is_over_time()) {
+        chart.x.to = Some(figures.end_ns as f64);
+    }
     charts
 }
 

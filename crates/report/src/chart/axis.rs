@@ -21,8 +21,10 @@ pub(super) struct Axis {
 /// Marks that a linear axis has at most.
 const MARKS: usize = 8;
 
-/// Decades that a logarithmic axis shows at most below its largest value.
+/// Decades that a logarithmic axis shows at most below its largest value; of a mean number of
+/// requests what is less is as good as none.
 const DECADES: f64 = 14.0;
+const DECADES_OF_REQUESTS: f64 = 5.0;
 
 impl Axis {
     /// The lower axis of a chart.
@@ -45,6 +47,7 @@ impl Axis {
         match side.spacing {
             Spacing::Logarithmic => Self::logarithmic(side, low, high),
             Spacing::Time => {
+                let high = side.to.unwrap_or(high);
                 let (marks, unit) = scale::time(high.max(1.0) as i64, 10);
                 let label = format!("{} [{unit}]", side.quantity.name);
                 let from = low.min(0.0);
@@ -80,7 +83,9 @@ impl Axis {
     }
 
     fn logarithmic(side: &Side, low: f64, high: f64) -> Self {
-        let low = low.max(high / 10_f64.powf(DECADES));
+        let requests = side.quantity.unit == "requests";
+        let decades = if requests { DECADES_OF_REQUESTS } else { DECADES };
+        let low = low.max(high / 10_f64.powf(decades));
         let from = 10_f64.powf((low * 1.000_1).log10().floor());
         let mut to = 10_f64.powf((high * 0.999_9).log10().ceil());
         if to <= from {

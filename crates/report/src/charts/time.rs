@@ -45,7 +45,8 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     Chart::new(name, "Throughput, demanded and achieved", Side::time(), rate(amount))
         .note(&windows(figures))
         .with(all(demanded, "demanded"), Ink::All, Stroke::Steps)
-        .with(all(achieved, "achieved"), Ink::Write, Stroke::Steps)
+        // Where both are alike, the dashes leave the demand to be seen.
+        .with(all(achieved, "achieved"), Ink::Write, Stroke::Dashed)
 }
 
 /// Throughput by kind, as demanded (`completed` false) or as achieved (blkreplay's `g00`).
@@ -128,8 +129,10 @@ pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
     let chart =
         Chart::new(name, title, Side::logarithmic(span, "ns"), Side::logarithmic("requests", "1"))
             .note("ten bins for each power of ten");
-    let of = figures.iter().filter(|figures| figures.span == span);
-    of.fold(chart, |chart, figures| {
+    let of = || figures.iter().filter(|figures| figures.span == span);
+    // The sum lies at the bottom: over its parts it would hide them.
+    let all = of().filter(|figures| figures.group == "all");
+    all.chain(of().filter(|figures| figures.group != "all")).fold(chart, |chart, figures| {
         chart.with(
             named(Shape::Bins(figures.bins.clone()), &figures.group),
             ink(&figures.group),

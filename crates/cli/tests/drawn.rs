@@ -1,0 +1,216 @@
+//! Pages and pictures, from the command line to the files.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A load of 300 requests with recorded latencies, and a run of it on a simulated device.
+struct Stand {
+    directory: TempDir,
+}
+
+const SIM: &str = "sim:size=16M,units=4,service=80us,model=exp";
+
+impl Stand {
+    fn new() -> Self {
+        let stand = Self { directory: tempfile::tempdir().unwrap() };
+        stand.write_load("a.load", 300);
+        stand
+    }
+
+    fn with_run() -> Self {
+        let stand = Self::new();
+        stand.ok(&["replay", "a.load", "--target", SIM, "-o", "run"]);
+        stand
+    }
+
+    fn write_load(&self, name: &str, count: u64) {
+        let mut load =
+            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+        for n in 0..count {
+            let (us, op) = (n * 10_000, if n % 3 == 0 { 'W' } else { 'R' });
+            let sector = n * 7 % 200 * 8;
+            let (secs, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
+            writeln!(load, "{secs}.{ns:09} ; {sector} ; 8 ; {op} ; 0.0 ; 0.000{:03}", n + 1)
+                .unwrap();
+        }
+        fs::write(self.path(name), load).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        command.args(arguments).current_dir(self.directory.path()).output().unwrap()
+    }
+
+    fn ok(&self, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+        output
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The names of the files in a directory.
+    fn names(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(directory)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_load_has_a_page_without_a_verdict() {
+    let stand = Stand::new();
+    stand.ok(&["report", "a.load", "-o", "page.html"]);
+    let page = stand.text("page.html");
+    assert!(page.contains("not a run: nothing was measured"));
+    assert!(page.contains("report a.load -o page.html"), "the command stands on the page");
+    assert!(page.contains("g31.ws_lin") && page.contains("\"kind\":\"load\""));
+    stand.ok(&["report", "a.load", "--duration", "1s"]);
+    assert!(stand.text("a.load.html").contains("100 requests"));
+}
+
+#[test]
+fn the_page_of_a_run_has_charts_the_slowest_requests_and_its_command() {
+    let stand = Stand::with_run();
+    let page = stand.text("run/report.html");
+    for part in ["g10.latency.xy", "Slowest requests by service time", "id=\"copy\"", SIM] {
+        assert!(page.contains(part), "{part}");
+    }
+    // The results without their directory are a run that nobody judged.
+    stand.ok(&["report", "run/requests.parquet", "-o", "page.html"]);
+    assert!(stand.text("page.html").contains("Not judged"));
+    let refused = stand.run(&["report", "run", "--duration", "1s"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("requests.parquet"));
+}
+
+#[test]
+fn pictures_bear_the_names_of_the_manual() {
+    let stand = Stand::with_run();
+    stand.ok(&["plot", "run", "-o", "pictures", "--to", "svg"]);
+    let names = stand.names("pictures");
+    for name in [
+        "g000.overview.thrp",
+        "g000.overview.thrs",
+        "g00.thrp.setpoint",
+        "g00.thrs.completed",
+        "g01.latency.realtime",
+        "g02.latency.setpoint",
+        "g03.latency.completed",
+        "g03.latency.points",
+        "g04.delay.setpoint",
+        "g05.delay.points",
+        "g06.latency.bins",
+        "g07.delay.bins",
+        "g08.latency.flying",
+        "g08.smooth.latency.flying",
+        "g10.latency.xy",
+        "g11.delay.xy",
+        "g12.latency.delay.xy",
+        "g30.ws_log",
+        "g31.ws_lin",
+        "g32.sum_dist.006",
+        "g33.avg_dist.600",
+        "g40.rqsize.bins",
+        "g41.rqpos.bins",
+        "g42.turns.setpoint",
+        "g43.turns.completed",
+        "g44.freq.bins",
+        "map",
+        "missratio",
+        "percentiles",
+    ] {
+        assert!(names.contains(&format!("run.{name}.svg")), "{name} is not in {names:?}");
+    }
+    let sonar = stand.text("pictures/run.g01.latency.realtime.svg");
+    assert!(sonar.contains("SIMULATED") && sonar.contains("wraparound factor"));
+}
+
+#[test]
+fn a_picture_is_as_large_as_asked_for() {
+    let stand = Stand::new();
+    stand.ok(&["plot", "a.load", "--only", "g01,missratio", "--size", "640x480"]);
+    let pictures: Vec<String> =
+        stand.names(".").into_iter().filter(|name| name != "a.load").collect();
+    assert_eq!(pictures, ["a.g01.latency.realtime.png", "a.missratio.png"]);
+    let bytes = fs::read(stand.path("a.missratio.png")).unwrap();
+    assert_eq!(bytes[16..24], [0, 0, 2, 128, 0, 0, 1, 224]);
+    let unknown = stand.run(&["plot", "a.load", "--only", "g99"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(said(&unknown).contains("there is no such picture"));
+}
+
+#[test]
+fn a_run_of_a_future_version_is_refused_and_one_of_the_first_is_read() {
+    let stand = Stand::with_run();
+    let facts = stand.text("run/run.toml");
+    let future = facts.replacen("version = 1\n", "version = 99\n", 1);
+    fs::write(stand.path("run/run.toml"), future).unwrap();
+    for command in ["report", "plot"] {
+        let refused = stand.run(&[command, "run", "-o", "out"]);
+        assert_eq!(refused.status.code(), Some(3), "{command}: {}", said(&refused));
+        assert!(said(&refused).contains("use a newer ioecho"), "{}", said(&refused));
+    }
+    // Facts that later versions added are missing from earlier runs.
+    let lines = facts.lines().filter(|line| !line.starts_with("wake_up_") && !line.contains("map"));
+    fs::write(stand.path("run/run.toml"), lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&stand.text("run/summary.json")).unwrap();
+    let mut old = summary;
+    for key in ["host", "load", "timing", "verify", "empty_share"] {
+        old["engine"].as_object_mut().unwrap().remove(key);
+    }
+    fs::write(stand.path("run/summary.json"), old.to_string()).unwrap();
+    stand.ok(&["report", "run", "-o", "old.html"]);
+    assert!(stand.text("old.html").contains("Slowest requests"));
+}
+
+#[test]
+fn a_page_shows_names_with_markup_as_text() {
+    let stand = Stand::new();
+    let name = "<img src=x onerror=alert(1)>'\".load";
+    fs::rename(stand.path("a.load"), stand.path(name)).unwrap();
+    stand.ok(&["report", name, "-o", "page.html"]);
+    let page = stand.text("page.html");
+    assert!(page.contains("&#60;img src=x onerror=alert(1)&#62;") && !page.contains("<img"));
+    stand.ok(&["plot", name, "--only", "g40", "-o", "pictures", "--to", "svg"]);
+    let names = stand.names("pictures");
+    assert_eq!(names, ["<img src=x onerror=alert(1)>'\".g40.rqsize.bins.svg"]);
+    assert!(!stand.text(&format!("pictures/{}", names[0])).contains("<img"));
+}
+
+#[test]
+fn loads_of_one_request_and_runs_that_failed_have_sound_pages() {
+    let stand = Stand::new();
+    stand.write_load("one.load", 1);
+    stand.ok(&["report", "one.load", "-o", "one.html"]);
+    assert!(stand.text("one.html").contains("1 requests"));
+    stand.ok(&["plot", "one.load", "-o", "pictures"]);
+    let failing = format!("{SIM},errors=1");
+    stand.run(&["replay", "a.load", "--target", &failing, "-o", "failed"]);
+    stand.ok(&["report", "failed", "-o", "failed.html"]);
+    let page = stand.text("failed.html");
+    assert!(page.contains("errno") && !page.contains("NaN"));
+    stand.ok(&["plot", "failed", "-o", "pictures"]);
+    let missing = stand.run(&["report", "pictures"]);
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(said(&missing).contains("holds no run.toml"));
+}
