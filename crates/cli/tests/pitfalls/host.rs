@@ -25,7 +25,7 @@ macro_rules! or_skip {
 }
 
 /// How long anything is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where runs on one loop device are made.
 struct Bench {
@@ -38,15 +38,13 @@ impl Bench {
         Ok(Self { stand: Stand::new(), device: LoopDevice::new(64)? })
     }
 
-    fn arguments<'a>(&'a self, load: &'a str, run: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-        let target = self.device.path();
-        let fixed = ["replay", load, "--target", target, "--destroy", target, "-o", run, "-q"];
-        [&fixed, more].concat()
-    }
-
     /// Replays a load on the device, whatever the verdict; answers the run's directory.
     fn replay(&self, load: &str, run: &str, more: &[&str]) -> PathBuf {
-        let output = self.stand.ioecho(&self.arguments(load, run, more));
+        self.replay_on(self.device.path(), load, run, more)
+    }
+
+    fn replay_on(&self, target: &str, load: &str, run: &str, more: &[&str]) -> PathBuf {
+        let output = self.stand.ioecho(&arguments(target, load, run, more));
         let run = self.stand.path(run);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(run.join("summary.json").exists(), "{said}");
@@ -56,10 +54,17 @@ impl Bench {
     /// Begins a replay that goes on until it is waited for.
     fn begin(&self, load: &str, run: &str, more: &[&str]) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
-        command.args(self.arguments(load, run, more)).current_dir(self.stand.path(""));
+        command
+            .args(arguments(self.device.path(), load, run, more))
+            .current_dir(self.stand.path(""));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         Running(child)
     }
+}
+
+fn arguments<'a>(target: &'a str, load: &'a str, run: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let fixed = ["replay", load, "--target", target, "--destroy", target, "-o", run, "-q"];
+    [&fixed, more].concat()
 }
 
 /// A program that is killed with the value.
@@ -172,6 +177,44 @@ fn a_second_reader_of_the_device_is_told_and_no_other_passes() {
     sleep(Duration::from_millis(500));
     let alone = bench.replay(load, "alone", &[]);
     assert_eq!(grade(&alone, "other-load"), "pass", "{}", measured(&alone, "other-load"));
+}
+
+#[test]
+fn a_reader_of_the_device_below_or_of_another_partition_is_told() {
+    let bench = or_skip!(Bench::new());
+    let load = "gen:random?size=4k&rate=2000&count=2000&area=16M";
+    let upper = or_skip!(LoopDevice::over(bench.device.path()));
+    let below = |run| bench.replay_on(upper.path(), load, run, &[]);
+    let alone = below("alone");
+    assert_eq!(grade(&alone, "other-load"), "pass", "{}", measured(&alone, "other-load"));
+    let read = |what: &str| for_ever("dd if=\"$1\" of=/dev/null bs=64k iflag=direct", what);
+    let reader = read(bench.device.path());
+    let shared = below("shared");
+    drop(reader);
+    assert_eq!(grade(&shared, "other-load"), "suspect", "{}", measured(&shared, "other-load"));
+
+    let disk = or_skip!(LoopDevice::new(64));
+    let ours = or_skip!(disk.partition(1, 2048, 40_960));
+    let others = or_skip!(disk.partition(2, 65_536, 40_960));
+    let reader = read(&others);
+    let beside = bench.replay_on(&ours, load, "beside", &[]);
+    drop(reader);
+    assert_eq!(grade(&beside, "other-load"), "suspect", "{}", measured(&beside, "other-load"));
+    sleep(Duration::from_millis(500));
+    let alone = bench.replay_on(&ours, load, "alone-on-it", &[]);
+    assert_eq!(grade(&alone, "other-load"), "pass", "{}", measured(&alone, "other-load"));
+}
+
+#[test]
+fn a_partition_that_begins_in_the_middle_of_a_block_is_told() {
+    let bench = or_skip!(Bench::new());
+    let old = or_skip!(bench.device.partition(1, 63, 40_960));
+    let new = or_skip!(bench.device.partition(2, 65_536, 40_960));
+    let load = "gen:random?size=4k&rate=1000&count=200&area=16M&read=0";
+    let shifted = bench.replay_on(&old, load, "shifted", &[]);
+    assert_eq!(grade(&shifted, "alignment"), "suspect", "{}", measured(&shifted, "alignment"));
+    let right = bench.replay_on(&new, load, "right", &[]);
+    assert_eq!(grade(&right, "alignment"), "pass", "{}", measured(&right, "alignment"));
 }
 
 #[test]

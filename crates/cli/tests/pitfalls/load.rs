@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -165,8 +166,29 @@ fn a_cache_that_fills_up_during_the_run_is_no_steady_state() {
         format!("gen:random?read=0&size=4k&rate={rate}&duration={duration}&area=1G")
     };
     let both = |grade: &str| (grade.to_owned(), grade.to_owned());
-    assert_eq!(graded(&load(1000, "5s"), "fills-up"), both("suspect"));
+    assert_eq!(graded(&load(1000, "3s"), "fills-up"), both("suspect"));
     assert_eq!(graded(&load(30, "1m"), "never-full"), both("pass"));
+}
+
+#[test]
+fn a_natural_load_on_a_steady_device_is_no_drift_and_on_a_cold_cache_it_is() {
+    let data =
+        std::env::var_os("IOECHO_DATA").map(|data| Path::new(&data).join("linux-mysql.load.gz"));
+    let Some(load) = data.filter(|load| load.exists()) else {
+        return skipped("no recordings (IOECHO_DATA)");
+    };
+    let stand = Stand::new();
+    let graded = |target: &str, run: &str| {
+        let target = ["-t", &format!("sim:size=64g,{target}")];
+        stand.graded("steady-state", load.to_str().unwrap(), &target, run);
+        let names = ["steady-state", "run-length"];
+        names.map(|name| grade(&stand.path(run), name))
+    };
+    for model in ["model=exp", "model=disk", "model=bimodal", "model=ssd"] {
+        assert_eq!(graded(model, model), ["pass", "pass"], "{model}");
+    }
+    let cold = graded("model=bimodal,cache=256M,service=3ms", "cold");
+    assert_eq!(cold[1], "suspect", "it is warm after a third of the hour");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) fn system(program: &str, arguments: &[&str]) -> Result<String, String
 pub(crate) struct LoopDevice {
     path: String,
     // Dropped after the device is detached.
-    _directory: TempDir,
+    _directory: Option<TempDir>,
 }
 
 impl LoopDevice {
@@ -34,7 +34,33 @@ impl LoopDevice {
         let file = directory.path().join("backing");
         File::create(&file).and_then(|file| file.set_len(mebibytes << 20)).unwrap();
         let path = system("losetup", &["--find", "--show", file.to_str().unwrap()])?;
-        Ok(Self { path, _directory: directory })
+        Ok(Self { path, _directory: Some(directory) })
+    }
+
+    /// One over another, without the page cache in between.
+    pub(crate) fn over(device: &str) -> Result<Self, String> {
+        let path = system("losetup", &["--find", "--show", "--direct-io=on", device])?;
+        Ok(Self { path, _directory: None })
+    }
+
+    /// Makes a part of it, from a sector on and so many long, a partition; answers its path.
+    pub(crate) fn partition(
+        &self,
+        number: u32,
+        start: u64,
+        sectors: u64,
+    ) -> Result<String, String> {
+        let numbers = [number.to_string(), start.to_string(), sectors.to_string()];
+        system("addpart", &[&self.path, &numbers[0], &numbers[1], &numbers[2]])?;
+        let path = format!("{}p{number}", self.path);
+        let begun = std::time::Instant::now();
+        while !fs::exists(&path).unwrap_or(false) {
+            if begun.elapsed().as_secs() > 5 {
+                return Err(format!("{path} does not appear"));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Ok(path)
     }
 
     pub(crate) fn path(&self) -> &str {

@@ -164,3 +164,51 @@ impl Recording {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_readers_note_is_told_by_what_it_means_for_a_replay() {
+        let mut header = Header::default();
+        header.losses.add("events lost by the recorder (sequence gaps)", 3, None);
+        header.losses.add("junk lines", 5, None);
+        header.losses.add("digests of content", 70, None);
+        header.guesses.add("requests known to the second only, spread evenly over it", 11, None);
+        header.guesses.add("requests sorted into time order", 90, None);
+        let mut merged = Header::default();
+        merged.losses.add("junk lines", u64::MAX, None);
+        merged.damage = Some("cut".to_owned());
+        header.merged.push(merged);
+        let recording = Recording::of(&header, 1000);
+        let expected = Recording {
+            requests: 1000,
+            lost_by_recorder: 3,
+            unreadable: u64::MAX,
+            instants_guessed: 11,
+            places_guessed: 0,
+            damage: Some("cut".to_owned()),
+        };
+        assert_eq!(recording, expected);
+    }
+
+    #[test]
+    fn facts_read_back_as_they_were_and_old_ones_as_none() {
+        let load = LoadFacts {
+            targets: vec![TargetFacts {
+                name: "/dev/x".to_owned(),
+                caches: vec![Cache { name: "a cache".to_owned(), bytes: 1 << 40 }],
+                content: Some(ContentFacts { samples: 7, ..ContentFacts::default() }),
+                ..TargetFacts::default()
+            }],
+            recording: Some(Recording::default()),
+            size: Some(SizeFacts { recorded_bytes: 1, target_bytes: 2, unknown: 3 }),
+            fill_random_percent: Some(100),
+            dedup: Some(1.0),
+        };
+        let text = serde_json::to_string(&load).unwrap();
+        assert_eq!(serde_json::from_str::<LoadFacts>(&text).unwrap(), load);
+        assert_eq!(serde_json::from_str::<LoadFacts>("{}").unwrap(), LoadFacts::default());
+    }
+}

@@ -23,8 +23,8 @@ const DURATION_PASS: f64 = 0.001;
 const DURATION_PASS_ABSOLUTE: Nanos = Nanos::from_millis(5);
 /// … and beyond this it measured something else.
 const DURATION_SUSPECT: f64 = 0.02;
-/// The share of requests pushed back or dropped above which a load is another load: the share that
-/// blkreplay's manual warns of.
+/// The share of requests pushed back or dropped above which a load is another load: what the 95th
+/// percentile shows. blkreplay's manual (section 2.4) says to look at them, without a figure.
 pub(super) const CONFLICT_SHARE: f64 = 0.05;
 /// Wraparound factors that blkreplay's manual calls sound.
 pub const WRAPAROUND: std::ops::RangeInclusive<f64> = 0.5..=2.0;

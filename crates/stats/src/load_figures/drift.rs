@@ -37,8 +37,12 @@ const PARTS: f64 = 65536.0;
 /// Targets that are told apart; the others are one.
 const TARGETS: u32 = 16;
 
-/// How long a request counts for the rate: about as long as the backlog of a burst lasts.
-const RATE_OF: f64 = 50e6;
+/// How long a request counts for the rate: as long as the backlog of a burst lasts before flash, and
+/// before disks, in nanoseconds.
+const RATES_OF: [f64; 2] = [5e6, 100e6];
+
+/// Rates are told apart up to this power of two.
+const RATE_BITS: u32 = 7;
 
 /// So many bytes count like one more request.
 const LIKE_A_REQUEST: u64 = 128 << 10;
@@ -88,16 +92,22 @@ pub(super) struct Drift {
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     at: Nanos,
-    requests: f64,
+    requests: [f64; RATES_OF.len()],
 }
 
 impl Rate {
-    fn add(&mut self, at: Nanos, length: u64) -> f64 {
+    /// Adds a request; answers the class of the rates with it.
+    fn add(&mut self, at: Nanos, length: u64) -> u32 {
         let passed = at.saturating_sub(self.at).0.max(0) as f64;
-        self.requests *= (-passed / RATE_OF).exp();
         self.at = self.at.max(at);
-        self.requests += 1.0 + (length / LIKE_A_REQUEST) as f64;
-        self.requests
+        let mut class = 0;
+        for (requests, lasts) in self.requests.iter_mut().zip(RATES_OF) {
+            *requests *= (-passed / lasts).exp();
+            *requests += 1.0 + (length / LIKE_A_REQUEST) as f64;
+            let bits = (requests.log2().max(0.0) as u32).min(RATE_BITS);
+            class = class * (RATE_BITS + 1) + bits;
+        }
+        class
     }
 }
 
@@ -131,7 +141,7 @@ impl Unsettled {
 }
 
 /// The class of a request: what its service time may be held against.
-fn class(request: &Request, target: u32, rate: f64) -> u32 {
+fn class(request: &Request, target: u32, rate: u32) -> u32 {
     let kind = u32::from(request.op == Op::Write);
     let size = match request.length.0 >> 10 {
         0..=4 => 0,
@@ -140,8 +150,7 @@ fn class(request: &Request, target: u32, rate: f64) -> u32 {
         65..=256 => 3,
         _ => 4,
     };
-    let rate = rate.max(1.0).log2().min(7.0) as u32;
-    ((target * 2 + kind) * 5 + size) * 8 + rate
+    ((target * 2 + kind) * 5 + size) * (RATE_BITS + 1).pow(2) + rate
 }
 
 impl Drift {

@@ -170,14 +170,15 @@ fn target_size(engine: &EngineFacts) -> Check {
     };
     let ratio = size.target_bytes as f64 / size.recorded_bytes.max(1) as f64;
     let is_like = WRAPAROUND.contains(&ratio);
-    let mut measured = format!(
-        "{ratio:.3} times: {} for the {} of the recorded device",
+    let unknown = match size.unknown {
+        0 => String::new(),
+        others => format!("; the size of {others} others is not known"),
+    };
+    let measured = format!(
+        "{ratio:.3} times: {} for the {} of the recorded device{unknown}",
         Bytes(size.target_bytes),
         Bytes(size.recorded_bytes)
     );
-    if size.unknown > 0 {
-        measured += &format!("; the size of {} others is not known", size.unknown);
-    }
     let grade = if is_like { Grade::Pass } else { Grade::Suspect };
     check(NAME, grade, measured, threshold, if ratio < 1.0 { smaller } else { larger })
 }
@@ -417,3 +418,6 @@ fn recording(engine: &EngineFacts) -> Check {
          the figures.",
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What the kernel made of the requests on their way to the device, and who else used it.
 
+use std::fmt::Write as _;
+
 use ioecho_trace::{Bytes, LateCause, Op};
 
 use super::{is_known, silent};
@@ -149,11 +151,11 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
             counted.requests()
         );
         if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
-            measured += &format!(" at {} or less", Bytes(limit));
+            let _ = write!(measured, " at {} or less", Bytes(limit));
         }
         let altered = share(merged.saturating_add(avoidable), own.requests);
         let (grade, advice) = if before != after {
-            measured += &format!("; changed to {after} during the run");
+            let _ = write!(measured, "; changed to {after} during the run");
             (Grade::Suspect, "The scheduler was changed while the run went on: do it again.")
         } else if matches!(before.as_str(), "bfq" | "kyber" | "cfq") {
             (
@@ -262,7 +264,8 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
             };
             let most = if layer.is_disk { OTHERS_SHARE } else { OTHERS_SHARE_BELOW };
             busy |= is_busy(below, (requests, bytes), most);
-            measured += &format!(
+            let _ = write!(
+                measured,
                 "; on {} {} ({:.1} %) more",
                 layer.name,
                 Bytes(bytes),
@@ -311,7 +314,8 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
         );
         if device.optimal > device.block {
             let partial = reach.misaligned_writes(device.optimal);
-            measured += &format!(
+            let _ = write!(
+                measured,
                 ", {:.1} % not in the {} that the device likes best",
                 share(partial, writes) * 100.0,
                 Bytes(device.optimal)
@@ -345,13 +349,13 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
             reach.flushes, reach.forced, reach.discards.requests
         );
         if !cache.is_empty() {
-            measured += &format!("; cache {cache}");
+            let _ = write!(measured, "; cache {cache}");
         }
         let through = |state: &str| state == "write through";
         let is_through = through(cache) || through(&device.write_cache_after);
         let seen = device.counted.map(|counted| counted.flushes);
         if let Some(seen) = seen.filter(|_| !device.is_file) {
-            measured += &format!(", {seen} flushes reached the device");
+            let _ = write!(measured, ", {seen} flushes reached the device");
         }
         let needs_flush = reach.flushes > 0 || (reach.forced > 0 && device.fua != Some(true));
         let unseen = !device.is_file && !is_through && seen == Some(0) && needs_flush;
