@@ -102,6 +102,9 @@ fn another_load_is_refused_by_name_until_it_is_allowed() {
     let allowed = ioecho(home, &["compare", "a", "other", "--allow", "load"]);
     assert_eq!(allowed.status.code(), Some(0), "{}", told(&allowed));
     assert!(told(&allowed).contains("doubtful"), "{}", told(&allowed));
+    let twice = ioecho(home, &["compare", "a,./a", "other"]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(told(&twice).contains("are the same run"), "{}", told(&twice));
     let unknown = ioecho(home, &["compare", "a", "other", "--allow", "everything"]);
     assert_eq!(unknown.status.code(), Some(2));
 }

@@ -79,7 +79,7 @@ pub(super) fn rows(sides: Sides<'_>, asked: &[Asked], settings: &Settings) -> Ve
         }
     }
     redraw(sides, &ranges, &ladders, &mut open, settings);
-    judge(sides, &ranges, open, settings)
+    judge(sides, &ranges, &open, settings)
 }
 
 /// The blocks of a group's runs, one after the other.
@@ -235,7 +235,7 @@ fn redraw(
 fn judge(
     sides: Sides<'_>,
     ranges: &[Range<usize>],
-    open: Vec<Open>,
+    open: &[Open],
     settings: &Settings,
 ) -> Vec<Row> {
     let beyond = sides.groups.iter().map(|runs| runs.len().saturating_sub(1)).sum();

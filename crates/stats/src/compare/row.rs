@@ -126,10 +126,13 @@ pub struct Scope {
     pub size: Option<usize>,
 }
 
+// Serde asks for these signatures.
+#[allow(clippy::ref_option)]
 fn kind_by_word<S: serde::Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(kind_word(*kind))
 }
 
+#[allow(clippy::ref_option)]
 fn size_by_name<S: serde::Serializer>(size: &Option<usize>, to: S) -> Result<S::Ok, S::Error> {
     size.and_then(|size| SIZE_NAMES.get(size)).serialize(to)
 }

@@ -98,6 +98,7 @@ pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
             begun.push(begin(system, path)?);
         }
     }
+    refuse_the_same_twice(&begun)?;
     let requests = begun.iter().map(|run| run.summary.recorded).max().unwrap_or(0);
     let has_schedule = begun.iter().all(|run| run.summary.engine.has_schedule());
     let demanded = begun.iter().map(|run| run.summary.engine.demanded_duration_ns).max();
@@ -131,6 +132,26 @@ pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
         })
     });
     Ok((members, paired))
+}
+
+/// Refuses a run that is named twice, also by a copy: it would pass for a repetition that came out
+/// alike to the nanosecond.
+fn refuse_the_same_twice(runs: &[Begun]) -> anyhow::Result<()> {
+    for (number, run) in runs.iter().enumerate() {
+        let own = run.facts.get("run").and_then(toml::Value::as_str);
+        let is_same = |other: &&Begun| {
+            own.is_some() && own == other.facts.get("run").and_then(toml::Value::as_str)
+        };
+        if let Some(other) = runs[..number].iter().find(is_same) {
+            let text = format!(
+                "{} and {} are the same run\n  = help: name each run once; repeat a run to know how \
+                 much it varies",
+                other.name, run.name
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
+    }
+    Ok(())
 }
 
 fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
