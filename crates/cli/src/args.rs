@@ -1,7 +1,10 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod analyze;
 mod compare;
 mod described;
+mod drawn;
+mod merge;
 mod replay;
 mod transforms;
 
@@ -20,10 +23,12 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
-use crate::required::Requirement;
 
-pub(crate) use self::compare::{AlignArg, CompareArgs, MergeArgs};
+pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
+pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
+pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -41,6 +46,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Say what a trace or a run holds
     Info(InfoArgs),
+    /// Say what a load asks for and what came of it: throughput, working sets, latency and more
+    Analyze(Box<AnalyzeArgs>),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
@@ -53,14 +60,16 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Read back what a run wrote, later, after a reboot or a power cut
     Verify(VerifyArgs),
-    /// Draw the report of a run again, or recover a run that was killed
+    /// Draw the report of a run or of a load, or recover a run that was killed
     Report(ReportArgs),
     /// Explain a check of the verdict: how it fools people, and what to do
     Explain(ExplainArgs),
     /// Compare runs of the same load, and tell differences from chance
     Compare(Box<CompareArgs>),
-    /// Make one run of several that went on at the same time
+    /// Put together runs that went on at the same time, or what --partial of analyses wrote
     Merge(MergeArgs),
+    /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
+    Plot(PlotArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),
     /// Print the completions for a shell
@@ -226,25 +235,6 @@ pub(crate) struct ConvertArgs {
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ReportArgs {
-    /// The directory of a run
-    pub(crate) run: PathBuf,
-
-    /// Where to write the page [default: report.html in the run's directory]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Also write the pictures as SVG and PNG into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) figures: Option<PathBuf>,
-
-    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
-    /// about the device will do), all (`ioecho explain` lists them)
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(crate) require: Vec<Requirement>,
 }
 
 #[derive(Debug, clap::Args)]

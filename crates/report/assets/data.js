@@ -1,10 +1,15 @@
 // What the page carries: counts packed as text, unpacked here into columns of numbers.
 
-const data = JSON.parse(document.getElementById("data").textContent);
-const run = data.panels;
+let data, run, sonarLayers, latenessLayer;
 
-/// The cells of a raster bucket by bucket: those of bucket b are start[b] to start[b + 1].
-function unpack(text, buckets, rows) {
+/// What a reader switched, by name: kept when new figures come.
+const chosen = {};
+function kept(name, otherwise) {
+  return name in chosen ? chosen[name] : otherwise;
+}
+
+/// Reads packed numbers (LEB128 in base64) one after the other.
+function numbers(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   let at = 0;
   const number = () => {
@@ -16,10 +21,16 @@ function unpack(text, buckets, rows) {
     } while (byte > 127);
     return value;
   };
+  return { number, more: () => at < bytes.length };
+}
+
+/// The cells of a raster bucket by bucket: those of bucket b are start[b] to start[b + 1].
+function unpack(text, buckets, rows) {
+  const { number, more } = numbers(text);
   const start = new Uint32Array(buckets + 1);
   const row = [], count = [];
   let cell = 0, total = 0, low = rows, high = 0;
-  while (at < bytes.length) {
+  while (more()) {
     cell += number();
     const r = cell % rows, n = number();
     start[Math.floor(cell / rows) + 1] += 1;
@@ -34,16 +45,22 @@ function unpack(text, buckets, rows) {
   return { start, row: Uint8Array.from(row), count: Float64Array.from(count), total, low, high };
 }
 
-const sonarLayers = data.sonar.map((packed, i) => ({
-  name: packed.name, colour: `--c${i}`, shown: true,
-  most: run.service_max_ns[i], exact: data.exact.sonar[i],
-  ...unpack(packed.cells, run.buckets, data.rows),
-}));
-const latenessLayer = {
-  name: "lateness", colour: "--cloud", shown: true,
-  most: run.lateness_max_ns, exact: data.exact.lateness,
-  ...unpack(data.lateness.cells, run.buckets, data.rows),
-};
+/// Takes the figures that everything is drawn from.
+function take(figures) {
+  data = figures;
+  run = data.panels;
+  sonarLayers = data.sonar.map((packed, i) => ({
+    name: packed.name, colour: `--c${i}`, shown: kept(`sonar.${i}`, true),
+    most: run.service_max_ns[i], exact: data.exact.sonar[i],
+    ...unpack(packed.cells, run.buckets, data.rows),
+  }));
+  latenessLayer = {
+    name: "lateness", colour: "--cloud", shown: true,
+    most: run.lateness_max_ns, exact: data.exact.lateness,
+    ...unpack(data.lateness.cells, run.buckets, data.rows),
+  };
+}
+take(JSON.parse(document.getElementById("data").textContent));
 
 /// Largest values in a column of numbers or null over the buckets [from, to).
 function largest(column, [from, to]) {

@@ -47,16 +47,32 @@ function drawDensity(panel, pen, layers, low, high, strength = 1) {
   const wide = Math.round(panel.area.w * panel.dense);
   const tall = Math.round(panel.area.h * panel.dense);
   const { columns, sums, filled } = gather(panel, layers, wide);
+  const top = (row) => Math.round((high - row) / (high - low) * tall);
+  const bands = [];
+  for (let row = low; row < high; row++) {
+    bands[row] = { above: top(row + 1), below: Math.max(top(row + 1) + 1, top(row)) };
+  }
+  const shown = sums.map(({ counts, most, layer }) => ({ counts, most, colour: layer.colour }));
+  paint(panel, pen, { columns, bands, stride: data.rows, filled }, shown, strength);
+  return columns;
+}
+
+/// Paints counts as colour. `columns` are { left, right } and `bands` are { above, below }, both in
+/// pixels of the screen; the count of column i and band b stands at i * stride + b.
+function paint(panel, pen, { columns, bands, stride, filled }, sums, strength = 1) {
+  const wide = Math.round(panel.area.w * panel.dense);
+  const tall = Math.round(panel.area.h * panel.dense);
   const dark = parts(colour("--plot"))[0] < 128;
   // A few lonely requests would be invisible as single pixels; many cells need no help.
   const least = filled < 4000 ? 3 * panel.dense : filled < 20000 ? 2 * panel.dense : 1;
   panel.least = least > 1 ? least / panel.dense : 0;
-  const top = (row) => Math.round((high - row) / (high - low) * tall);
-  const red = new Float32Array(wide * tall), green = new Float32Array(wide * tall);
-  const blue = new Float32Array(wide * tall), weight = new Float32Array(wide * tall);
-  const clear = new Float32Array(wide * tall).fill(1);
-  const level = new Float32Array(wide * tall);
-  for (const { counts, most, layer } of sums) {
+  const size = wide * tall;
+  const red = new Float32Array(size), green = new Float32Array(size);
+  const blue = new Float32Array(size), weight = new Float32Array(size);
+  const clear = new Float32Array(size).fill(1);
+  const level = new Float32Array(size);
+  for (const sum of sums) {
+    const { counts, most } = sum;
     if (most === 0) continue;
     const scale = 1 / Math.log1p(most);
     // Where the densest cell holds a few, it is no reason to lose the colour.
@@ -66,23 +82,22 @@ function drawDensity(panel, pen, layers, low, high, strength = 1) {
       const grow = Math.max(0, least - (column.right - column.left)) / 2;
       const left = Math.max(0, Math.floor(column.left - grow));
       const right = Math.min(wide, Math.max(left + 1, Math.ceil(column.right + grow)));
-      for (let row = low; row < high; row++) {
-        const n = counts[i * data.rows + row];
-        if (n === 0) continue;
-        let above = top(row + 1), below = Math.max(above + 1, top(row));
-        const taller = Math.max(0, least - (below - above)) / 2;
-        above = Math.max(0, Math.floor(above - taller));
-        below = Math.min(tall, Math.ceil(below + taller));
+      bands.forEach((band, b) => {
+        const n = counts[i * stride + b];
+        if (n === 0) return;
+        const taller = Math.max(0, least - (band.below - band.above)) / 2;
+        const above = Math.max(0, Math.floor(band.above - taller));
+        const below = Math.min(tall, Math.ceil(band.below + taller));
         const density = Math.log1p(n) * scale;
         for (let y = above; y < below; y++) {
           for (let p = y * wide + left; p < y * wide + right; p++) {
             if (density > level[p]) level[p] = density;
           }
         }
-      }
+      });
     });
-    const [r, g, b] = parts(colour(layer.colour));
-    for (let p = 0; p < level.length; p++) {
+    const [r, g, b] = parts(colour(sum.colour));
+    for (let p = 0; p < size; p++) {
       const d = level[p];
       if (d === 0) continue;
       // First more opaque, then, above two thirds, further away from the background.
@@ -97,7 +112,7 @@ function drawDensity(panel, pen, layers, low, high, strength = 1) {
     }
   }
   const image = new ImageData(wide, tall);
-  for (let p = 0; p < weight.length; p++) {
+  for (let p = 0; p < size; p++) {
     if (weight[p] === 0) continue;
     image.data[4 * p] = red[p] / weight[p];
     image.data[4 * p + 1] = green[p] / weight[p];
@@ -107,7 +122,6 @@ function drawDensity(panel, pen, layers, low, high, strength = 1) {
   const sheet = element("canvas", { width: wide, height: tall });
   sheet.getContext("2d").putImageData(image, 0, 0);
   pen.drawImage(sheet, panel.area.x, panel.area.y, panel.area.w, panel.area.h);
-  return columns;
 }
 
 /// The rows to show: what is filled and a little more, at least two decades.

@@ -1,38 +1,95 @@
 // The page comes alive: the panels in their order, and what makes all of them draw again.
 
-if (run.buckets > 0) {
-  new Sonar();
-  new Lateness();
+/// Makes every panel anew from the figures.
+function build() {
+  const focused = allPanels.findIndex((panel) => panel.plot === document.activeElement);
+  for (const panel of allPanels) panel.figure.remove();
+  allPanels.length = 0;
+  if (run.buckets === 0) return;
+  if (data.kind !== "load" || sonarLayers.some((layer) => layer.total > 0)) new Sonar();
+  if (data.kind !== "load") new Lateness();
   new Throughput();
-  new InFlight();
+  if (data.kind !== "load" || run.recorded_mean) new InFlight();
+  const unpacked = (chart) => {
+    for (const layer of chart.layers) if (layer.shape === "grid") layer.cells = unpackGrid(layer);
+    return chart;
+  };
+  for (const [name, place] of [["charts", "charts"], ["expert", "expert"]]) {
+    for (const chart of data[name] ?? []) {
+      unpacked(chart);
+      if (chart.x.spacing === "time" && name === "charts") new TimeChart(chart);
+      else if (chart.x.spacing === "time") new TimeChart(chart, place);
+      else new OwnChart(chart, document.getElementById(place));
+    }
+  }
   if (data.curves.length > 0) new Curves();
-  document.getElementById("reset").addEventListener("click", wholeRun);
-  // Only the width matters: drawing itself may change the height.
-  let wide = document.body.clientWidth;
-  new ResizeObserver(() => {
-    if (document.body.clientWidth === wide) return;
-    wide = document.body.clientWidth;
-    drawAll();
-  }).observe(document.body);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  // Paper is white: what is drawn in the colours of a dark screen is drawn again for it.
-  addEventListener("beforeprint", () => {
-    document.documentElement.classList.add("printing");
-    view.cursor = null;
-    drawNow();
-  });
-  addEventListener("afterprint", () => {
-    document.documentElement.classList.remove("printing");
-    drawNow();
-  });
-  drawNow();
+  allPanels[focused]?.plot.focus();
 }
-// On paper nothing can be unfolded.
-const facts = document.querySelector("details.facts");
-let unfolded = false;
-addEventListener("beforeprint", () => {
-  unfolded = facts.open;
-  facts.open = true;
+
+/// The texts that were last put in, by name.
+const put = {};
+
+/// Shows new figures in place of the old ones, where the reader is and with what was switched. A
+/// page that is served while a run goes on calls it with what `ioecho_report::update` answers.
+window.ioechoUpdate = (update) => {
+  const figures = typeof update === "string" ? JSON.parse(update) : update;
+  const whole = wholeShown();
+  // Texts were escaped where they were made; only what stands between marks is replaced.
+  for (const [name, html] of Object.entries(figures.texts ?? {})) {
+    const place = document.querySelector(`[data-text="${name}"]`);
+    if (place && put[name] !== html) place.innerHTML = put[name] = html;
+  }
+  take(figures.data);
+  if (whole) [view.from, view.to] = [0, Math.max(run.end_ns, run.width_ns)];
+  document.getElementById("bar").hidden = run.buckets === 0;
+  build();
+  drawNow();
+};
+
+document.getElementById("reset")?.addEventListener("click", wholeRun);
+build();
+// Only the width matters: drawing itself may change the height.
+let wide = document.body.clientWidth;
+new ResizeObserver(() => {
+  if (document.body.clientWidth === wide) return;
+  wide = document.body.clientWidth;
+  drawAll();
+}).observe(document.body);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+// What is folded away has no width to draw in.
+for (const folded of document.querySelectorAll("details")) {
+  folded.addEventListener("toggle", drawAll);
+}
+document.getElementById("copy")?.addEventListener("click", (event) => {
+  const button = event.currentTarget, text = document.getElementById("command");
+  const done = (word) => {
+    button.textContent = word;
+    setTimeout(() => { button.textContent = "copy"; }, 2000);
+  };
+  const select = () => {
+    getSelection().selectAllChildren(text);
+    done(document.execCommand("copy") ? "copied" : "press Ctrl+C");
+  };
+  // A page from a file may not be allowed to write to the clipboard; then it is selected.
+  if (!navigator.clipboard) return select();
+  navigator.clipboard.writeText(text.textContent).then(() => done("copied"), select);
 });
-addEventListener("afterprint", () => { facts.open = unfolded; });
+// Paper is white, and nothing on it can be unfolded: what is drawn in the colours of a dark screen
+// is drawn again for it.
+const unfolded = [];
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details:not([open])")) {
+    unfolded.push(folded);
+    folded.open = true;
+  }
+  document.documentElement.classList.add("printing");
+  view.cursor = null;
+  drawNow();
+});
+addEventListener("afterprint", () => {
+  while (unfolded.length > 0) unfolded.pop().open = false;
+  document.documentElement.classList.remove("printing");
+  drawNow();
+});
+drawNow();
 document.documentElement.dataset.ready = "yes";

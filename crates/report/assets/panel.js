@@ -5,7 +5,6 @@
 /// The part of the run that is shown, the cursor and the selection, all in nanoseconds.
 const view = { from: 0, to: Math.max(run.end_ns, run.width_ns), cursor: null, select: null };
 const allPanels = [];
-const shortest = 8 * run.width_ns;
 
 function element(name, properties = {}, ...children) {
   const made = Object.assign(document.createElement(name), properties);
@@ -52,7 +51,7 @@ function swatch(colourName, thin = false) {
 }
 
 class Panel {
-  constructor({ title, note, height, label }) {
+  constructor({ title, note, height, label, place = "panels" }) {
     this.height = height;
     this.label = label;
     this.legend = element("div", { className: "legend" });
@@ -65,11 +64,23 @@ class Panel {
     if (note) heading.append(element("small", { textContent: note }));
     this.figure = element("section", { className: "panel" },
       element("header", {}, heading, this.controls, this.legend), this.plot);
+    this.title = title;
     this.base.setAttribute("role", "img");
-    this.base.setAttribute("aria-label", `${title}, drawn over time`);
-    document.getElementById("panels").append(this.figure);
+    this.plot.tabIndex = 0;
+    this.plot.setAttribute("role", "application");
+    this.plot.setAttribute("aria-roledescription", "diagram over time");
+    this.plot.setAttribute("aria-label", `${title}. Arrow keys move the cursor, with Shift they `
+      + "select, Enter zooms into the selection, plus and minus zoom, Page Up and Page Down move "
+      + "the part shown, Escape shows everything.");
+    this.plot.addEventListener("keydown", (event) => keys(this, event));
+    document.getElementById(place).append(this.figure);
     allPanels.push(this);
     listen(this);
+  }
+
+  /// What the diagram shows, in words, for those who cannot see it.
+  describe() {
+    return "";
   }
 
   /// Fits both canvases to the page and to the pixels of the screen.
@@ -113,6 +124,7 @@ class Panel {
     pen.fillRect(this.area.x, this.area.y, this.area.w, this.area.h);
     this.draw(pen);
     this.timeAxis(pen);
+    this.base.setAttribute("aria-label", `${this.title}. ${this.describe()}`);
     this.drawOver();
   }
 
@@ -242,7 +254,7 @@ function drawCursors() {
   cursorsWanted = true;
   requestAnimationFrame(() => {
     cursorsWanted = false;
-    for (const panel of allPanels) panel.drawOver();
+    for (const panel of allPanels) if (panel.area) panel.drawOver();
   });
 }
 
@@ -258,7 +270,8 @@ function drawAll() {
 
 function drawNow() {
   const began = performance.now();
-  for (const panel of allPanels) panel.redraw();
+  // What is folded away has no room to be drawn in.
+  for (const panel of allPanels) if (panel.plot.clientWidth > 0) panel.redraw();
   document.documentElement.dataset.drawMs = (performance.now() - began).toFixed(1);
   showWindow();
 }
@@ -266,7 +279,7 @@ function drawNow() {
 /// Shows the run from one instant to another, never less than a few buckets.
 function zoom(from, to) {
   const end = Math.max(run.end_ns, run.width_ns);
-  const wide = Math.min(end, Math.max(to - from, Math.min(shortest, end)));
+  const wide = Math.min(end, Math.max(to - from, Math.min(8 * run.width_ns, end)));
   const middle = (from + to) / 2;
   view.from = Math.min(end - wide, Math.max(0, middle - wide / 2));
   view.to = view.from + wide;
@@ -283,6 +296,7 @@ function wholeShown() {
 }
 
 function showWindow() {
+  if (run.buckets === 0) return;
   const whole = wholeShown();
   const step = Math.max(1, (view.to - view.from) / 1000);
   const text = `${instantText(view.from, step)} to ${instantText(view.to, step)}`;

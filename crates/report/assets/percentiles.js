@@ -8,11 +8,16 @@ class Curves {
     this.height = 300;
     const kinds = [...new Set(data.curves.map((curve) => curve.kind))];
     const order = ["read", "write", "flush", "discard, write-zeroes", "zone"];
-    this.shown = { service: true, response: true, lateness: false };
+    this.shown = kept("curves", { service: true, response: true, lateness: false });
     this.legend = element("div", { className: "legend" });
     for (const [span, name] of [["service", "service time ―"], ["response", "response time - -"],
       ["lateness", "lateness ···"]]) {
-      const show = (on) => { this.shown[span] = on; drawAll(); };
+      const show = (on) => {
+        this.shown[span] = on;
+        chosen.curves = this.shown;
+        drawAll();
+      };
+      if (!data.curves.some((curve) => curve.span === span)) continue;
       this.legend.append(toggle(name, this.shown[span], show));
     }
     this.colours = {};
@@ -27,9 +32,9 @@ class Curves {
     this.readout = element("div", { className: "readout" });
     this.base.setAttribute("role", "img");
     this.base.setAttribute("aria-label", "Percentile curves; the table below has their numbers");
-    const section = element("section", { className: "panel" },
+    this.figure = element("section", { className: "panel" },
       element("header", {}, this.legend), this.plot, this.readout);
-    document.getElementById("curves").append(section);
+    document.getElementById("curves").append(this.figure);
     this.plot.addEventListener("pointermove", (event) => {
       this.cursor = event.clientX - this.plot.getBoundingClientRect().left;
       this.drawOver();

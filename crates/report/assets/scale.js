@@ -89,8 +89,92 @@ function decadeText(ns) {
 
 /// A linear axis's label: k, M, G above a thousand.
 function shortText(value) {
-  for (const [scale, unit] of [[1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
+  for (const [scale, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e3, " k"]]) {
     if (value >= scale) return `${+(value / scale).toPrecision(4)}${unit}`;
   }
   return `${+value.toPrecision(4)}`;
+}
+
+/// Binary sizes in three digits: 4.00 KiB, 1.21 GiB.
+function sizeText(bytes) {
+  for (const [scale, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"],
+    [2 ** 10, "KiB"]]) {
+    if (bytes >= scale) return `${digits3(bytes / scale)} ${unit}`;
+  }
+  return `${countText(bytes)} bytes`;
+}
+
+/// A value with its unit, as a reader is told it.
+function valueText(value, unit) {
+  const sign = value < 0 ? "−" : "", size = Math.abs(value);
+  if (unit === "ns") return sign + spanText(size);
+  if (unit === "s") return sign + spanText(size * 1e9);
+  if (unit === "bytes") return sign + sizeText(size);
+  if (unit === "bytes/s") return `${sign}${sizeText(size)}/s`;
+  const text = sign + (size >= 1e6 ? shortText(+size.toPrecision(4)) : countText(size));
+  return unit === "1" || unit === "" ? text : `${text} ${unit}`;
+}
+
+/// What values of a unit are divided by on a linear axis up to `highest`, and the unit then.
+function axisUnit(unit, highest) {
+  const of = (table) => table.find(([scale]) => highest >= 2 * scale) ?? table.at(-1);
+  const spans = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+  const sizes = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"],
+    [1, "bytes"]];
+  if (unit === "ns") return of(spans);
+  if (unit === "s") return of(spans.map(([scale, name]) => [scale / 1e9, name]));
+  if (unit === "bytes") return of(sizes);
+  if (unit === "bytes/s") return of(sizes).map((part, i) => i === 0 ? part : `${part}/s`);
+  return [1, unit];
+}
+
+/// An axis for values from `low` to `high` that lie as `side` says: { from, to, share(value),
+/// marks, small, text(mark), label }.
+function axisOf(side, low, high) {
+  const name = (unit) => unit === "1" || unit === "" || unit === side.name
+    ? side.name : `${side.name} [${unit}]`;
+  if (side.spacing === "logarithmic") {
+    high = high > 0 ? high : 10;
+    low = Math.max(low > 0 ? low : high / 10, high / 1e14);
+    const from = 10 ** Math.floor(Math.log10(low * 1.0001));
+    const to = Math.max(from * 10, 10 ** Math.ceil(Math.log10(high * 0.9999)));
+    const own = ["ns", "s", "bytes"].includes(side.unit);
+    let { marks, small } = logMarks(from, to);
+    if (side.unit === "bytes") {
+      const step = Math.max(1, Math.ceil(Math.log2(to / from) / 9));
+      marks = [];
+      small = [];
+      for (let e = Math.ceil(Math.log2(from)); 2 ** e <= to; e += step) marks.push(2 ** e);
+    } else if (marks.length > 12) {
+      const every = Math.ceil(marks.length / 12);
+      marks = marks.filter((_, i) => i % every === 0);
+      small = [];
+    }
+    const text = (value) => side.unit === "ns" ? decadeText(value)
+      : side.unit === "s" ? decadeText(value * 1e9)
+        : side.unit === "bytes" ? sizeText(value).replace(/\.0+ /, " ") : shortText(value);
+    const share = (value) => value > 0 ? Math.log(value / from) / Math.log(to / from) : null;
+    return { from, to, share, marks, small, text, label: own ? side.name : name(side.unit) };
+  }
+  if (side.spacing === "nines") {
+    const marks = [0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999]
+      .map((quantile) => -Math.log10(1 - quantile)).filter((nines) => nines <= high + 1e-9);
+    const text = (nines) => `${+((1 - 10 ** -nines) * 100).toFixed(5)} %`;
+    const to = Math.max(1, high);
+    return { from: 0, to, share: (value) => value / to, marks, small: [], text, label: side.name };
+  }
+  const [scale, unit] = axisUnit(side.unit, Math.max(Math.abs(low), Math.abs(high)));
+  const from = side.from ?? Math.min(0, low);
+  const range = Math.max(high - from, 0) / scale;
+  const { top, marks } = linearMarks(range, 7);
+  const step = marks[1] - marks[0];
+  const first = Math.ceil(from / scale / step - 1e-9) * step;
+  const shown = [];
+  for (let i = 0; first + i * step <= from / scale + top + step * 1e-6; i++) {
+    shown.push((first + i * step) * scale);
+  }
+  const to = from + top * scale;
+  const text = (value) => (value < 0 ? "−" : "") + shortText(Math.abs(value / scale));
+  const share = (value) => (value - from) / (to - from);
+  return { from, to, share, marks: shown, small: [], text, label: name(unit) };
 }

@@ -82,6 +82,7 @@ class Series extends Panel {
     this.every.textContent = `per ${spanText(join * run.width_ns)}`;
     const points = pointsOf(this, join);
     const drawn = this.series.map((series) => points.map((point) => series.at(point)));
+    this.drawn = { points, values: drawn };
     const toY = this.axis(pen, drawn);
     pen.save();
     pen.beginPath();
@@ -130,6 +131,15 @@ class Series extends Panel {
       pen.fillText(series.over(points, known, series), left, y + 13);
       y += 32;
     });
+  }
+
+  describe() {
+    if (!this.drawn) return "";
+    const over = this.series.map((series, i) => {
+      const known = this.drawn.values[i].filter((value) => value !== null);
+      return known.length ? `${series.name}: ${series.over(this.drawn.points, known, series)}` : "";
+    });
+    return over.filter((text) => text).join(", ");
   }
 
   hover(pen, inside) {
@@ -211,27 +221,30 @@ class Throughput extends Series {
       return value === null ? "none here" : `mean ${this.text(value)}`;
     };
     const text = (value) => `${countText(value)} ${this.unit === "bytes" ? "MiB/s" : "IOPS"}`;
+    const load = data.kind === "load";
+    // Where both are alike the demand is still seen, as the rim of the line on it.
+    const series = [{
+      name: "demanded", colour: "--demanded", wide: load ? 1.4 : 3.2, at: rate("demanded"),
+      over: mean("demanded"),
+    }];
+    if (!load) {
+      series.push({
+        name: "achieved", colour: "--achieved", wide: 1.4, at: rate("achieved"),
+        over: mean("achieved"),
+      });
+    }
     super({
-      title: "Throughput",
-      note: "means: demanded until the last request was due, achieved until the last completion",
+      title: load ? "Demanded throughput" : "Throughput",
+      note: load ? "reads and writes; discards move no data"
+        : "means: demanded until the last request was due, achieved until the last completion",
       height: 190, label: () => this.unit === "bytes" ? "MiB/s" : "requests/s",
-      counts: run.demanded_requests, text,
-      series: [
-        {
-          name: "demanded", colour: "--demanded", wide: 1.2, at: rate("demanded"),
-          over: mean("demanded"),
-        },
-        {
-          name: "achieved", colour: "--achieved", wide: 1.6, at: rate("achieved"),
-          over: mean("achieved"),
-        },
-      ],
+      counts: run.demanded_requests, text, series,
     });
-    this.unit = "requests";
+    this.unit = kept("throughput.unit", "requests");
     this.controls.append(...choice([["requests", "IOPS"], ["bytes", "MiB/s"]], (unit) => {
-      this.unit = unit;
+      this.unit = chosen["throughput.unit"] = unit;
       drawAll();
-    }));
+    }, this.unit));
   }
 
   axis(pen, drawn) {
@@ -244,7 +257,8 @@ class InFlight extends Series {
     const mean = (column) => (point) => sum(column, point) / (point[1] - point[0]);
     const average = (points, _, series) => `mean ${countText(series.at(whole(points)))}`;
     const most = (_, known) => `max ${countText(Math.max(...known))}`;
-    const series = [
+    const load = data.kind === "load";
+    const series = load ? [] : [
       {
         name: "max", colour: "--peak", wide: 1, over: most,
         at: (point) => largest(run.in_flight_max, point),
@@ -253,7 +267,7 @@ class InFlight extends Series {
     ];
     if (run.recorded_mean) {
       series.push({
-        name: "recorded mean", colour: "--recorded", dash: [5, 3], over: average,
+        name: "recorded mean", colour: "--recorded", dash: load ? [] : [5, 3], over: average,
         at: mean(run.recorded_mean),
       });
     }
@@ -263,10 +277,11 @@ class InFlight extends Series {
     });
     // Where one burst is far above the rest, a linear axis shows nothing of the mean.
     const all = [0, run.buckets];
-    this.mean = mean(run.in_flight_mean)(all);
-    this.log = largest(run.in_flight_max, all) > 10 * this.mean;
+    const shown = load ? run.recorded_mean : run.in_flight_mean;
+    this.mean = mean(shown)(all);
+    this.log = kept("flight.log", largest(load ? shown : run.in_flight_max, all) > 10 * this.mean);
     this.controls.append(...choice([[false, "linear"], [true, "log"]], (log) => {
-      this.log = log;
+      this.log = chosen["flight.log"] = log;
       drawAll();
     }, this.log));
   }

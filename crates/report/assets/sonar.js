@@ -3,17 +3,20 @@
 
 class Sonar extends Panel {
   constructor() {
+    const recorded = data.kind === "load";
     super({
-      title: "Service time", note: "sonar diagram: each request at the instant of its submission",
-      height: 400, label: () => "service time",
+      title: recorded ? "Recorded latency" : "Service time",
+      note: recorded ? "sonar diagram: each request at the instant of its issue"
+        : "sonar diagram: each request at the instant of its submission",
+      height: 400, label: () => recorded ? "latency" : "service time",
     });
     [this.low, this.high] = rowsOf(sonarLayers);
-    this.lines = false;
-    this.values = sonarLayers.map((layer) => {
+    this.lines = kept("sonar.lines", false);
+    this.values = sonarLayers.map((layer, i) => {
       const value = element("span", { className: "value" });
       const name = ` ${layer.name} `;
-      const button = toggle([swatch(layer.colour), name, value], true, (on) => {
-        layer.shown = on;
+      const button = toggle([swatch(layer.colour), name, value], layer.shown, (on) => {
+        layer.shown = chosen[`sonar.${i}`] = on;
         drawAll();
       });
       button.disabled = layer.total === 0;
@@ -21,16 +24,18 @@ class Sonar extends Panel {
       return value;
     });
     const lines = element("span", { textContent: "median and 99 % lines" });
-    this.controls.append(toggle([lines], false, (on) => { this.lines = on; drawAll(); }, "choice"));
+    this.controls.append(toggle([lines], this.lines, (on) => {
+      this.lines = chosen["sonar.lines"] = on;
+      drawAll();
+    }, "choice"));
     this.readout = element("div", { className: "readout" });
     this.readout.setAttribute("aria-live", "polite");
     this.summary = element("div", { className: "readout" });
     this.figure.append(this.readout, this.summary);
-    this.plot.tabIndex = 0;
-    this.plot.setAttribute("role", "application");
-    this.plot.setAttribute("aria-label", "Sonar diagram. Arrow keys move the cursor, with Shift "
-      + "left and right select, Enter zooms into the selection, Escape shows the whole run.");
-    this.plot.addEventListener("keydown", (event) => keys(this, event));
+  }
+
+  describe() {
+    return this.summed();
   }
 
   toY(row) {
@@ -185,38 +190,4 @@ class Sonar extends Panel {
     });
     return texts.length > 0 ? `shown: ${texts.join(" · ")}` : "no request completed in full";
   }
-}
-
-/// The diagram by keyboard.
-function keys(panel, event) {
-  const wide = view.to - view.from;
-  const sideways = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const upwards = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-  if (sideways) {
-    const before = view.cursor ?? (view.from + view.to) / 2;
-    const step = Math.max(run.width_ns, wide / 100);
-    view.cursor = Math.min(view.to, Math.max(view.from, before + sideways * step));
-    panel.pointer ??= panel.area.y + panel.area.h / 2;
-    view.select = event.shiftKey ? [view.select ? view.select[0] : before, view.cursor] : null;
-    drawCursors();
-  } else if (upwards) {
-    const step = panel.area.h / (panel.high - panel.low);
-    const y = (panel.pointer ?? panel.area.y + panel.area.h / 2) + upwards * step;
-    panel.pointer = Math.min(panel.area.y + panel.area.h - 1, Math.max(panel.area.y, y));
-    view.cursor ??= (view.from + view.to) / 2;
-    drawCursors();
-  } else if (event.key === "Enter" && view.select) {
-    const [from, to] = [...view.select].sort((a, b) => a - b);
-    view.select = null;
-    zoom(from, to);
-  } else if (event.key === "+" || event.key === "-") {
-    const middle = view.cursor ?? (view.from + view.to) / 2;
-    const half = wide * (event.key === "+" ? 0.25 : 1);
-    zoom(middle - half, middle + half);
-  } else if (event.key === "Escape") {
-    wholeRun();
-  } else {
-    return;
-  }
-  event.preventDefault();
 }

@@ -10,8 +10,12 @@ use ioecho_stats::picture::{Class, Kind, Panels, RunPicture, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use serde::Serialize;
 
+use crate::chart::{self, ChartData};
+use crate::{Page, Subject};
+
 #[derive(Serialize)]
-struct Data<'a> {
+pub(crate) struct Data<'a> {
+    kind: &'static str,
     rows: usize,
     rows_per_decade: usize,
     lowest_ns: i64,
@@ -20,6 +24,8 @@ struct Data<'a> {
     lateness: Packed,
     exact: Exact,
     curves: Vec<Curve>,
+    charts: Vec<ChartData<'a>>,
+    expert: Vec<ChartData<'a>>,
 }
 
 /// Percentiles of the whole run, from the histograms that the tables and the verdict use: those of
@@ -64,12 +70,23 @@ struct Curve {
 }
 
 /// Everything the page draws, as JSON that may stand inside a `<script>` element.
-pub(crate) fn json(picture: &RunPicture, panels: &Panels) -> Result<String, serde_json::Error> {
+pub(crate) fn json(page: &Page, panels: &Panels) -> Result<String, serde_json::Error> {
+    // No '<' can stand in JSON outside of a string, so no element ends or begins in here.
+    Ok(serde_json::to_string(&data(page, panels))?.replace('<', "\\u003c"))
+}
+
+/// Everything the page draws.
+pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
+    let picture = &page.picture;
     let sonar = Class::ALL.map(|class| Packed {
         name: class.name(),
         cells: base64(&pack(&panels.sonar[class as usize])),
     });
-    let data = Data {
+    Data {
+        kind: match page.subject {
+            Subject::Run => "run",
+            Subject::Load => "load",
+        },
         rows: ROWS,
         rows_per_decade: ROWS_PER_DECADE,
         lowest_ns: LOWEST_NS,
@@ -81,9 +98,9 @@ pub(crate) fn json(picture: &RunPicture, panels: &Panels) -> Result<String, serd
             lateness: Percentiles::of(&picture.spans_of_all(Span::Lateness)),
         },
         curves: curves(picture),
-    };
-    // No '<' can stand in JSON outside of a string, so no element ends or begins in here.
-    Ok(serde_json::to_string(&data)?.replace('<', "\\u003c"))
+        charts: chart::json_of(&page.charts),
+        expert: chart::json_of(&page.expert),
+    }
 }
 
 fn curves(picture: &RunPicture) -> Vec<Curve> {
@@ -122,7 +139,7 @@ fn pack(raster: &Raster) -> Vec<u8> {
 }
 
 /// Seven bits per byte, the lowest first, the eighth bit set on all but the last byte.
-fn leb128(bytes: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn leb128(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -131,7 +148,7 @@ fn leb128(bytes: &mut Vec<u8>, mut value: u64) {
 }
 
 /// Base64 with padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {

@@ -14,7 +14,7 @@ use density::{marks_of, rows_of, share};
 
 use crate::Page;
 use crate::scale;
-use crate::svg::{Heading, Line, Paint, Plot};
+use crate::svg::{Heading, Line, Paint, Plot, SIZE};
 
 /// A drawing of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +69,8 @@ struct Sheet<'a> {
 
 impl Sheet<'_> {
     fn plot(&self, what: &str) -> Plot {
-        let verdict = match self.page.verdict.as_ref().map(|verdict| verdict.validity) {
-            Some(Validity::Valid) => ("verdict: valid", "#146c3a"),
-            Some(Validity::Suspect) => ("verdict: suspect", "#8a4b00"),
-            Some(Validity::Invalid) => ("verdict: INVALID", "#a1121f"),
-            None => ("not judged", "#5c6670"),
-        };
-        Plot::new(&Heading { what, run: &self.page.title, verdict })
+        let verdict = crate::sheet::Verdict::of(self.page).words();
+        Plot::new(&Heading { what, run: &self.page.title, verdict, foot: ("", ""), size: SIZE })
     }
 
     fn finish(&self, name: &'static str, plot: Plot) -> Figure {
@@ -98,7 +93,7 @@ impl Sheet<'_> {
         let (marks, unit) = scale::time(self.end(), 10);
         plot.across(
             &marks,
-            self.end() as f64,
+            |ns| ns / self.end() as f64,
             &format!("time since the start of the run [{unit}]"),
         );
     }
@@ -289,15 +284,8 @@ impl Sheet<'_> {
         let low = spans().fold(f64::MAX, f64::min).log10().floor();
         let high = spans().fold(0.0, f64::max).log10().ceil().max(low + 1.0);
         let up = |ns: f64| (ns.max(1.0).log10() - low) / (high - low);
-        let mut marks = vec![(0.0, "0 %".to_owned()), (0.5_f64.log10().abs(), "50 %".to_owned())];
-        let nines = ["90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
-        marks.extend((1_u32..).map(f64::from).zip(nines.map(str::to_owned)));
-        let marks: Vec<scale::Mark> = marks
-            .into_iter()
-            .filter(|(at, _)| *at <= end + 1e-9)
-            .map(|(at, label)| scale::Mark { at, label })
-            .collect();
-        plot.across(&marks, end, "share of requests that took no longer");
+        let marks = scale::nines(end);
+        plot.across(&marks, |nines| nines / end, "share of requests that took no longer");
         plot.upward(&scale::spans(10_f64.powf(low), 10_f64.powf(high)), up, "time");
         plot.name(Span::Service.name(), "#1b1f24", "");
         plot.name(Span::Response.name(), "#1b1f24", RESPONSE);

@@ -6,9 +6,13 @@
 //! PNG figures for papers and tickets; their names are those of blkreplay where it has a like one.
 //!
 //! The way through this crate: [`Page`] → [`html()`] (`page` lays out the words, `data` packs the
-//! picture, `templates/` and `assets/` draw it in the browser), [`figures()`] → [`png()`].
+//! picture, `templates/` and `assets/` draw it in the browser), [`figures()`] → [`png()`]. What is
+//! not drawn from the picture is a [`Chart`], made of a load's figures by [`charts`], and drawn on
+//! the page or by [`svg()`].
 #![forbid(unsafe_code)]
 
+mod chart;
+pub mod charts;
 mod compare;
 mod data;
 mod figures;
@@ -16,6 +20,7 @@ mod page;
 #[cfg(feature = "png")]
 mod png;
 mod scale;
+mod sheet;
 mod svg;
 mod tables;
 mod targets;
@@ -26,16 +31,32 @@ use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 
 pub use compare::{ComparePage, compare_html};
+pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use figures::{Figure, figures};
-pub use page::html;
+pub use page::{html, live_html, update};
 #[cfg(feature = "png")]
 pub use png::png;
+pub use sheet::{Sheet, svg};
 
-/// What a report says of a run.
+/// What a report is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Subject {
+    /// A run, which was measured and is judged.
+    #[default]
+    Run,
+    /// A load, which asks for something and has shown nothing yet.
+    Load,
+}
+
+/// What a report says of a run or of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// What the run is called.
+    /// Which of both it is.
+    pub subject: Subject,
+    /// What the run or the load is called.
     pub title: String,
+    /// The command that does it again; empty where it is not known.
+    pub command: String,
     /// Whether it may be believed; a page without a verdict says so in its place.
     pub verdict: Option<Verdict>,
     /// What was run, where and with what.
@@ -50,6 +71,25 @@ pub struct Page {
     pub targets: Vec<(String, TargetFigures)>,
     /// What is drawn.
     pub picture: RunPicture,
+    /// What else is drawn: over the common axis of time, or over axes of its own.
+    pub charts: Vec<Chart>,
+    /// What is drawn for those who look for the cause of something, folded away.
+    pub expert: Vec<Chart>,
+    /// What is told in rows: the slowest requests, volumes, the hottest regions.
+    pub listings: Vec<Listing>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// What it lists.
+    pub heading: String,
+    /// What a reader has to know to read it rightly; may be empty.
+    pub note: String,
+    /// The headings of its columns.
+    pub columns: Vec<String>,
+    /// Its rows, each with a cell for every column. The first cell names the row.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// Facts under a heading.

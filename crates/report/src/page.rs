@@ -4,26 +4,39 @@
 //! Names of files and devices come from the outside. The template engine escapes every one of them;
 //! the only texts put in as they are belong to this crate or were written by `data`.
 
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
 use askama::Template;
 use ioecho_stats::facts::timing;
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
+use serde::Serialize;
 
 use crate::tables::{self, Table};
 use crate::targets::{self, TargetView};
 use crate::verification::{self, VerificationView};
-use crate::{Page, ReportError, Section, data};
+use crate::{Chart, Listing, Page, ReportError, Section, Subject, data};
 
 /// The scripts, in the order in which they build on each other.
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("../assets/data.js"),
     include_str!("../assets/scale.js"),
     include_str!("../assets/panel.js"),
+    include_str!("../assets/keys.js"),
     include_str!("../assets/density.js"),
     include_str!("../assets/sonar.js"),
     include_str!("../assets/series.js"),
     include_str!("../assets/percentiles.js"),
+    include_str!("../assets/chart.js"),
+    include_str!("../assets/timechart.js"),
+    include_str!("../assets/ownchart.js"),
     include_str!("../assets/page.js"),
 ];
+
+/// What the file may load: nothing.
+const NO_CONNECTION: &str = "";
+/// What a page that is served may load: new figures, from where it came.
+const OWN_CONNECTION: &str = "; connect-src 'self'";
 
 /// The name of the fact that says when the run began.
 const STARTED: &str = "started";
@@ -31,20 +44,41 @@ const STARTED: &str = "started";
 #[derive(Template)]
 #[template(path = "report.html")]
 struct View<'a> {
+    connection: &'static str,
+    words: String,
+    tables: String,
+    command: &'a str,
+    is_load: bool,
+    has_charts: bool,
+    has_expert: bool,
     title: &'a str,
     essentials: String,
-    verdict: Option<VerdictView<'a>>,
-    warnings: &'a [String],
-    verification: Option<VerificationView<'a>>,
-    targets: Vec<TargetView<'a>>,
-    target_headings: &'static [&'static str],
     facts: Vec<&'a Section>,
-    tables: Vec<Table>,
     drawn: bool,
     style: &'static str,
     script: String,
     data: String,
     version: &'static str,
+}
+
+/// The verdict and what goes with it: what stands above the panels.
+#[derive(Template)]
+#[template(path = "words.html")]
+struct WordsView<'a> {
+    is_load: bool,
+    verdict: Option<VerdictView<'a>>,
+    warnings: &'a [String],
+    verification: Option<VerificationView<'a>>,
+}
+
+/// What stands below the panels.
+#[derive(Template)]
+#[template(path = "tables.html")]
+struct TablesView<'a> {
+    targets: Vec<TargetView<'a>>,
+    target_headings: &'static [&'static str],
+    tables: Vec<Table>,
+    listings: &'a [Listing],
 }
 
 struct VerdictView<'a> {
@@ -63,25 +97,94 @@ struct CheckView<'a> {
 
 /// The report as one HTML file that opens offline.
 pub fn html(page: &Page) -> Result<String, ReportError> {
+    render(page, NO_CONNECTION, "")
+}
+
+/// The same page for a server: `script` is run behind its own ones, may fetch from where the page
+/// came, and hands what [`update`] answers to `window.ioechoUpdate`. It is put in as it is, so it
+/// must be part of the program.
+pub fn live_html(page: &Page, script: &'static str) -> Result<String, ReportError> {
+    render(page, OWN_CONNECTION, script)
+}
+
+/// What has to change on a page that shows an earlier state of the same run, as JSON for
+/// `window.ioechoUpdate`: `data` is what is drawn, `texts` are pieces of the page by name.
+pub fn update(page: &Page) -> Result<String, ReportError> {
+    #[derive(Serialize)]
+    struct Update<'a> {
+        data: data::Data<'a>,
+        texts: BTreeMap<&'static str, String>,
+    }
     let panels = page.picture.finish();
-    let requests = tables::requests(&page.picture);
+    let essentials = Escaped(essentials(page)).to_string();
+    let texts = [("words", words(page)?), ("tables", tables(page)?), ("essentials", essentials)];
+    let update = Update { data: data::data(page, &panels), texts: texts.into() };
+    Ok(serde_json::to_string(&update)?)
+}
+
+fn render(
+    page: &Page,
+    connection: &'static str,
+    script: &'static str,
+) -> Result<String, ReportError> {
+    let panels = page.picture.finish();
+    let requests = tables::requests(page);
+    let mut scripts = SCRIPTS.concat();
+    scripts.push_str(script);
+    let own = |charts: &[Chart]| charts.iter().any(|chart| !chart.is_over_time());
     let view = View {
+        connection,
+        words: words(page)?,
+        tables: tables(page)?,
+        command: &page.command,
+        is_load: page.subject == Subject::Load,
+        has_charts: own(&page.charts),
+        has_expert: page.expert.iter().any(|chart| !chart.is_empty()),
         title: &page.title,
         essentials: essentials(page),
-        verdict: page.verdict.as_ref().map(view),
-        warnings: &page.warnings,
-        verification: page.verification.as_ref().map(verification::view),
-        targets: targets::rows(&page.targets),
-        target_headings: &targets::HEADINGS,
         facts: page.facts.iter().chain([&requests]).collect(),
-        tables: tables::percentiles(&page.picture),
-        drawn: !panels.is_empty(),
+        // A page that is served may have nothing to draw yet.
+        drawn: !panels.is_empty() || !connection.is_empty(),
         style: include_str!("../assets/report.css"),
-        script: SCRIPTS.concat(),
-        data: data::json(&page.picture, &panels)?,
+        script: scripts,
+        data: data::json(page, &panels)?,
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(view.render()?)
+}
+
+fn words(page: &Page) -> Result<String, ReportError> {
+    let view = WordsView {
+        is_load: page.subject == Subject::Load,
+        verdict: page.verdict.as_ref().map(view),
+        warnings: &page.warnings,
+        verification: page.verification.as_ref().map(verification::view),
+    };
+    Ok(view.render()?)
+}
+
+fn tables(page: &Page) -> Result<String, ReportError> {
+    let view = TablesView {
+        targets: targets::rows(&page.targets),
+        target_headings: &targets::HEADINGS,
+        tables: tables::percentiles(page),
+        listings: &page.listings,
+    };
+    Ok(view.render()?)
+}
+
+/// A text as HTML shows it.
+struct Escaped(String);
+
+impl fmt::Display for Escaped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|letter| match letter {
+            '<' => f.write_str("&#60;"),
+            '>' => f.write_str("&#62;"),
+            '&' => f.write_str("&#38;"),
+            letter => f.write_char(letter),
+        })
+    }
 }
 
 /// When it was run and for how long, in a line.
@@ -91,7 +194,10 @@ fn essentials(page: &Page) -> String {
     let started = started.into_iter().find(|(name, _)| name == STARTED);
     let mut parts: Vec<String> =
         started.into_iter().map(|(_, when)| format!("started {when}")).collect();
-    if picture.requests() > 0 {
+    if page.subject == Subject::Load {
+        parts.push(format!("{} requests", tables::grouped(picture.unmeasured())));
+        parts.push(format!("over {}", picture.demanded_end()));
+    } else if picture.requests() > 0 {
         parts.push(format!("{} requests", tables::grouped(picture.requests())));
         let took = picture.achieved_end();
         let how = match page.timing.as_str() {

@@ -70,6 +70,99 @@ pub(crate) fn spans(low_ns: f64, high_ns: f64) -> Vec<Mark> {
     steps.filter(inside).map(mark).collect()
 }
 
+/// Marks of an axis of nines from the median's left to `end`.
+pub(crate) fn nines(end: f64) -> Vec<Mark> {
+    let mut marks = vec![(0.0, "0 %".to_owned()), (0.5_f64.log10().abs(), "50 %".to_owned())];
+    let nines = ["90 %", "99 %", "99.9 %", "99.99 %", "99.999 %", "99.9999 %", "99.99999 %"];
+    marks.extend((1_u32..).map(f64::from).zip(nines.map(str::to_owned)));
+    let inside = marks.into_iter().filter(|(at, _)| *at <= end + 1e-9);
+    inside.map(|(at, label)| Mark { at, label }).collect()
+}
+
+/// What values of a unit are divided by to be read, where the largest is `highest`, and the unit
+/// that they are then in.
+pub(crate) fn unit_of(unit: &str, highest: f64) -> (f64, String) {
+    const SPANS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
+    const SIZES: [(f64, &str); 5] = [
+        (1_099_511_627_776.0, "TiB"),
+        (1_073_741_824.0, "GiB"),
+        (1_048_576.0, "MiB"),
+        (1_024.0, "KiB"),
+        (1.0, "bytes"),
+    ];
+    let least = |table: &[(f64, &str)], highest: f64| {
+        let fits = table.iter().find(|(factor, _)| highest >= 2.0 * factor);
+        let (factor, name) = fits.or(table.last()).copied().unwrap_or((1.0, ""));
+        (factor, name.to_owned())
+    };
+    match unit {
+        "ns" => least(&SPANS, highest),
+        "s" => {
+            let (factor, name) = least(&SPANS, highest * 1e9);
+            (factor / 1e9, name)
+        }
+        "bytes" => least(&SIZES, highest),
+        "bytes/s" => {
+            let (factor, name) = least(&SIZES, highest);
+            (factor, format!("{name}/s"))
+        }
+        other => (1.0, other.to_owned()),
+    }
+}
+
+/// Marks of a linear axis that begins with `from`, at whole multiples of a round step; the last is
+/// no less than `highest`.
+pub(crate) fn between(from: f64, highest: f64, most: usize) -> Vec<Mark> {
+    let wide = highest - from;
+    if !wide.is_finite() || wide <= 0.0 {
+        return [from, from + 1.0].map(|at| Mark { at, label: plain(at) }).into();
+    }
+    let step = round_step(wide / most as f64);
+    let first = (from / step - 1e-9).ceil();
+    let last = (highest / step - 1e-9).ceil();
+    let mark = |i: usize| {
+        let at = (first + i as f64) * step;
+        let label = if at < 0.0 { format!("−{}", with_prefix(-at)) } else { with_prefix(at) };
+        Mark { at, label }
+    };
+    (0..=(last - first).max(0.0) as usize).map(mark).collect()
+}
+
+/// Marks of a logarithmic axis: powers of ten of a quantity, no more than a dozen of them, and of
+/// sizes powers of two.
+pub(crate) fn decades(low: f64, high: f64, unit: &str) -> Vec<Mark> {
+    match unit {
+        "ns" => spans(low, high),
+        "s" => spans(low * 1e9, high * 1e9)
+            .into_iter()
+            .map(|mark| Mark { at: mark.at / 1e9, label: mark.label })
+            .collect(),
+        "bytes" => {
+            let first = (low.max(1.0).log2() - 1e-9).ceil() as i32;
+            let last = (high.max(1.0).log2() + 1e-9).floor() as i32;
+            let step = ((last - first) / 8).max(1) as usize;
+            (first..=last)
+                .step_by(step)
+                .map(|e| 2_f64.powi(e))
+                .map(|at| {
+                    let (factor, unit) = unit_of("bytes", at * 2.0);
+                    Mark { at, label: format!("{} {unit}", plain(at / factor)) }
+                })
+                .collect()
+        }
+        _ => {
+            let first = (low.log10() - 1e-9).ceil() as i32;
+            let last = (high.log10() + 1e-9).floor() as i32;
+            let step = ((last - first) / 12).max(0) as usize + 1;
+            (first..=last)
+                .step_by(step)
+                .map(|e| 10_f64.powi(e))
+                .map(|at| Mark { at, label: with_prefix(at) })
+                .collect()
+        }
+    }
+}
+
 /// The smallest of 1, 2, 5 times a power of ten that is no less than `least`.
 fn round_step(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
@@ -94,6 +187,8 @@ pub(crate) fn rate(value: f64) -> String {
 
 fn with_prefix(value: f64) -> String {
     match value {
+        v if v >= 1e15 => format!("{v:.0e}"),
+        v if v >= 1e12 => format!("{} T", plain(v / 1e12)),
         v if v >= 1e9 => format!("{} G", plain(v / 1e9)),
         v if v >= 1e6 => format!("{} M", plain(v / 1e6)),
         v if v >= 1e3 => format!("{} k", plain(v / 1e3)),
@@ -122,6 +217,23 @@ mod tests {
         assert_eq!(labels(&linear(1_700.0, 5)), ["0", "500", "1 k", "1.5 k", "2 k"]);
         assert_eq!(labels(&linear(0.25, 5)), ["0", "0.05", "0.1", "0.15", "0.2", "0.25"]);
         assert_eq!(labels(&linear(f64::NAN, 5)), ["0", "0.5", "1"]);
+        assert_eq!(labels(&between(-30.0, 61.0, 5)), ["−20", "0", "20", "40", "60", "80"]);
+        assert_eq!(labels(&between(5.0, 5.0, 5)), ["5", "6"]);
+        assert_eq!(between(0.0, f64::INFINITY, 5).len(), 2);
+    }
+
+    #[test]
+    fn values_are_told_in_a_fitting_unit() {
+        assert_eq!(unit_of("ns", 3e6), (1e6, "ms".to_owned()));
+        assert_eq!(unit_of("s", 0.003), (1e-3, "ms".to_owned()));
+        assert_eq!(unit_of("bytes", 1e9).1, "MiB");
+        assert_eq!(unit_of("requests", 1e9), (1.0, "requests".to_owned()));
+        assert_eq!(
+            labels(&decades(512.0, 4096.0, "bytes")),
+            ["512 bytes", "1 KiB", "2 KiB", "4 KiB"]
+        );
+        assert_eq!(labels(&decades(0.1, 100.0, "1")), ["0.1", "1", "10", "100"]);
+        assert_eq!(decades(1e-300, 1e300, "1").len(), 13);
     }
 
     #[test]

@@ -8,20 +8,13 @@ use std::fmt::Write as _;
 
 use crate::scale::Mark;
 
-/// The size of every figure in units of its `viewBox`.
-pub(crate) const WIDE: f64 = 1000.0;
-/// Its height.
-pub(crate) const TALL: f64 = 500.0;
+/// The size of a figure in units of its `viewBox` where none is asked for.
+pub(crate) const SIZE: (f64, f64) = (1000.0, 500.0);
 
 const LEFT: f64 = 86.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 74.0;
 const BOTTOM: f64 = 56.0;
-
-/// The width of the part that is drawn in.
-pub(crate) const PLOT_WIDE: f64 = WIDE - LEFT - RIGHT;
-/// Its height.
-pub(crate) const PLOT_TALL: f64 = TALL - TOP - BOTTOM;
 
 /// How the texts above a plot read.
 pub(crate) struct Heading<'a> {
@@ -31,6 +24,10 @@ pub(crate) struct Heading<'a> {
     pub(crate) run: &'a str,
     /// The verdict in a word, and its colour.
     pub(crate) verdict: (&'a str, &'a str),
+    /// What stands in the lower corners: a warning, and how the load was fitted to the target.
+    pub(crate) foot: (&'a str, &'a str),
+    /// Width and height.
+    pub(crate) size: (f64, f64),
 }
 
 /// A line of a plot.
@@ -56,35 +53,58 @@ pub(crate) struct Paint<'a> {
 pub(crate) struct Plot {
     text: String,
     legend: f64,
+    size: (f64, f64),
 }
 
 impl Plot {
     /// A white sheet with its headings and an empty frame.
     pub(crate) fn new(heading: &Heading<'_>) -> Self {
-        let mut plot = Self { text: String::new(), legend: LEFT };
+        let mut plot = Self { text: String::new(), legend: LEFT, size: heading.size };
         let run = escaped(&shortened(heading.run, 90));
         let (verdict, colour) = heading.verdict;
-        let what = heading.what;
+        let what = escaped(heading.what);
+        let (wide, tall) = heading.size;
         plot.put(&format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDE} {TALL}\" \
-             width=\"{WIDE}\" height=\"{TALL}\" font-size=\"13\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {wide} {tall}\" \
+             width=\"{wide}\" height=\"{tall}\" font-size=\"13\" \
              font-family=\"'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif\">\n\
              <title>{what}: {run}</title>\n\
-             <rect width=\"{WIDE}\" height=\"{TALL}\" fill=\"#ffffff\"/>\n\
+             <rect width=\"{wide}\" height=\"{tall}\" fill=\"#ffffff\"/>\n\
              <text x=\"{LEFT}\" y=\"26\" font-size=\"17\" fill=\"#1b1f24\">{what}</text>\n\
              <text x=\"{LEFT}\" y=\"44\" font-size=\"12\" fill=\"#5c6670\">{run}</text>\n\
              <text x=\"{x}\" y=\"26\" text-anchor=\"end\" font-size=\"15\" fill=\"{colour}\">\
              {verdict}</text>\n",
-            x = WIDE - RIGHT,
+            x = wide - RIGHT,
         ));
+        let (left, right) = heading.foot;
+        for (text, x, anchor) in [(left, 8.0, "start"), (right, wide - 8.0, "end")] {
+            if !text.is_empty() {
+                plot.put(&format!(
+                    "<text x=\"{x}\" y=\"{:.1}\" text-anchor=\"{anchor}\" font-size=\"11\" \
+                     fill=\"#5c6670\">{}</text>\n",
+                    tall - 6.0,
+                    escaped(&shortened(text, 60)),
+                ));
+            }
+        }
         plot
     }
 
-    /// Marks along the lower edge. `end` is the value at the right edge.
-    pub(crate) fn across(&mut self, marks: &[Mark], end: f64, label: &str) {
-        let bottom = TOP + PLOT_TALL;
+    /// The width of the part that is drawn in.
+    fn plot_wide(&self) -> f64 {
+        (self.size.0 - LEFT - RIGHT).max(1.0)
+    }
+
+    /// Its height.
+    pub(crate) fn plot_tall(&self) -> f64 {
+        (self.size.1 - TOP - BOTTOM).max(1.0)
+    }
+
+    /// Marks along the lower edge; `share` says how far along a value lies, 0 to 1.
+    pub(crate) fn across(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
+        let bottom = TOP + self.plot_tall();
         for mark in marks {
-            let x = LEFT + mark.at / end * PLOT_WIDE;
+            let x = LEFT + share(mark.at) * self.plot_wide();
             self.put(&format!(
                 "<path d=\"M{x:.1} {TOP}V{y:.1}\" stroke=\"#eceff2\"/>\
                  <text x=\"{x:.1}\" y=\"{t:.1}\" text-anchor=\"middle\" \
@@ -96,31 +116,33 @@ impl Plot {
         }
         self.put(&format!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" \
-             fill=\"#1b1f24\">{label}</text>\n",
-            LEFT + PLOT_WIDE / 2.0,
+             fill=\"#1b1f24\">{}</text>\n",
+            LEFT + self.plot_wide() / 2.0,
             bottom + 42.0,
+            escaped(label),
         ));
     }
 
     /// Marks along the left edge; `share` says how far up a value lies, 0 to 1.
     pub(crate) fn upward(&mut self, marks: &[Mark], share: impl Fn(f64) -> f64, label: &str) {
         for mark in marks {
-            let y = TOP + (1.0 - share(mark.at)) * PLOT_TALL;
+            let y = TOP + (1.0 - share(mark.at)) * self.plot_tall();
             self.put(&format!(
                 "<path d=\"M{x:.1} {y:.1}H{end:.1}\" stroke=\"#dfe3e8\"/>\
                  <text x=\"{t:.1}\" y=\"{base:.1}\" text-anchor=\"end\" \
                  fill=\"#5c6670\">{}</text>\n",
                 mark.label,
                 x = LEFT - 4.0,
-                end = LEFT + PLOT_WIDE,
+                end = LEFT + self.plot_wide(),
                 t = LEFT - 8.0,
                 base = y + 4.5,
             ));
         }
-        let middle = TOP + PLOT_TALL / 2.0;
+        let middle = TOP + self.plot_tall() / 2.0;
         self.put(&format!(
             "<text transform=\"translate(20 {middle:.1}) rotate(-90)\" text-anchor=\"middle\" \
-             fill=\"#1b1f24\">{label}</text>\n",
+             fill=\"#1b1f24\">{}</text>\n",
+            escaped(label),
         ));
     }
 
@@ -130,9 +152,10 @@ impl Plot {
             return;
         }
         let x = self.legend;
+        let shown = escaped(&shortened(name, 60));
         self.put(&format!(
             "<path d=\"M{x:.1} 60h18\" stroke=\"{colour}\" stroke-width=\"4\"{}/>\
-             <text x=\"{:.1}\" y=\"64.5\" font-size=\"12\" fill=\"#1b1f24\">{name}</text>\n",
+             <text x=\"{:.1}\" y=\"64.5\" font-size=\"12\" fill=\"#1b1f24\">{shown}</text>\n",
             dashed(dash),
             x + 24.0,
         ));
@@ -150,8 +173,8 @@ impl Plot {
                 drawing = false;
                 continue;
             };
-            let x = LEFT + x * PLOT_WIDE;
-            let y = TOP + (1.0 - y.clamp(0.0, 1.0)) * PLOT_TALL;
+            let x = LEFT + x * self.plot_wide();
+            let y = TOP + (1.0 - y.clamp(0.0, 1.0)) * self.plot_tall();
             let letter = if drawing { 'L' } else { 'M' };
             let _ = write!(path, "{letter}{x:.1} {y:.1}");
             drawing = true;
@@ -175,13 +198,13 @@ impl Plot {
         paint: &Paint<'_>,
         opacity: f64,
     ) {
-        let (wide, tall) = (PLOT_WIDE / size.0 as f64, PLOT_TALL / size.1 as f64);
+        let (wide, tall) = (self.plot_wide() / size.0 as f64, self.plot_tall() / size.1 as f64);
         let mut path = String::new();
         for (column, row, columns) in runs {
             let x = LEFT + *column as f64 * wide;
-            let y = TOP + PLOT_TALL - (*row as f64 + 0.5) * tall;
+            let y = TOP + self.plot_tall() - (*row as f64 + 0.5) * tall;
             // A single request on an empty sheet must still be seen.
-            let long = (*columns as f64 * wide).max(2.0).min(LEFT + PLOT_WIDE - x);
+            let long = (*columns as f64 * wide).max(2.0).min(LEFT + self.plot_wide() - x);
             let _ = write!(path, "M{x:.1} {y:.1}h{long:.1}");
         }
         if !path.is_empty() {
@@ -194,13 +217,56 @@ impl Plot {
         }
     }
 
+    /// Boxes in one colour, each as shares of the plot: from and to along, from and to upwards.
+    pub(crate) fn boxes(&mut self, boxes: &[(f64, f64, f64, f64)], colour: &str, opacity: f64) {
+        let mut path = String::new();
+        for (left, right, low, high) in boxes {
+            // A single request on an empty sheet must still be seen.
+            let wide = ((right - left) * self.plot_wide()).max(1.5);
+            let tall = ((high - low) * self.plot_tall()).max(1.5);
+            let x = (LEFT + left * self.plot_wide()).min(LEFT + self.plot_wide() - wide);
+            let y = (TOP + (1.0 - high) * self.plot_tall()).min(TOP + self.plot_tall() - tall);
+            let _ = write!(path, "M{x:.1} {y:.1}h{wide:.1}v{tall:.1}h-{wide:.1}z");
+        }
+        if !path.is_empty() {
+            self.put(&format!(
+                "<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\"{opacity:.2}\"/>\n"
+            ));
+        }
+    }
+
+    /// A line across at a share of the height, or of the width, with a word at its end.
+    pub(crate) fn limit(&mut self, along: bool, at: f64, label: &str) {
+        let (x, y) = (LEFT + at * self.plot_wide(), TOP + (1.0 - at) * self.plot_tall());
+        let label = escaped(label);
+        self.put(&if along {
+            format!(
+                "<path d=\"M{x:.1} {TOP}v{:.1}\" stroke=\"#a1121f\" stroke-dasharray=\"2 3\"/>\
+                 <text transform=\"translate({:.1} {:.1}) rotate(-90)\" font-size=\"11\" \
+                 fill=\"#a1121f\">{label}</text>\n",
+                self.plot_tall(),
+                x - 4.0,
+                TOP + self.plot_tall() - 6.0,
+            )
+        } else {
+            format!(
+                "<path d=\"M{LEFT} {y:.1}h{:.1}\" stroke=\"#a1121f\" stroke-dasharray=\"2 3\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" font-size=\"11\" \
+                 fill=\"#a1121f\">{label}</text>\n",
+                self.plot_wide(),
+                LEFT + self.plot_wide() - 4.0,
+                y - 4.0,
+            )
+        });
+    }
+
     /// A word in the middle of the frame.
     pub(crate) fn word(&mut self, word: &str) {
         self.put(&format!(
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"16\" \
              fill=\"#5c6670\">{word}</text>\n",
-            LEFT + PLOT_WIDE / 2.0,
-            TOP + PLOT_TALL / 2.0,
+            LEFT + self.plot_wide() / 2.0,
+            TOP + self.plot_tall() / 2.0,
         ));
     }
 
@@ -208,15 +274,17 @@ impl Plot {
     /// are none.
     pub(crate) fn finish(mut self, stamp: Option<&str>) -> String {
         self.put(&format!(
-            "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{PLOT_WIDE}\" height=\"{PLOT_TALL}\" \
+            "<rect x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\" \
              fill=\"none\" stroke=\"#9aa5b1\"/>\n",
+            self.plot_wide(),
+            self.plot_tall(),
         ));
         if let Some(stamp) = stamp {
             self.put(&format!(
                 "<text transform=\"translate({:.1} {:.1}) rotate(-22)\" text-anchor=\"middle\" \
                  font-size=\"92\" fill=\"#a1121f\" fill-opacity=\"0.16\">{stamp}</text>\n",
-                LEFT + PLOT_WIDE / 2.0,
-                TOP + PLOT_TALL / 2.0 + 30.0,
+                LEFT + self.plot_wide() / 2.0,
+                TOP + self.plot_tall() / 2.0 + 30.0,
             ));
         }
         self.put("</svg>\n");

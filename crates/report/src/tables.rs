@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
-use ioecho_stats::picture::{Kind, RunPicture, Span};
+use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
 use ioecho_trace::{LateCause, Nanos};
 
-use crate::Section;
+use crate::{Page, Section, Subject};
 
 /// A cell of a table and whether it may be taken at its word.
 pub(crate) struct Cell {
@@ -31,7 +31,9 @@ pub(crate) struct Table {
 }
 
 /// The tables of all three spans; a span that nothing was measured of has none.
-pub(crate) fn percentiles(picture: &RunPicture) -> Vec<Table> {
+pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
+    let picture = &page.picture;
+    let is_load = page.subject == Subject::Load;
     let tables = Span::ALL.map(|span| {
         let of = |kind: Kind| row(kind.name(), false, picture.spans(span, kind));
         let mut rows: Vec<Row> = Kind::ALL.into_iter().filter_map(of).collect();
@@ -39,6 +41,7 @@ pub(crate) fn percentiles(picture: &RunPicture) -> Vec<Table> {
             rows.extend(row("all", true, &picture.spans_of_all(span)));
         }
         let meaning = match span {
+            Span::Service if is_load => "from issue to completion, when the load was recorded",
             Span::Service => "from submission to completion: what the device took",
             Span::Response => {
                 "from the scheduled instant to completion: what a user of the device waits, free \
@@ -46,7 +49,8 @@ pub(crate) fn percentiles(picture: &RunPicture) -> Vec<Table> {
             }
             Span::Lateness => "from the scheduled instant to submission: how late the replay was",
         };
-        Table { name: span.name(), meaning, rows }
+        let name = if is_load { "recorded latency" } else { span.name() };
+        Table { name, meaning, rows }
     });
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
@@ -69,7 +73,15 @@ fn is_weak(quantile: f64, summary: &Summary) -> bool {
 }
 
 /// What became of the requests and why they were late, as facts.
-pub(crate) fn requests(picture: &RunPicture) -> Section {
+pub(crate) fn requests(page: &Page) -> Section {
+    let picture = &page.picture;
+    if page.subject == Subject::Load {
+        let rows = vec![
+            ("requests".to_owned(), grouped(picture.unmeasured())),
+            ("duration".to_owned(), picture.demanded_end().to_string()),
+        ];
+        return Section { heading: "Requests".to_owned(), rows };
+    }
     let mut rows = vec![("requests".to_owned(), grouped(picture.requests()))];
     // Two codes may share a name only if the names are unsound; then they are added up.
     let mut outcomes: BTreeMap<(bool, String), u64> = BTreeMap::new();
@@ -120,6 +132,7 @@ pub(crate) fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_stats::picture::RunPicture;
     use ioecho_trace::{Batch, Bytes, Columns, Measured, Op, Outcome, Request};
 
     #[test]
@@ -163,7 +176,7 @@ mod tests {
         }
         let mut picture = RunPicture::new();
         picture.observe(&batch);
-        let rows = requests(&picture).rows;
+        let rows = requests(&Page { picture, ..Page::default() }).rows;
         let late: Vec<_> = rows.iter().filter(|(name, _)| name.contains("later")).collect();
         let shown = |cause: &str| (format!("later than 1 ms: {cause}"), "1 (25.000 %)".to_owned());
         assert_eq!(late, [&shown("unexplained"), &shown("slow submission")]);
@@ -171,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_picture_of_nothing_has_no_percentiles() {
-        assert!(percentiles(&RunPicture::new()).is_empty());
-        assert_eq!(requests(&RunPicture::new()).rows[0].1, "0");
+        assert!(percentiles(&Page::default()).is_empty());
+        assert_eq!(requests(&Page::default()).rows[0].1, "0");
     }
 }

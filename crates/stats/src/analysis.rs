@@ -13,7 +13,34 @@
 //! What a summary says is made of a few plain [`shape`]s, so that whoever draws or writes them
 //! down needs to know those alone.
 
+pub mod all;
+pub mod arrivals;
+mod bins;
+pub mod breakdown;
+pub mod correlation;
+mod event;
+pub mod flight;
+mod folding;
+pub mod kind;
+#[cfg(test)]
+mod laws;
+pub mod order;
+pub mod pages;
+mod place;
+pub mod places;
+pub mod reuse;
+pub mod rows;
+pub mod seconds;
 pub mod shape;
+pub mod sizes;
+pub mod slowest;
+pub mod spans;
+pub mod steadiness;
+mod steps;
+mod sweep;
+
+pub use all::{Analysis, AnalysisFigures, Asked, Settings};
+pub use event::Group;
 
 use ioecho_trace::Request;
 
@@ -25,3 +52,6 @@ pub trait Summary: Clone {
     /// Adds what a later part of the same trace, or a part with other volumes, found.
     fn merge(&mut self, later: &Self);
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 
 use hdrhistogram::Histogram;
 use ioecho_trace::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The largest latency that is told apart from larger ones, in nanoseconds: an hour.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -26,7 +26,8 @@ const POINTS_PER_NINE: u32 = 40;
 /// Count, mean, minimum and maximum are exact; percentiles are exact to three digits up to
 /// [`LONGEST_NS`]. A span below zero (a clock that stepped back, a request issued early) counts as
 /// zero and is counted in [`Latencies::negative`] besides.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Latencies {
     /// Made on the first record: most kinds of request never occur, and an empty histogram is big.
     bins: Option<Histogram<u64>>,
@@ -34,6 +35,37 @@ pub struct Latencies {
     min_ns: u64,
     max_ns: u64,
     negative: u64,
+}
+
+/// A histogram as it is written down for a merge elsewhere.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    sum_ns: u128,
+    min_ns: u64,
+    max_ns: u64,
+    negative: u64,
+    /// The largest value of each bin that is not empty, and its count.
+    bins: Vec<(u64, u64)>,
+}
+
+impl From<Latencies> for Written {
+    fn from(latencies: Latencies) -> Self {
+        let Latencies { sum_ns, min_ns, max_ns, negative, .. } = latencies;
+        Self { sum_ns, min_ns, max_ns, negative, bins: latencies.filled().collect() }
+    }
+}
+
+impl From<Written> for Latencies {
+    fn from(written: Written) -> Self {
+        let Written { sum_ns, min_ns, max_ns, negative, bins: filled } = written;
+        let mut bins = (!filled.is_empty()).then(empty);
+        for (value, count) in filled {
+            if let Some(bins) = &mut bins {
+                bins.saturating_record_n(value.min(LONGEST_NS), count);
+            }
+        }
+        Self { bins, sum_ns, min_ns, max_ns, negative }
+    }
 }
 
 /// What a table says of a histogram. Spans are nanoseconds.
@@ -85,6 +117,12 @@ impl Latencies {
     /// How many spans there are.
     pub fn count(&self) -> u64 {
         self.bins.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// Every bin that is not empty: the largest value that falls into it, and how many did.
+    pub fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let bins = self.bins.iter().flat_map(Histogram::iter_recorded);
+        bins.map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration()))
     }
 
     /// Whether there is none.

@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod judge;
 pub mod load_figures;
 pub mod model;
+pub mod orders;
 mod per_target;
 pub mod picture;
 pub mod raster;

@@ -13,7 +13,7 @@
 //! * *in flight*: from submission to completion, failed or not. An abandoned request is in flight
 //!   to the end of the run.
 
-mod flow;
+pub(crate) mod flow;
 mod panels;
 mod rate;
 
@@ -181,6 +181,33 @@ impl RunPicture {
                 Some(measured) => self.add(&request, measured),
                 None => self.unmeasured += 1,
             }
+        }
+    }
+
+    /// Adds the requests of a load that was not replayed: what it demands and, where latencies were
+    /// recorded, those in place of service times, at the instants of issue. Nothing counts as
+    /// measured.
+    pub fn observe_load(&mut self, batch: &Batch) {
+        for request in batch.iter() {
+            self.unmeasured += 1;
+            let moves_data = matches!(request.op, Op::Read | Op::Write);
+            let bytes = if moves_data { request.length.0 } else { 0 };
+            let issued = request.issue.max(Nanos::ZERO);
+            self.demanded_end = self.demanded_end.max(issued);
+            self.end = self.end.max(issued);
+            self.flow.at(issued).demand(bytes);
+            let Some(latency) = request.latency else { continue };
+            let latency = latency.max(Nanos::ZERO);
+            let end = issued.saturating_add(latency);
+            self.recorded = true;
+            self.end = self.end.max(end);
+            self.flow.at(issued).recorded.begin(issued);
+            self.flow.at(end).recorded.finish(end);
+            let class = Class::of(request.op, false) as usize;
+            self.sonar[class].at(issued).record(latency);
+            self.classes[class].record(latency);
+            self.flow.at(issued).serve(class, latency);
+            self.spans[Span::Service as usize][Kind::of(request.op) as usize].record(latency);
         }
     }
 

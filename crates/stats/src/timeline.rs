@@ -7,6 +7,7 @@
 //! different width are brought together exactly by widening the narrower one.
 
 use ioecho_trace::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// The most buckets an axis has. It uses more than half of them once it was widened.
 pub const BUCKETS: usize = 2048;
@@ -21,7 +22,7 @@ pub trait Cell: Clone + Default {
 }
 
 /// Buckets of equal width from instant zero on. Buckets behind the last one used do not exist.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline<C> {
     doublings: u32,
     cells: Vec<C>,

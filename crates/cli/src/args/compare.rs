@@ -1,8 +1,7 @@
-//! The arguments of `ioecho compare` and `ioecho merge`.
+//! The arguments of `ioecho compare`.
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use ioecho_stats::compare::Criterion;
 
 #[derive(Debug, clap::Args)]
@@ -49,32 +48,6 @@ pub(crate) struct CompareArgs {
     /// Also write a page with tables and pictures
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct MergeArgs {
-    /// The directories of runs that went on at the same time, or partial analyses
-    #[arg(value_name = "RUN", required = true, num_args = 1..)]
-    pub(crate) inputs: Vec<PathBuf>,
-
-    /// The directory of the merged run, which must not exist or be empty
-    #[arg(long, short, value_name = "RUN")]
-    pub(crate) output: PathBuf,
-
-    /// Of runs: put their beginnings at one instant, or each at its own hour by the clocks of their
-    /// hosts
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) align: AlignArg,
-}
-
-/// What is one instant in several runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AlignArg {
-    /// Their beginnings
-    #[default]
-    Start,
-    /// The wall-clock time in run.toml
-    Wall,
 }
 
 /// Every obstacle that may be allowed.

@@ -1,5 +1,6 @@
 //! The commands, one file each. Each answers an exit code.
 
+pub(crate) mod analyze;
 pub(crate) mod calibrate;
 pub(crate) mod compare;
 pub(crate) mod completions;
@@ -11,6 +12,7 @@ pub(crate) mod info;
 pub(crate) mod interrupt;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod plot;
 pub(crate) mod prepare;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -9,6 +9,7 @@
 pub(crate) mod command;
 pub(crate) mod directory;
 pub(crate) mod ends;
+pub(crate) mod everything;
 pub(crate) mod execute;
 pub(crate) mod feeder;
 pub(crate) mod fill;
@@ -16,6 +17,8 @@ pub(crate) mod forecast;
 pub(crate) mod lane;
 pub(crate) mod load;
 pub(crate) mod open;
+pub(crate) mod page;
+pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod routes;

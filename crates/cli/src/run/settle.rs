@@ -3,13 +3,15 @@
 use std::fs::{self, File};
 
 use anyhow::Context;
-use ioecho_report::{Page, Section};
+use ioecho_report::{Page, Section, charts};
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
-use ioecho_trace::{Batch, Columns, Header, Source, formats};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
+use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of, write_whole};
 use crate::run::ends::MEMORY;
+use crate::run::everything::{self, Found};
 use crate::run::open::JournalSource;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -164,22 +166,22 @@ pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
 
 /// Everything that the report page shows.
 pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
-    let mut figures = RunFigures::default();
     let options = formats::ReadOptions::default();
-    let mut source: Box<dyn Source> = if run.requests().exists() {
-        formats::open(&run.requests(), &options)?
-    } else {
-        Box::new(JournalSource::open(run)?)
-    };
-    let mut batch = Batch::new(source.header().columns);
-    while source.next_batch(&mut batch)? {
-        figures.observe(&batch);
-    }
-    if figures.recorded() != summary.recorded {
+    let found = everything::count(run.path(), &options, &LoadArgs::default(), &Stop::default())?;
+    page_of(run, summary, &found)
+}
+
+/// The same, of what was found already.
+pub(crate) fn page_of(
+    run: &RunDirectory,
+    summary: &RunSummary,
+    found: &Found,
+) -> anyhow::Result<Page> {
+    if found.run.recorded() != summary.recorded {
         let text = format!(
             "{} holds {} requests and summary.json tells of {}: they are not of the same run",
             run.requests().display(),
-            figures.recorded(),
+            found.run.recorded(),
             summary.recorded
         );
         return Err(Coded::error(exit::TRACE, text));
@@ -189,7 +191,7 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
     if summary.engine.simulated {
         warnings.push("Simulated: no storage was measured.".to_owned());
     }
-    let header = source.header();
+    let header = &found.header;
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
         for note in notes.iter() {
             warnings.push(format!("{kind} when the trace was read: {} {}", note.count, note.what));
@@ -208,8 +210,29 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
         timing: summary.engine.timing.clone(),
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
-        picture: figures.into_picture(),
+        picture: found.picture().clone(),
+        command: command_of(&facts),
+        charts: charts::of(&found.analysis, header),
+        expert: charts::expert(&found.analysis),
+        listings: charts::listings(&found.analysis, header),
+        ..Page::default()
     })
+}
+
+/// The command that does the run again, as it is typed into a shell.
+fn command_of(facts: &toml::Table) -> String {
+    let words = facts.get("command").and_then(toml::Value::as_array);
+    let words = words.into_iter().flatten().filter_map(toml::Value::as_str);
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it for one.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The trace and the target.
@@ -283,15 +306,15 @@ fn watched(engine: &toml::Table) -> Vec<(String, Option<&toml::Table>)> {
 }
 
 /// Facts that the page shows in another place, or that only programs need.
-const TOLD_ELSEWHERE: [&str; 8] =
+pub(crate) const TOLD_ELSEWHERE: [&str; 8] =
     ["columns", "losses", "guesses", "version", "incomplete", "verify", "load", "host"];
 
-fn label(key: &str) -> String {
+pub(crate) fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
 }
 
 /// A value as a person reads it: spans and sizes in their units, the rest as it is.
-fn shown(key: &str, value: &toml::Value) -> String {
+pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
     use toml::Value;
     const SIZES: [&str; 8] = [
         "capacity",

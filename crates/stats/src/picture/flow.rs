@@ -7,6 +7,7 @@
 //! costs two additions however long it lasts, and sums merge.
 
 use ioecho_trace::Nanos;
+use serde::{Deserialize, Serialize};
 
 use super::Class;
 use crate::timeline::Cell;
@@ -26,8 +27,8 @@ impl Amount {
 }
 
 /// The steps of a level in a bucket: up one at each begin, down one at each end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Steps {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Steps {
     /// Begins less ends.
     rise: i64,
     /// The sum of the instants of begin less that of the instants of end, in nanoseconds.
@@ -35,19 +36,25 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn begin(&mut self, instant: Nanos) {
+    pub(crate) fn begin(&mut self, instant: Nanos) {
         self.rise += 1;
         self.instants_ns += i128::from(instant.0);
     }
 
-    pub(super) fn finish(&mut self, instant: Nanos) {
+    pub(crate) fn finish(&mut self, instant: Nanos) {
         self.rise -= 1;
         self.instants_ns -= i128::from(instant.0);
     }
 
+    /// Adds the steps of another part.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.rise += other.rise;
+        self.instants_ns += other.instants_ns;
+    }
+
     /// The mean level between `from` and `to`, where all steps of this bucket lie, and the level at
     /// `to`; `before` is the level at `from`. Where nothing lies between, the mean is zero.
-    pub(super) fn mean(&self, before: i64, from: i64, to: i64) -> (f64, i64) {
+    pub(crate) fn mean(&self, before: i64, from: i64, to: i64) -> (f64, i64) {
         let (wide, rise) = (i128::from(to - from), i128::from(self.rise));
         // A step up at instant t adds (to − t), a step down takes it away.
         let area = i128::from(before) * wide + rise * i128::from(to) - self.instants_ns;
@@ -110,8 +117,7 @@ impl Cell for Bucket {
         for (mine, theirs) in
             [(&mut self.measured, &other.measured), (&mut self.recorded, &other.recorded)]
         {
-            mine.rise += theirs.rise;
-            mine.instants_ns += theirs.instants_ns;
+            mine.merge(theirs);
         }
         self.failed += other.failed;
         self.submitted += other.submitted;

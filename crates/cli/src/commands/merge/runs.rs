@@ -44,7 +44,7 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
         parts.push(open(path)?);
     }
     refuse_unlike(&parts)?;
-    if args.align == AlignArg::Wall {
+    if args.align == Some(AlignArg::Wall) {
         shift_by_wall_clock(&mut parts)?;
     }
     let header = number(&mut parts)?;

@@ -1,0 +1,323 @@
+//! Everything that is asked of a load or a run, in one pass.
+//!
+//! A trace is read once, and whoever reads it wants all answers: the page of a report, the table in
+//! the terminal, the file that is merged with those of other hosts. [`Analysis`] holds every summary
+//! of this module; its two halves, the load in [`Time`] and in [`Space`], know nothing of each other,
+//! so that two threads can fill them from the same batches.
+
+use ioecho_trace::{Batch, Header, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::arrivals::{ArrivalFigures, Arrivals};
+use super::breakdown::{Breakdown, Share};
+use super::event::Event;
+use super::flight::{Flight, FlightFigures};
+use super::order::{Order, OrderFigures};
+use super::pages::{GROUPS_MAX, PageFigures, Pages};
+use super::places::{PlaceFigures, Places};
+use super::reuse::{CACHES, Reuse, ReuseFigures};
+use super::seconds::{Seconds, ThroughputFigures, WINDOW_S};
+use super::sizes::{SizeFigures, Sizes};
+use super::spans::{SpanFigures, Spans};
+use super::steadiness::{Steadiness, SteadyFigures};
+
+/// The version of [`AnalysisFigures`] and of what partial results hold. It changes when a key
+/// changes its meaning or goes away.
+pub const ANALYSIS_VERSION: u32 = 1;
+
+/// How many volumes and processes are listed one by one unless asked otherwise.
+pub const LISTED: usize = 20;
+
+/// What can be chosen. Parts that are to be merged must agree on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The windows of working sets, in nanoseconds.
+    pub windows_ns: Vec<i64>,
+}
+
+impl Default for Settings {
+    /// blkreplay's windows: 1, 6, 60 and 600 s.
+    fn default() -> Self {
+        Self { windows_ns: [1, 6, 60, 600].map(|s| s * 1_000_000_000).to_vec() }
+    }
+}
+
+/// What is asked when the figures are made; it does not change what is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The window of throughput, in seconds.
+    pub throughput_window_s: u64,
+    /// How many volumes and processes are listed one by one.
+    pub listed: usize,
+    /// Sizes of caches whose effect is asked for, in bytes, beside the usual ones.
+    pub caches: Vec<u64>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { throughput_window_s: WINDOW_S, listed: LISTED, caches: Vec::new() }
+    }
+}
+
+impl Asked {
+    /// The sizes of caches asked for and the usual ones, each once, rising.
+    fn all_caches(&self) -> Vec<u64> {
+        let mut caches = [&CACHES, &self.caches[..]].concat();
+        caches.sort_unstable();
+        caches.dedup();
+        caches
+    }
+}
+
+/// The load over time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Time {
+    requests: u64,
+    measured: u64,
+    first_ns: Option<i64>,
+    seconds: Seconds,
+    arrivals: Arrivals,
+    flight: Flight,
+    spans: Spans,
+    breakdown: Breakdown,
+    steadiness: Steadiness,
+}
+
+impl Time {
+    /// Adds the requests of a batch.
+    pub fn observe_batch(&mut self, batch: &Batch) {
+        for request in batch.iter() {
+            self.observe(&request);
+        }
+    }
+
+    /// How many requests were added.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// When the first request was due, in nanoseconds.
+    pub fn first_ns(&self) -> Option<i64> {
+        self.first_ns
+    }
+
+    /// The counters by the second.
+    pub fn seconds(&self) -> &Seconds {
+        &self.seconds
+    }
+
+    /// The histograms.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
+    }
+
+    /// The shares of volumes and processes.
+    pub fn breakdown(&self) -> &Breakdown {
+        &self.breakdown
+    }
+}
+
+impl Summary for Time {
+    fn observe(&mut self, request: &Request) {
+        let event = Event::of(request);
+        self.requests += 1;
+        self.measured += u64::from(event.measured);
+        let first = self.first_ns.get_or_insert(event.scheduled);
+        *first = (*first).min(event.scheduled);
+        self.seconds.add(&event);
+        self.arrivals.add(&event);
+        self.flight.add(request, &event);
+        self.spans.add(&event);
+        self.breakdown.add(request, &event);
+        self.steadiness.add(&event);
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.requests += later.requests;
+        self.measured += later.measured;
+        self.first_ns = match (self.first_ns, later.first_ns) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.seconds.merge(&later.seconds);
+        self.arrivals.merge(&later.arrivals);
+        self.flight.merge(&later.flight);
+        self.spans.merge(&later.spans);
+        self.breakdown.merge(&later.breakdown);
+        self.steadiness.merge(&later.steadiness);
+    }
+}
+
+/// The load in space.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Space {
+    pages: Pages,
+    reuse: Reuse,
+    places: Places,
+    order: Order,
+    sizes: Sizes,
+}
+
+impl Space {
+    /// Nothing yet, with these settings.
+    pub fn new(settings: &Settings) -> Self {
+        let pages = Pages::new(&settings.windows_ns, GROUPS_MAX);
+        Self { pages, ..Self::default() }
+    }
+
+    /// Adds the requests of a batch.
+    pub fn observe_batch(&mut self, batch: &Batch) {
+        self.pages.observe_batch(batch);
+        for request in batch.iter() {
+            self.observe_but_pages(&request);
+        }
+    }
+
+    fn observe_but_pages(&mut self, request: &Request) {
+        self.reuse.observe(request);
+        self.places.observe(request);
+        self.order.observe(request);
+        self.sizes.observe(request);
+    }
+}
+
+impl Summary for Space {
+    fn observe(&mut self, request: &Request) {
+        self.pages.observe(request);
+        self.observe_but_pages(request);
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.pages.merge(&later.pages);
+        self.reuse.merge(&later.reuse);
+        self.places.merge(&later.places);
+        self.order.merge(&later.order);
+        self.sizes.merge(&later.sizes);
+    }
+}
+
+/// Everything at once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Analysis {
+    settings: Settings,
+    time: Time,
+    space: Space,
+}
+
+impl Analysis {
+    /// Nothing yet, with these settings.
+    pub fn new(settings: Settings) -> Self {
+        let space = Space::new(&settings);
+        Self { settings, time: Time::default(), space }
+    }
+
+    /// Of halves that were filled from the same requests.
+    pub fn of(settings: Settings, time: Time, space: Space) -> Self {
+        Self { settings, time, space }
+    }
+
+    /// Its settings and halves.
+    pub fn into_parts(self) -> (Settings, Time, Space) {
+        (self.settings, self.time, self.space)
+    }
+
+    /// The load over time.
+    pub fn time(&self) -> &Time {
+        &self.time
+    }
+
+    /// The load in space.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// What was chosen.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Adds the requests of a batch.
+    pub fn observe(&mut self, batch: &Batch) {
+        self.time.observe_batch(batch);
+        self.space.observe_batch(batch);
+    }
+
+    /// Adds a later part of the same trace, or a part with other volumes, made with the same
+    /// settings.
+    pub fn merge(&mut self, later: &Self) {
+        self.time.merge(&later.time);
+        self.space.merge(&later.space);
+    }
+
+    /// Everything that was found. Names of volumes and processes come from the header.
+    pub fn figures(&self, header: &Header, asked: &Asked) -> AnalysisFigures {
+        let Time { seconds, arrivals, flight, spans, breakdown, steadiness, .. } = &self.time;
+        let Space { pages, reuse, places, order, sizes } = &self.space;
+        let mut flight = flight.figures();
+        let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
+        for slow in slow {
+            slow.count_around(seconds);
+        }
+        AnalysisFigures {
+            version: ANALYSIS_VERSION,
+            requests: self.time.requests,
+            measured: self.time.measured,
+            first_ns: self.time.first_ns.unwrap_or(0),
+            end_ns: seconds.end_ns(),
+            throughput: seconds.figures(asked.throughput_window_s),
+            arrivals: arrivals.figures(),
+            spans: spans.figures(),
+            flight,
+            volumes: breakdown.of_volumes(header, asked.listed),
+            processes: breakdown.of_processes(header, asked.listed),
+            steady: steadiness.figures(),
+            pages: pages.figures(),
+            reuse: reuse.figures_for(&asked.all_caches()),
+            places: places.figures(),
+            order: order.figures(),
+            sizes: sizes.figures(),
+        }
+    }
+}
+
+/// Everything that was found. The field names, with those of their fields, are the keys of
+/// `ioecho analyze --json`, which `docs/analysis.md` explains.
+#[derive(Clone, Debug, Serialize)]
+pub struct AnalysisFigures {
+    /// [`ANALYSIS_VERSION`].
+    pub version: u32,
+    /// All requests.
+    pub requests: u64,
+    /// Requests that a replay measured: all of a run, none of a load.
+    pub measured: u64,
+    /// When the first request was due, in nanoseconds from the start.
+    pub first_ns: i64,
+    /// The last instant of any request.
+    pub end_ns: i64,
+    /// Throughput, demanded and achieved.
+    pub throughput: ThroughputFigures,
+    /// Gaps and burstiness.
+    pub arrivals: ArrivalFigures,
+    /// Service time, response time and lateness by group.
+    pub spans: Vec<SpanFigures>,
+    /// In flight and waiting, correlations, the slowest requests.
+    pub flight: FlightFigures,
+    /// The shares of volumes, the largest first; the last without a number is the rest.
+    pub volumes: Vec<Share>,
+    /// The shares of processes; empty where they are not known.
+    pub processes: Vec<Share>,
+    /// When service times were steady.
+    pub steady: SteadyFigures,
+    /// Working sets, access frequency, overwrite intervals.
+    pub pages: PageFigures,
+    /// Reuse distance, miss ratio, the load that a cache leaves.
+    pub reuse: ReuseFigures,
+    /// Positions, distances, heat map, hottest regions.
+    pub places: PlaceFigures,
+    /// Turns, seeks, sequential streams.
+    pub order: OrderFigures,
+    /// Request sizes and alignment.
+    pub sizes: SizeFigures,
+}

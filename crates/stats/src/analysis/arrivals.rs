@@ -1,0 +1,327 @@
+//! How requests come: gaps, and burstiness at every scale of time.
+//!
+//! A mean rate says nothing about the queue that a load builds up: a thousand requests per second at
+//! equal distances need no queue, the same thousand in one millisecond do. Three measures tell them
+//! apart: the coefficient of variation of the gaps between requests (0 of a clock, 1 of independent
+//! arrivals, more of bursts), the index of dispersion of counts (variance over mean of the number of
+//! requests in equal spans; 1 of independent arrivals at every scale) and, from how it grows with
+//! the scale, the Hurst parameter (0.5 of independent arrivals, towards 1 of bursts on all scales).
+//!
+//! Spans are powers of two of nanoseconds, counted from the trace's zero, so that parts cut anywhere
+//! agree on them; what is under way at a cut is kept from both sides. Gaps and counts are those of
+//! each volume, pooled over volumes: a gap between requests of two devices says nothing of either.
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::Request;
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::bins::{decimal, decimal_edge};
+use super::event::Event;
+use super::flight::VOLUMES_MAX;
+use super::shape::{Bins, Curve, Quantity};
+
+/// The shortest span is 2 to this power in nanoseconds, about a millisecond.
+const FINEST: u32 = 20;
+
+/// How many scales there are: up to 2^45 ns, ten hours.
+const SCALES: usize = 26;
+
+/// Of fewer spans no dispersion is estimated.
+const SPANS_MIN: u64 = 16;
+
+/// The key of the volumes that share counters.
+const OTHERS: u32 = u32::MAX;
+
+/// Requests in a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Span {
+    number: u64,
+    requests: u64,
+}
+
+/// The counts of a scale. The first and the last span may go on in another part, so they are not
+/// among the squares yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Scale {
+    first: Option<Span>,
+    last: Option<Span>,
+    /// The sum of squares of the counts of the spans between.
+    squares: u128,
+}
+
+impl Scale {
+    /// Adds requests in a span that is not before those so far.
+    fn add(&mut self, span: Span) {
+        let square = |span: Span| u128::from(span.requests) * u128::from(span.requests);
+        let Some(first) = &mut self.first else {
+            self.first = Some(span);
+            return;
+        };
+        match &mut self.last {
+            None if span.number <= first.number => first.requests += span.requests,
+            None => self.last = Some(span),
+            Some(last) if span.number <= last.number => last.requests += span.requests,
+            Some(last) => {
+                self.squares += square(*last);
+                *last = span;
+            }
+        }
+    }
+
+    fn merge(&mut self, later: &Self) {
+        if let Some(first) = later.first {
+            self.add(first);
+        }
+        if let Some(last) = later.last {
+            self.add(last);
+        }
+        self.squares += later.squares;
+    }
+
+    fn squares(&self) -> u128 {
+        let ends = self.first.into_iter().chain(self.last);
+        self.squares + ends.map(|span| u128::from(span.requests).pow(2)).sum::<u128>()
+    }
+}
+
+/// The arrivals of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct OfVolume {
+    first: Option<i64>,
+    last: i64,
+    requests: u64,
+    /// Gaps by decimal bin.
+    gaps: Vec<u64>,
+    /// Requests at the instant of the one before.
+    together: u64,
+    gap_squares: u128,
+    scales: Vec<Scale>,
+    /// Requests of the finest span that is under way.
+    open: Span,
+}
+
+impl OfVolume {
+    #[inline]
+    fn add(&mut self, instant: i64) {
+        let number = instant.max(0) as u64 >> FINEST;
+        if self.first.is_none() {
+            self.first = Some(instant);
+            self.last = instant;
+            self.open = Span { number, requests: 0 };
+        } else {
+            self.gap(instant);
+        }
+        self.requests += 1;
+        if number > self.open.number {
+            self.close();
+            self.open = Span { number, requests: 0 };
+        }
+        self.open.requests += 1;
+        self.last = self.last.max(instant);
+    }
+
+    fn gap(&mut self, instant: i64) {
+        let gap = instant.saturating_sub(self.last).max(0) as u64;
+        self.together += u64::from(gap == 0);
+        let bin = decimal(gap);
+        if bin >= self.gaps.len() {
+            self.gaps.resize(bin + 1, 0);
+        }
+        self.gaps[bin] += 1;
+        self.gap_squares = self.gap_squares.saturating_add(u128::from(gap) * u128::from(gap));
+    }
+
+    /// Ends the finest span.
+    fn close(&mut self) {
+        if self.open.requests == 0 {
+            return;
+        }
+        self.scales.resize(SCALES, Scale::default());
+        for (shift, scale) in self.scales.iter_mut().enumerate() {
+            scale.add(Span { number: self.open.number >> shift, requests: self.open.requests });
+        }
+        self.open.requests = 0;
+    }
+
+    fn closed(&self) -> Self {
+        let mut closed = self.clone();
+        closed.close();
+        closed
+    }
+
+    fn merge(&mut self, later: &Self) {
+        let Some(first) = later.first else { return };
+        if self.first.is_none() {
+            self.clone_from(later);
+            return;
+        }
+        self.gap(first);
+        if self.gaps.len() < later.gaps.len() {
+            self.gaps.resize(later.gaps.len(), 0);
+        }
+        for (mine, theirs) in self.gaps.iter_mut().zip(&later.gaps) {
+            *mine += theirs;
+        }
+        self.together += later.together;
+        self.gap_squares = self.gap_squares.saturating_add(later.gap_squares);
+        self.requests += later.requests;
+        self.last = self.last.max(later.last);
+        if !later.scales.is_empty() {
+            self.close();
+            for (mine, theirs) in self.scales.iter_mut().zip(&later.scales) {
+                mine.merge(theirs);
+            }
+            self.open = Span { number: later.open.number.max(self.open.number), requests: 0 };
+        } else if later.open.number > self.open.number {
+            self.close();
+            self.open = Span { number: later.open.number, requests: 0 };
+        }
+        self.open.requests += later.open.requests;
+    }
+
+    /// Whole spans from the first request to the last, of a scale.
+    fn spans(&self, shift: usize) -> u64 {
+        let first = self.first.unwrap_or(0).max(0) as u64 >> FINEST;
+        let last = self.last.max(0) as u64 >> FINEST;
+        (last >> shift) - (first >> shift) + 1
+    }
+}
+
+/// Gaps and counts of arrivals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrivals {
+    volumes: BTreeMap<u32, OfVolume>,
+}
+
+impl Summary for Arrivals {
+    fn observe(&mut self, request: &Request) {
+        self.add(&Event::of(request));
+    }
+
+    fn merge(&mut self, later: &Self) {
+        for (volume, theirs) in &later.volumes {
+            self.of_volume(*volume).merge(theirs);
+        }
+    }
+}
+
+impl Arrivals {
+    pub(crate) fn add(&mut self, event: &Event) {
+        self.of_volume(event.volume).add(event.scheduled);
+    }
+
+    fn of_volume(&mut self, volume: u32) -> &mut OfVolume {
+        let known = self.volumes.len() < VOLUMES_MAX || self.volumes.contains_key(&volume);
+        self.volumes.entry(if known { volume } else { OTHERS }).or_default()
+    }
+
+    /// The figures.
+    pub fn figures(&self) -> ArrivalFigures {
+        let volumes: Vec<OfVolume> = self.volumes.values().map(OfVolume::closed).collect();
+        let mut gaps: Vec<u64> = Vec::new();
+        let (mut count, mut sum, mut squares) = (0, 0.0, 0.0);
+        for volume in &volumes {
+            gaps.resize(gaps.len().max(volume.gaps.len()), 0);
+            gaps.iter_mut().zip(&volume.gaps).for_each(|(mine, theirs)| *mine += theirs);
+            count += volume.requests.saturating_sub(1);
+            sum += volume.last.saturating_sub(volume.first.unwrap_or(volume.last)) as f64;
+            squares += volume.gap_squares as f64;
+        }
+        let mean = if count > 0 { sum / count as f64 } else { 0.0 };
+        let variance = (squares / count.max(1) as f64 - mean * mean).max(0.0);
+        let dispersions = dispersions(&volumes);
+        let first = gaps.iter().position(|count| *count > 0).unwrap_or(0);
+        let edges = (first..=gaps.len().max(first)).map(decimal_edge).collect();
+        let span = |dispersion: &Dispersion| (dispersion.span_s, dispersion.index);
+        ArrivalFigures {
+            volumes: volumes.len() as u64,
+            gaps: Bins {
+                name: "gaps".to_owned(),
+                quantity: Quantity::new("gap to the request before", "ns"),
+                edges,
+                counts: gaps.split_off(first.min(gaps.len())),
+            },
+            simultaneous: volumes.iter().map(|volume| volume.together).sum(),
+            gap_mean_ns: mean,
+            gap_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
+            hurst: hurst(&dispersions),
+            dispersion: Curve {
+                name: "index of dispersion".to_owned(),
+                x: Quantity::new("span", "s"),
+                y: Quantity::new("variance of counts over their mean", "1"),
+                points: dispersions.iter().map(span).collect(),
+            },
+        }
+    }
+}
+
+/// The index of dispersion at a scale.
+struct Dispersion {
+    span_s: f64,
+    /// Mean number of requests in a span.
+    mean: f64,
+    index: f64,
+}
+
+fn dispersions(volumes: &[OfVolume]) -> Vec<Dispersion> {
+    let mut all = Vec::new();
+    for shift in 0..SCALES {
+        let (mut spans, mut requests, mut deviation) = (0, 0.0, 0.0);
+        for volume in volumes.iter().filter(|volume| !volume.scales.is_empty()) {
+            let count = volume.spans(shift);
+            spans += count;
+            requests += volume.requests as f64;
+            let total = volume.requests as f64;
+            deviation += volume.scales[shift].squares() as f64 - total * total / count as f64;
+        }
+        if spans < SPANS_MIN || requests <= 0.0 {
+            break;
+        }
+        let span_s = (1_u64 << (FINEST as usize + shift)) as f64 / 1e9;
+        let index = (deviation / requests).max(0.0);
+        all.push(Dispersion { span_s, mean: requests / spans as f64, index });
+    }
+    all
+}
+
+/// Half the slope of log variance over log span by least squares, over scales whose spans have a
+/// request or more on average (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature of
+/// Ethernet traffic", 1994).
+fn hurst(dispersions: &[Dispersion]) -> Option<f64> {
+    let points: Vec<(f64, f64)> = dispersions
+        .iter()
+        .filter(|one| one.mean >= 1.0 && one.index > 0.0)
+        .map(|one| (one.span_s.ln(), (one.index * one.mean).ln()))
+        .collect();
+    if points.len() < 4 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
+    let mean_y = points.iter().map(|point| point.1).sum::<f64>() / count;
+    let product: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    let square: f64 = points.iter().map(|(x, _)| (x - mean_x) * (x - mean_x)).sum();
+    Some((product / square / 2.0).clamp(0.0, 1.0))
+}
+
+/// How requests come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ArrivalFigures {
+    /// Over how many volumes these figures are pooled.
+    pub volumes: u64,
+    /// Gaps between requests of a volume, ten bins per power of ten. Those below a nanosecond are
+    /// in the first.
+    pub gaps: Bins,
+    /// Requests due at the same nanosecond as the one before.
+    pub simultaneous: u64,
+    /// The mean gap.
+    pub gap_mean_ns: f64,
+    /// Standard deviation over mean of the gaps; `None` of fewer than two requests or no time.
+    pub gap_variation: Option<f64>,
+    /// The Hurst parameter; `None` where there are too few scales to tell.
+    pub hurst: Option<f64>,
+    /// Index of dispersion of counts over the length of the spans.
+    pub dispersion: Curve,
+}

@@ -1,0 +1,211 @@
+//! Who asked for what: the share of each volume and of each process.
+//!
+//! Of a hundred disks behind one figure three do all the work, and of the processes of a host it is
+//! often the backup. Counts are exact for the first [`KEYS_MAX`] volumes and processes that are
+//! seen; beyond that number, all others are one row.
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::{Header, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::bins::Fine;
+use super::event::{Event, Group};
+use super::seconds::Amount;
+
+/// How many volumes, and how many processes, are told apart.
+pub const KEYS_MAX: usize = 4096;
+
+/// What somebody asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Account {
+    reads: Amount,
+    writes: Amount,
+    other: u64,
+    failed: u64,
+    service: Fine,
+    service_sum_ns: u128,
+    service_max_ns: u64,
+}
+
+impl Account {
+    fn add(&mut self, event: &Event) {
+        let side = match event.group {
+            Group::Read | Group::PushedRead => Some(&mut self.reads),
+            Group::Write | Group::PushedWrite => Some(&mut self.writes),
+            Group::Other => None,
+        };
+        if let Some(amount) = side {
+            amount.requests += 1;
+            amount.bytes = amount.bytes.saturating_add(event.bytes);
+        } else {
+            self.other += 1;
+        }
+        self.failed += u64::from(event.failed);
+        if let Some(service) = event.service() {
+            let service = service.max(0) as u64;
+            self.service.record(service);
+            self.service_sum_ns += u128::from(service);
+            self.service_max_ns = self.service_max_ns.max(service);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in [(&mut self.reads, other.reads), (&mut self.writes, other.writes)] {
+            mine.requests += theirs.requests;
+            mine.bytes = mine.bytes.saturating_add(theirs.bytes);
+        }
+        self.other += other.other;
+        self.failed += other.failed;
+        self.service.merge(&other.service);
+        self.service_sum_ns += other.service_sum_ns;
+        self.service_max_ns = self.service_max_ns.max(other.service_max_ns);
+    }
+
+    fn requests(&self) -> u64 {
+        self.reads.requests + self.writes.requests + self.other
+    }
+}
+
+/// Accounts by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Accounts {
+    known: BTreeMap<u32, Account>,
+    others: Account,
+}
+
+impl Accounts {
+    fn of(&mut self, key: u32) -> &mut Account {
+        if self.known.len() >= KEYS_MAX && !self.known.contains_key(&key) {
+            return &mut self.others;
+        }
+        self.known.entry(key).or_default()
+    }
+
+    fn merge(&mut self, later: &Self) {
+        for (key, theirs) in &later.known {
+            self.of(*key).merge(theirs);
+        }
+        self.others.merge(&later.others);
+    }
+
+    /// The largest first, at most `limit`; the rest is one more row, without a number.
+    fn shares(&self, limit: usize, name: impl Fn(u32) -> String) -> Vec<Share> {
+        let mut rows: Vec<_> = self.known.iter().collect();
+        rows.sort_by_key(|(key, account)| (std::cmp::Reverse(account.requests()), **key));
+        let total: u64 = rows.iter().map(|(_, account)| account.requests()).sum::<u64>()
+            + self.others.requests();
+        let mut rest = self.others.clone();
+        rows.iter().skip(limit).for_each(|(_, account)| rest.merge(account));
+        let mut shares: Vec<Share> = rows
+            .iter()
+            .take(limit)
+            .map(|(key, account)| Share::of(Some(**key), name(**key), account, total))
+            .collect();
+        if rest != Account::default() {
+            shares.push(Share::of(None, "all others".to_owned(), &rest, total));
+        }
+        shares
+    }
+}
+
+/// Who asked for what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breakdown {
+    volumes: Accounts,
+    processes: Accounts,
+}
+
+impl Summary for Breakdown {
+    fn observe(&mut self, request: &Request) {
+        self.add(request, &Event::of(request));
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.volumes.merge(&later.volumes);
+        self.processes.merge(&later.processes);
+    }
+}
+
+impl Breakdown {
+    pub(crate) fn add(&mut self, request: &Request, event: &Event) {
+        self.volumes.of(event.volume).add(event);
+        if let Some(origin) = request.origin {
+            self.processes.of(origin.pid).add(event);
+        }
+    }
+
+    /// How many volumes were told apart.
+    pub fn volumes(&self) -> usize {
+        self.volumes.known.len()
+    }
+
+    /// The shares of at most `limit` volumes, the largest first, with names from the header, and of
+    /// the rest as one.
+    pub fn of_volumes(&self, header: &Header, limit: usize) -> Vec<Share> {
+        self.volumes.shares(limit, |key| {
+            let volume = header.volumes.iter().find(|volume| volume.id.0 == key);
+            volume.map(|volume| volume.name.clone()).unwrap_or_default()
+        })
+    }
+
+    /// The same of processes; none where the trace does not know them.
+    pub fn of_processes(&self, header: &Header, limit: usize) -> Vec<Share> {
+        self.processes.shares(limit, |key| header.processes.get(&key).cloned().unwrap_or_default())
+    }
+}
+
+/// The share of a volume or a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Share {
+    /// Number of the volume, or of the process; `None` of all others together.
+    pub id: Option<u32>,
+    /// Its name; empty where the trace has none.
+    pub name: String,
+    /// All requests.
+    pub requests: u64,
+    /// That as a share of the requests of all, 0 to 1.
+    pub share: f64,
+    /// Reads.
+    pub reads: Amount,
+    /// Writes.
+    pub writes: Amount,
+    /// Flushes, discards and others.
+    pub other: u64,
+    /// Requests that came to nothing.
+    pub failed: u64,
+    /// Mean service time; this and the following are `None` where none is known.
+    pub service_mean_ns: Option<u64>,
+    /// Median service time, right to 3.2 %.
+    pub service_p50_ns: Option<u64>,
+    /// 99 % are not longer, right to 3.2 %.
+    pub service_p99_ns: Option<u64>,
+    /// The longest service time, exact.
+    pub service_max_ns: Option<u64>,
+}
+
+impl Share {
+    fn of(id: Option<u32>, name: String, account: &Account, total: u64) -> Self {
+        let served = account.service.count();
+        let at = |quantile| {
+            let value = account.service.quantile(quantile);
+            value.map(|value| value.min(account.service_max_ns))
+        };
+        let mean = account.service_sum_ns.checked_div(u128::from(served));
+        Self {
+            id,
+            name,
+            requests: account.requests(),
+            share: if total > 0 { account.requests() as f64 / total as f64 } else { 0.0 },
+            reads: account.reads,
+            writes: account.writes,
+            other: account.other,
+            failed: account.failed,
+            service_mean_ns: mean.map(|mean| u64::try_from(mean).unwrap_or(u64::MAX)),
+            service_p50_ns: at(0.5),
+            service_p99_ns: at(0.99),
+            service_max_ns: (served > 0).then_some(account.service_max_ns),
+        }
+    }
+}

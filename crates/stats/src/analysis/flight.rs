@@ -1,0 +1,277 @@
+//! How many requests were in flight, and how many were waiting to be.
+//!
+//! blkreplay's `g08.latency.flying` steps up at each submission and down at each completion,
+//! `g09.delay.flying` up when a request falls due and down when it is submitted; its smoothed lines
+//! are means over *events*, so that an instant with many requests counts a thousand times and a
+//! second in which nothing moved not at all. Here means are weighted by time, as the queueing
+//! formulas want them.
+//!
+//! Exact are: the means, of any part of the trace; the largest number on one volume, as long as the
+//! rows stand in the order in which the requests fell due, which they do in every trace and every
+//! timed run (the module `sweep` says what is done about others). The largest number over several
+//! volumes together is not counted: a device queue is a volume's.
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::{Nanos, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::correlation::{CorrelationFigures, Correlations};
+use super::event::{ALL, Event, GROUPS, Group};
+use super::shape::{Quantity, Series};
+use super::slowest::{Slow, Slowest};
+use super::sweep::{Levels, Row, Sweep, Witness};
+use crate::picture::flow::Steps;
+use crate::timeline::{Cell, Timeline};
+
+/// How many volumes have a queue of their own; the others share one.
+pub const VOLUMES_MAX: usize = 256;
+
+/// The key of the volumes that share a queue.
+const OTHERS: u32 = u32::MAX;
+
+/// What moved in a bucket of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Moved {
+    flying: [Steps; GROUPS],
+    waiting: [Steps; GROUPS],
+    recorded: Steps,
+}
+
+impl Cell for Moved {
+    fn merge(&mut self, other: &Self) {
+        let theirs = other.flying.iter().chain(&other.waiting).chain([&other.recorded]);
+        let mine = self.flying.iter_mut().chain(&mut self.waiting).chain([&mut self.recorded]);
+        mine.zip(theirs).for_each(|(mine, theirs)| mine.merge(theirs));
+    }
+}
+
+/// The largest levels in a bucket of time: of each group, and last of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Most {
+    flying: [u32; GROUPS + 1],
+    waiting: u32,
+}
+
+impl Cell for Most {
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.flying.iter_mut().zip(other.flying) {
+            *mine = (*mine).max(theirs);
+        }
+        self.waiting = self.waiting.max(other.waiting);
+    }
+}
+
+/// What follows from the levels at single submissions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Found {
+    most: Timeline<Most>,
+    correlations: Correlations,
+    slowest: Slowest,
+}
+
+impl Witness for Found {
+    fn submitted(&mut self, row: &Row, levels: Levels) {
+        let most = self.most.at(Nanos(row.submitted));
+        let own = &mut most.flying[row.group as usize];
+        *own = (*own).max(levels.own);
+        most.flying[GROUPS] = most.flying[GROUPS].max(levels.flying);
+        most.waiting = most.waiting.max(levels.waiting);
+        self.correlations.add(row, levels);
+        self.slowest.add(row, levels);
+    }
+}
+
+/// Requests in flight and waiting, what their number did to latency, and the slowest of them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Flight {
+    moved: Timeline<Moved>,
+    sweeps: BTreeMap<u32, Sweep>,
+    found: Found,
+    /// Whether a replay measured anything: without it nothing waits.
+    measured: bool,
+    recorded: bool,
+    end: Nanos,
+}
+
+impl Summary for Flight {
+    fn observe(&mut self, request: &Request) {
+        self.add(request, &Event::of(request));
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.moved.merge(&later.moved);
+        self.found.most.merge(&later.found.most);
+        self.found.correlations.merge(&later.found.correlations);
+        self.found.slowest.merge(&later.found.slowest);
+        for (volume, theirs) in &later.sweeps {
+            sweep_of(&mut self.sweeps, *volume).merge(theirs, &mut self.found);
+        }
+        self.measured |= later.measured;
+        self.recorded |= later.recorded;
+        self.end = self.end.max(later.end);
+    }
+}
+
+fn sweep_of(sweeps: &mut BTreeMap<u32, Sweep>, volume: u32) -> &mut Sweep {
+    let known = sweeps.len() < VOLUMES_MAX || sweeps.contains_key(&volume);
+    sweeps.entry(if known { volume } else { OTHERS }).or_default()
+}
+
+impl Flight {
+    pub(crate) fn add(&mut self, request: &Request, event: &Event) {
+        let group = event.group as usize;
+        self.measured |= event.measured;
+        self.end = self.end.max(Nanos(event.end()));
+        if let Some(recorded) = event.recorded {
+            self.recorded = true;
+            self.end = self.end.max(Nanos(recorded));
+            self.moved.at(Nanos(event.scheduled)).recorded.begin(Nanos(event.scheduled));
+            self.moved.at(Nanos(recorded)).recorded.finish(Nanos(recorded));
+        }
+        let Some(row) = Row::of(request, event) else { return };
+        if event.measured && row.submitted > row.scheduled {
+            let (from, to) = (Nanos(row.scheduled), Nanos(row.submitted));
+            self.moved.at(from).waiting[group].begin(from);
+            self.moved.at(to).waiting[group].finish(to);
+        }
+        let submitted = Nanos(row.submitted);
+        self.moved.at(submitted).flying[group].begin(submitted);
+        // What never came back is in flight to the end.
+        if let Some(completed) = row.completed.map(Nanos) {
+            self.moved.at(completed).flying[group].finish(completed);
+        }
+        sweep_of(&mut self.sweeps, event.volume).add(&row, &mut self.found);
+    }
+
+    /// The figures.
+    pub fn figures(&self) -> FlightFigures {
+        let mut found = self.found.clone();
+        for sweep in self.sweeps.values() {
+            sweep.finish(&mut found);
+        }
+        let mut moved = self.moved.clone();
+        let wider = moved.doublings().max(found.most.doublings());
+        moved.widen_to(wider);
+        found.most.widen_to(wider);
+        let steps = Lines { moved: &moved, end: self.end };
+        let (flying, flying_mean) = steps.by_group(|cell| &cell.flying);
+        let (waiting, waiting_mean) = steps.by_group(|cell| &cell.waiting);
+        let recorded = |cell: &Moved| cell.recorded;
+        let recorded = self.recorded.then(|| steps.line("recorded", recorded));
+        let peak = |of: fn(&Most) -> u32| found.most.cells().iter().map(of).max().unwrap_or(0);
+        let count = Quantity::new("requests", "1");
+        let most = |name: &str, of: fn(&Most) -> u32| Series {
+            name: name.to_owned(),
+            quantity: count.clone(),
+            start_ns: 0,
+            step_ns: moved.width().0,
+            values: found.most.cells().iter().map(|cell| Some(f64::from(of(cell)))).collect(),
+        };
+        let known = !self.sweeps.is_empty();
+        FlightFigures {
+            in_flight_mean: known.then_some(flying_mean),
+            in_flight_max: known.then(|| peak(|cell| cell.flying[GROUPS])),
+            waiting_mean: self.measured.then_some(waiting_mean),
+            waiting_max: self.measured.then(|| peak(|cell| cell.waiting)),
+            recorded_mean: recorded.as_ref().map(|(_, mean)| *mean),
+            in_flight: if known { flying } else { Vec::new() },
+            in_flight_most: if known {
+                vec![
+                    most(Group::Read.name(), |cell| cell.flying[Group::Read as usize]),
+                    most(Group::Write.name(), |cell| cell.flying[Group::Write as usize]),
+                    most(ALL, |cell| cell.flying[GROUPS]),
+                ]
+            } else {
+                Vec::new()
+            },
+            waiting: if self.measured { waiting } else { Vec::new() },
+            waiting_most: self.measured.then(|| most(ALL, |cell| cell.waiting)),
+            recorded: recorded.map(|(series, _)| series),
+            correlations: found.correlations.figures(),
+            slowest_service: found.slowest.by_service().to_vec(),
+            slowest_response: found.slowest.by_response().to_vec(),
+        }
+    }
+}
+
+/// Makes lines of steps.
+struct Lines<'a> {
+    moved: &'a Timeline<Moved>,
+    end: Nanos,
+}
+
+impl Lines<'_> {
+    /// The mean level in each bucket, weighted by time, and over the whole.
+    fn line(&self, name: &str, steps: impl Fn(&Moved) -> Steps) -> (Series, f64) {
+        let width = self.moved.width().0;
+        let (mut level, mut area) = (0, 0.0);
+        let mut values = Vec::with_capacity(self.moved.cells().len());
+        for (at, cell) in self.moved.cells().iter().enumerate() {
+            let from = at as i64 * width;
+            // The last bucket ends where the trace does.
+            let to = from.saturating_add(width).min(self.end.0);
+            let (mean, after) = steps(cell).mean(level, from, to.max(from));
+            area += mean * (to.max(from) - from) as f64;
+            level = after;
+            values.push(Some(mean));
+        }
+        let quantity = Quantity::new("requests", "1");
+        let mean = if self.end.0 > 0 { area / self.end.0 as f64 } else { 0.0 };
+        let name = name.to_owned();
+        (Series { name, quantity, start_ns: 0, step_ns: width, values }, mean)
+    }
+
+    /// Groups that occur, and all.
+    fn by_group(&self, of: fn(&Moved) -> &[Steps; GROUPS]) -> (Vec<Series>, f64) {
+        let mut all = Vec::new();
+        for group in Group::ALL {
+            let steps = |cell: &Moved| of(cell)[group as usize];
+            if self.moved.cells().iter().any(|cell| steps(cell) != Steps::default()) {
+                all.push(self.line(group.name(), steps).0);
+            }
+        }
+        let (whole, mean) = self.line(ALL, |cell| {
+            let mut sum = Steps::default();
+            for steps in of(cell) {
+                sum.merge(steps);
+            }
+            sum
+        });
+        all.push(whole);
+        (all, mean)
+    }
+}
+
+/// Requests in flight and waiting. What is not known is `None` or empty: of a load without latencies
+/// everything, of a load with latencies what waits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FlightFigures {
+    /// Mean number in flight over the whole trace, weighted by time, all volumes together.
+    pub in_flight_mean: Option<f64>,
+    /// The most in flight on one volume.
+    pub in_flight_max: Option<u32>,
+    /// Mean number waiting: due and not submitted.
+    pub waiting_mean: Option<f64>,
+    /// The most waiting on one volume when a request was submitted.
+    pub waiting_max: Option<u32>,
+    /// Of a run: the mean number that would have been in flight with the recorded latencies.
+    pub recorded_mean: Option<f64>,
+    /// Mean number in flight in equal steps of time by group, and all (`g08.latency.flying`).
+    pub in_flight: Vec<Series>,
+    /// The most in flight on one volume in each step, at a submission: reads, writes and all.
+    pub in_flight_most: Vec<Series>,
+    /// Mean number waiting (`g09.delay.flying`).
+    pub waiting: Vec<Series>,
+    /// The most waiting on one volume in each step.
+    pub waiting_most: Option<Series>,
+    /// Of a run: in flight with the recorded latencies.
+    pub recorded: Option<Series>,
+    /// Latency and lateness against what was in flight, and others.
+    pub correlations: Vec<CorrelationFigures>,
+    /// The requests with the longest service times, the longest first.
+    pub slowest_service: Vec<Slow>,
+    /// Of a run: the requests with the longest response times.
+    pub slowest_response: Vec<Slow>,
+}

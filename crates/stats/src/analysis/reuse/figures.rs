@@ -1,0 +1,50 @@
+//! What caches would do with a load.
+
+use serde::Serialize;
+
+use crate::analysis::kind::ByKind;
+use crate::analysis::shape::{Bins, Curve};
+
+/// Reuse distances, the miss-ratio curve, and what caches of some sizes would leave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReuseFigures {
+    /// The size of a page in bytes: 4,096.
+    pub page_bytes: u64,
+    /// Whether every access was looked at.
+    pub exact: bool,
+    /// The share of all pages whose accesses were looked at; 1 where exact.
+    pub sampled_share: f64,
+    /// The standard error of a miss ratio at most, absolute, estimated from how unevenly the pages
+    /// of the sample are accessed; 0 where exact.
+    pub standard_error: f64,
+    /// Accesses to pages. Always exact.
+    pub accesses: ByKind<u64>,
+    /// Accesses to pages never accessed before; an estimate where not exact.
+    pub cold: ByKind<u64>,
+    /// Reuse distance: how much other data was accessed since the last access of the page, in
+    /// bytes, by powers of two; the first bin begins at zero.
+    pub distances: ByKind<Bins>,
+    /// The share of accesses that miss, over the size in bytes of one cache of least recently used
+    /// pages that serves reads and writes.
+    pub miss_ratio: ByKind<Curve>,
+    /// What caches of some sizes would leave.
+    pub caches: Vec<CacheLoad>,
+}
+
+/// What is left of a load behind a cache: least recently used, writes kept back until their page
+/// has to make room, pages of 4 KiB, nothing read ahead, a page that is written need not be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CacheLoad {
+    /// The size of the cache.
+    pub cache_bytes: u64,
+    /// The share of accesses that find their page in the cache.
+    pub hit_ratio: ByKind<f64>,
+    /// Bytes read that pass through, in whole pages.
+    pub read_bytes: u64,
+    /// Bytes written back, in whole pages, what is still in the cache at the end included.
+    pub written_bytes: u64,
+    /// What passes through as a share of all that is read.
+    pub read_share: f64,
+    /// What is written back as a share of all that is written.
+    pub written_share: f64,
+}

@@ -1,0 +1,178 @@
+//! How long requests took, and how late they were.
+//!
+//! blkreplay's `g06.latency.bins` and `g07.delay.bins` count in ten bins per power of ten. So does
+//! this, with the bins' true edges: there, a label is an edge rounded to where the number began.
+//! Percentiles come from histograms of three digits besides.
+
+use ioecho_trace::{Nanos, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::bins::{decimal, decimal_edge};
+use super::event::{ALL, Event, GROUPS, Group};
+use super::shape::{Bins, Curve, Quantity};
+use crate::histogram::Latencies;
+use crate::run_summary::Percentiles;
+
+/// The spans that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Span {
+    Service,
+    Response,
+    Lateness,
+}
+
+impl Span {
+    const ALL: [Self; 3] = [Self::Service, Self::Response, Self::Lateness];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service time",
+            Self::Response => "response time",
+            Self::Lateness => "lateness",
+        }
+    }
+}
+
+/// Histograms of service time, response time and lateness by group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spans {
+    spans: [[Histograms; GROUPS]; 3],
+}
+
+/// The spans of a group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Histograms {
+    latencies: Latencies,
+    decimal: Vec<u64>,
+}
+
+impl Histograms {
+    fn record(&mut self, ns: i64) {
+        self.latencies.record(Nanos(ns));
+        let bin = decimal(ns.max(0) as u64);
+        if bin >= self.decimal.len() {
+            self.decimal.resize(bin + 1, 0);
+        }
+        self.decimal[bin] += 1;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.latencies.merge(&other.latencies);
+        if self.decimal.len() < other.decimal.len() {
+            self.decimal.resize(other.decimal.len(), 0);
+        }
+        for (mine, theirs) in self.decimal.iter_mut().zip(&other.decimal) {
+            *mine += theirs;
+        }
+    }
+}
+
+impl Summary for Spans {
+    fn observe(&mut self, request: &Request) {
+        self.add(&Event::of(request));
+    }
+
+    fn merge(&mut self, later: &Self) {
+        let theirs = later.spans.iter().flatten();
+        for (mine, theirs) in self.spans.iter_mut().flatten().zip(theirs) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+impl Spans {
+    pub(crate) fn add(&mut self, event: &Event) {
+        let group = event.group as usize;
+        if let Some(service) = event.service() {
+            self.spans[Span::Service as usize][group].record(service);
+            // Of a load both are the same.
+            if event.measured
+                && let Some(response) = event.response()
+            {
+                self.spans[Span::Response as usize][group].record(response);
+            }
+        }
+        if let Some(delay) = event.delay() {
+            self.spans[Span::Lateness as usize][group].record(delay);
+        }
+    }
+
+    /// Service times of a group, for breakdowns beside.
+    pub fn service(&self, group: Group) -> &Latencies {
+        &self.spans[Span::Service as usize][group as usize].latencies
+    }
+
+    /// The histograms of a group, each under the name of its rows.
+    pub(crate) fn named(&self, group: Group) -> [(&'static str, &Latencies); 3] {
+        let of = |span: Span| &self.spans[span as usize][group as usize].latencies;
+        [
+            ("service_ns", of(Span::Service)),
+            ("response_ns", of(Span::Response)),
+            ("lateness_ns", of(Span::Lateness)),
+        ]
+    }
+
+    /// The figures, of spans and groups that occurred.
+    pub fn figures(&self) -> Vec<SpanFigures> {
+        let mut all = Vec::new();
+        for span in Span::ALL {
+            let groups = &self.spans[span as usize];
+            let mut sum = Histograms::default();
+            for group in groups {
+                sum.merge(group);
+            }
+            if sum.latencies.is_empty() {
+                continue;
+            }
+            let named = Group::ALL.iter().map(|group| group.name()).zip(groups);
+            for (name, one) in named.chain([(ALL, &sum)]) {
+                if let Some(percentiles) = Percentiles::of(&one.latencies) {
+                    all.push(SpanFigures::of(span, name, one, percentiles));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// A span of a group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SpanFigures {
+    /// `service time`, `response time` or `lateness`.
+    pub span: String,
+    /// `reads`, `writes`, `pushed reads`, `pushed writes`, `other` or `all`.
+    pub group: String,
+    /// How many were below zero and count as zero: a clock that stepped back.
+    pub negative: u64,
+    /// Percentiles, right to three digits.
+    pub percentiles: Percentiles,
+    /// Counts in ten bins per power of ten of nanoseconds.
+    pub bins: Bins,
+    /// Percentile curve: nines (1 is 90 %, 2 is 99 %) and nanoseconds.
+    pub curve: Curve,
+}
+
+impl SpanFigures {
+    fn of(span: Span, group: &str, one: &Histograms, percentiles: Percentiles) -> Self {
+        let first = one.decimal.iter().position(|count| *count > 0).unwrap_or(0);
+        let counts = one.decimal.get(first..).unwrap_or_default().to_vec();
+        let edges = (first..=first + counts.len()).map(decimal_edge).collect();
+        let quantity = Quantity::new(span.name(), "ns");
+        let points = one.latencies.curve();
+        Self {
+            span: span.name().to_owned(),
+            group: group.to_owned(),
+            negative: one.latencies.negative(),
+            percentiles,
+            bins: Bins { name: group.to_owned(), quantity: quantity.clone(), edges, counts },
+            curve: Curve {
+                name: group.to_owned(),
+                x: Quantity::new("nines", "1"),
+                y: quantity,
+                points: points.into_iter().map(|(nines, ns)| (nines, ns as f64)).collect(),
+            },
+        }
+    }
+}

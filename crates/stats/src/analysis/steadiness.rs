@@ -1,0 +1,161 @@
+//! When the device was steady, and where its service times changed.
+//!
+//! The manual asks for a run ten times as long as it takes to a steady state, which nobody can
+//! follow without knowing when that was. Medians of service times of reads and of writes, round by
+//! round, are held against SNIA's criterion ([`crate::steady`]) and searched for changes of level
+//! ([`crate::change_points`]). Medians, because a load that varies moves them less than means; a load
+//! whose sizes or places change moves them all the same, so what is told here is when the *service
+//! times* were steady, whatever the reason.
+
+use ioecho_trace::{Nanos, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Summary;
+use super::bins::Fine;
+use super::event::{Event, Group};
+use super::shape::{Quantity, Series};
+use crate::change_points::change_points;
+use crate::steady::{Steady, pts};
+use crate::timeline::{Cell, Timeline};
+
+/// Into how many rounds a trace is divided, at least a second each. SNIA's rounds are a minute of an
+/// hour and more.
+const ROUNDS: i64 = 60;
+
+/// No round is shorter, in nanoseconds.
+const ROUND_MIN_NS: i64 = 1_000_000_000;
+
+/// Into how many steps a trace is divided where changes are looked for, at least 100 ms each.
+const STEPS: i64 = 600;
+
+/// No step is shorter, in nanoseconds.
+const STEP_MIN_NS: i64 = 100_000_000;
+
+const KINDS: [&str; 2] = ["reads", "writes"];
+
+/// Service times of a bucket of time: of reads and of writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Times([Fine; KINDS.len()]);
+
+impl Cell for Times {
+    fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.merge(theirs));
+    }
+}
+
+/// Service times over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steadiness {
+    times: Timeline<Times>,
+    end: Nanos,
+}
+
+impl Summary for Steadiness {
+    fn observe(&mut self, request: &Request) {
+        self.add(&Event::of(request));
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.times.merge(&later.times);
+        self.end = self.end.max(later.end);
+    }
+}
+
+impl Steadiness {
+    pub(crate) fn add(&mut self, event: &Event) {
+        self.end = self.end.max(Nanos(event.end()));
+        let kind = match event.group {
+            Group::Read | Group::PushedRead => 0,
+            Group::Write | Group::PushedWrite => 1,
+            Group::Other => return,
+        };
+        if let (Some(service), Some(submitted)) = (event.service(), event.submitted) {
+            self.times.at(Nanos(submitted)).0[kind].record(service.max(0) as u64);
+        }
+    }
+
+    /// Medians of service times in steps of at least `at_least` nanoseconds.
+    fn medians(&self, kind: usize, at_least: i64) -> Series {
+        let width = self.times.width().0;
+        let buckets = (at_least.max(1) as u64).div_ceil(width as u64).max(1) as usize;
+        let values = self.times.cells().chunks(buckets).map(|cells| {
+            let mut sum = Fine::default();
+            for cell in cells {
+                sum.merge(&cell.0[kind]);
+            }
+            sum.quantile(0.5).map(|ns| ns as f64)
+        });
+        Series {
+            name: KINDS[kind].to_owned(),
+            quantity: Quantity::new("median service time", "ns"),
+            start_ns: 0,
+            step_ns: width.saturating_mul(buckets as i64),
+            values: values.collect(),
+        }
+    }
+
+    /// The figures, of reads and writes that have service times.
+    pub fn figures(&self) -> SteadyFigures {
+        let mut kinds = Vec::new();
+        for (kind, name) in KINDS.into_iter().enumerate() {
+            let rounds = self.medians(kind, (self.end.0 / ROUNDS).max(ROUND_MIN_NS));
+            if rounds.values.iter().all(Option::is_none) {
+                continue;
+            }
+            let steps = self.medians(kind, (self.end.0 / STEPS).max(STEP_MIN_NS));
+            let numbers = |series: &Series| -> Vec<f64> {
+                series.values.iter().map(|value| value.unwrap_or(f64::NAN)).collect()
+            };
+            // Of latencies the logarithm scatters evenly.
+            let logarithms: Vec<f64> = numbers(&steps).iter().map(|ns| ns.max(1.0).ln()).collect();
+            let logarithms: Vec<f64> = logarithms
+                .iter()
+                .zip(&steps.values)
+                .map(|(ln, value)| if value.is_some() { *ln } else { f64::NAN })
+                .collect();
+            let changes = change_points(&logarithms);
+            let steady = pts(&numbers(&rounds));
+            let start = |round: usize| rounds.step_ns.saturating_mul(round as i64);
+            kinds.push(SteadyKind {
+                kind: name.to_owned(),
+                steady_from_ns: steady.as_ref().map(|steady| start(steady.first_round)),
+                steady,
+                changes_ns: changes
+                    .iter()
+                    .map(|at| steps.step_ns.saturating_mul(*at as i64))
+                    .collect(),
+                rounds,
+                steps,
+            });
+        }
+        let from: Option<Vec<i64>> = kinds.iter().map(|kind| kind.steady_from_ns).collect();
+        SteadyFigures { steady_from_ns: from.and_then(|all| all.into_iter().max()), kinds }
+    }
+}
+
+/// When the device was steady.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SteadyFigures {
+    /// From when on service times of reads and of writes met the criterion; `None` where one of them
+    /// never did, or none is known.
+    pub steady_from_ns: Option<i64>,
+    /// Reads and writes, those that have service times.
+    pub kinds: Vec<SteadyKind>,
+}
+
+/// When service times of a kind were steady.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SteadyKind {
+    /// `reads` or `writes`.
+    pub kind: String,
+    /// The start of the first window of five rounds that meets SNIA's criterion.
+    pub steady_from_ns: Option<i64>,
+    /// The figures of that window.
+    pub steady: Option<Steady>,
+    /// Where the level of the medians changes.
+    pub changes_ns: Vec<i64>,
+    /// Median service time of each round.
+    pub rounds: Series,
+    /// Median service time of each step in which changes are looked for.
+    pub steps: Series,
+}

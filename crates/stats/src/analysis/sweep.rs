@@ -1,0 +1,228 @@
+//! Putting submissions and completions into the order of time.
+//!
+//! A trace stands in the order in which its requests were issued or due, but how many requests were
+//! in flight when one of them went out depends on when the others went out and came back. Since
+//! nothing is submitted before it is due, all submissions before the instant at which a row is due
+//! are known when that row is read: they are taken out of a heap in their order, and completions out
+//! of another. What is held is what is waiting or in flight at that instant, not the trace.
+//!
+//! A part of a trace does not know what was in flight when it began. So it keeps its first rows as
+//! they are and counts them only when nothing can come before them; merged behind another part,
+//! they are read again as its continuation. What the former part had in flight is then seen by
+//! [`HEAD`] rows of the volume; requests that outlast so many others are missing in the levels after
+//! them, until they are back.
+//!
+//! Rows in another order (of a run without a schedule on several targets, say) are taken as they
+//! come: what went out before a row that was read earlier counts at that row's instant. The number
+//! of waiting requests is bounded; beyond [`PENDING_MAX`] the earliest is taken to be out.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ioecho_trace::{LateCause, Op, Request};
+use serde::{Deserialize, Serialize};
+
+use super::event::{Event, GROUPS, Group};
+
+/// How many first rows of a part and volume are kept to be read again.
+pub(crate) const HEAD: usize = 4096;
+
+/// How many requests may be due and not submitted at the same instant.
+pub(crate) const PENDING_MAX: usize = 1 << 18;
+
+/// What is remembered of a request until it is submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) scheduled: i64,
+    pub(crate) submitted: i64,
+    pub(crate) completed: Option<i64>,
+    pub(crate) service: Option<i64>,
+    pub(crate) response: Option<i64>,
+    pub(crate) delay: Option<i64>,
+    pub(crate) group: Group,
+    pub(crate) op: Op,
+    pub(crate) volume: u32,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) pid: Option<u32>,
+    pub(crate) late_cause: LateCause,
+}
+
+impl Row {
+    /// `None` of a request that was never submitted, or of which that is not known.
+    pub(crate) fn of(request: &Request, event: &Event) -> Option<Self> {
+        Some(Self {
+            scheduled: event.scheduled,
+            submitted: event.submitted?,
+            completed: event.completed,
+            service: event.service(),
+            response: event.response(),
+            delay: event.delay(),
+            group: event.group,
+            op: request.op,
+            volume: event.volume,
+            offset: request.offset.0,
+            length: request.length.0,
+            pid: request.origin.map(|origin| origin.pid),
+            late_cause: request.measured.map_or(LateCause::None, |measured| measured.late_cause),
+        })
+    }
+}
+
+/// How things stood when a request was submitted, on its volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Levels {
+    /// Requests in flight, itself included.
+    pub(crate) flying: u32,
+    /// Of these, the ones of its own group.
+    pub(crate) own: u32,
+    /// Requests that were due and not submitted.
+    pub(crate) waiting: u32,
+}
+
+/// Whoever wants to know how things stood.
+pub(crate) trait Witness {
+    fn submitted(&mut self, row: &Row, levels: Levels);
+}
+
+/// Nobody wants to know.
+struct Nobody;
+
+impl Witness for Nobody {
+    fn submitted(&mut self, _: &Row, _: Levels) {}
+}
+
+/// What is waiting and in flight.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Queue {
+    /// Submission, number in the order of arrival, and place in `rows`.
+    pending: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    rows: Vec<Row>,
+    free: Vec<u32>,
+    arrived: u64,
+    /// Completions and groups.
+    flying: BinaryHeap<Reverse<(i64, u8)>>,
+    levels: [u32; GROUPS],
+}
+
+impl Queue {
+    fn arrive(&mut self, row: &Row, witness: &mut impl Witness) {
+        self.advance(row.scheduled, witness);
+        if row.submitted <= row.scheduled {
+            self.submit(row, witness);
+            return;
+        }
+        if self.pending.len() >= PENDING_MAX {
+            self.first_out(witness);
+        }
+        let place = if let Some(place) = self.free.pop() {
+            self.rows[place as usize] = *row;
+            place
+        } else {
+            self.rows.push(*row);
+            self.rows.len() as u32 - 1
+        };
+        self.pending.push(Reverse((row.submitted, self.arrived, place)));
+        self.arrived += 1;
+    }
+
+    /// Submits what goes out up to an instant.
+    #[inline]
+    fn advance(&mut self, now: i64, witness: &mut impl Witness) {
+        while self.pending.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            self.first_out(witness);
+        }
+    }
+
+    fn first_out(&mut self, witness: &mut impl Witness) {
+        if let Some(Reverse((_, _, place))) = self.pending.pop() {
+            self.free.push(place);
+            let row = self.rows[place as usize];
+            self.submit(&row, witness);
+        }
+    }
+
+    fn submit(&mut self, row: &Row, witness: &mut impl Witness) {
+        while let Some(Reverse((at, group))) = self.flying.peek().copied()
+            && at <= row.submitted
+        {
+            self.flying.pop();
+            let level = &mut self.levels[usize::from(group) % GROUPS];
+            *level = level.saturating_sub(1);
+        }
+        let own = self.levels[row.group as usize] + 1;
+        let levels = Levels {
+            flying: u32::try_from(self.flying.len() + 1).unwrap_or(u32::MAX),
+            own,
+            waiting: u32::try_from(self.pending.len()).unwrap_or(u32::MAX),
+        };
+        witness.submitted(row, levels);
+        // What never came back is not in flight for those behind it: nobody knows until when.
+        if let Some(completed) = row.completed {
+            self.levels[row.group as usize] = own;
+            self.flying.push(Reverse((completed, row.group as u8)));
+        }
+    }
+
+    fn drain(&mut self, witness: &mut impl Witness) {
+        while !self.pending.is_empty() {
+            self.first_out(witness);
+        }
+    }
+}
+
+/// The submissions of a volume in the order of time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Sweep {
+    head: Vec<Row>,
+    /// What is left of the head when it is full, and everything behind it.
+    queue: Queue,
+}
+
+impl Sweep {
+    pub(crate) fn add(&mut self, row: &Row, witness: &mut impl Witness) {
+        if self.is_begun() {
+            self.queue.arrive(row, witness);
+            return;
+        }
+        self.head.push(*row);
+        if self.is_begun() {
+            for row in &self.head {
+                self.queue.arrive(row, &mut Nobody);
+            }
+        }
+    }
+
+    fn is_begun(&self) -> bool {
+        self.head.len() >= HEAD
+    }
+
+    /// Goes on with a later part of the same volume. What the parts have told their witnesses is
+    /// merged besides.
+    pub(crate) fn merge(&mut self, later: &Self, witness: &mut impl Witness) {
+        let known = self.queue.arrived;
+        for row in &later.head {
+            self.add(row, witness);
+        }
+        if !later.is_begun() {
+            return;
+        }
+        // The later part tells of those of its rows that are still waiting, and goes on from there.
+        self.queue.pending.retain(|Reverse((_, number, _))| *number < known);
+        self.queue.drain(witness);
+        self.queue = later.queue.clone();
+    }
+
+    /// Tells of everything that was not told yet.
+    pub(crate) fn finish(&self, witness: &mut impl Witness) {
+        let mut first = Queue::default();
+        for row in &self.head {
+            first.arrive(row, witness);
+        }
+        if self.is_begun() {
+            self.queue.clone().drain(witness);
+        } else {
+            first.drain(witness);
+        }
+    }
+}
