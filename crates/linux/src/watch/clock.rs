@@ -147,7 +147,9 @@ mod tests {
 
     fn watched(samples: &[ClockSample]) -> ClockWatch {
         let mut watch = ClockWatch::default();
-        samples.iter().for_each(|sample| watch.take(*sample));
+        for sample in samples {
+            watch.take(*sample);
+        }
         watch
     }
 
