@@ -2,17 +2,12 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use crate::loop_device;
 
 /// Runs a program of the system; what it said, or nothing where it failed.
 pub(crate) fn system(program: &str, arguments: &[&str]) -> Option<String> {
-    let answer = Command::new(program)
-        .args(arguments)
-        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-        .output()
-        .ok()?;
-    let said = || String::from_utf8_lossy(&answer.stdout).trim().to_owned();
-    answer.status.success().then(said)
+    loop_device::system(program, arguments).ok()
 }
 
 /// Says that a test, or a part of one, could not be made here.
@@ -20,11 +15,11 @@ pub(crate) fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
-/// A loop device.
-pub(crate) struct LoopDevice(String);
+/// A loop device on a file of the test's own, past the page cache or over it.
+pub(crate) struct LoopOnFile(String);
 
-impl LoopDevice {
-    /// On a file; `None` where there are none, or where it cannot be had like this.
+impl LoopOnFile {
+    /// `None` where there are none, or where it cannot be had like this.
     pub(crate) fn on(file: &Path, direct: bool) -> Option<Self> {
         let direct_io = if direct { "--direct-io=on" } else { "--direct-io=off" };
         let file = file.to_str()?;
@@ -39,7 +34,7 @@ impl LoopDevice {
     }
 }
 
-impl Drop for LoopDevice {
+impl Drop for LoopOnFile {
     fn drop(&mut self) {
         system("losetup", &["--detach", &self.0]);
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::devices::{LoopDevice, Ramfs, Zram, skipped, system};
+use crate::devices::{LoopOnFile, Ramfs, Zram, skipped, system};
 use crate::stand::{Stand, check, grade};
 
 /// Reads of 4 KiB all over 16 MiB, for a second.
@@ -140,7 +140,7 @@ fn a_loop_device_over_the_page_cache_is_told_from_one_past_it() {
     let stand = Stand::new();
     let path = stand.prepared("image", 16);
     let graded = |direct: bool, run: &str| {
-        let device = LoopDevice::on(path.as_ref(), direct)?;
+        let device = LoopOnFile::on(path.as_ref(), direct)?;
         let options = ["-t", device.path(), "--read-only"];
         Some(stand.graded("lower-cache", READS, &options, run))
     };
