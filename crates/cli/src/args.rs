@@ -1,7 +1,11 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
+mod analyze;
+mod compare;
 mod described;
+mod drawn;
 mod live;
+mod merge;
 mod replay;
 mod transforms;
 
@@ -20,8 +24,13 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
+
+pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
+pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::live::LiveArgs;
+pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -39,6 +48,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Say what a trace or a run holds
     Info(InfoArgs),
+    /// Say what a load asks for and what came of it: throughput, working sets, latency and more
+    Analyze(Box<AnalyzeArgs>),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
@@ -51,8 +62,16 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Read back what a run wrote, later, after a reboot or a power cut
     Verify(VerifyArgs),
-    /// Draw the report of a run again, or recover a run that was killed
+    /// Draw the report of a run or of a load, or recover a run that was killed
     Report(ReportArgs),
+    /// Explain a check of the verdict: how it fools people, and what to do
+    Explain(ExplainArgs),
+    /// Compare runs of the same load, and tell differences from chance
+    Compare(Box<CompareArgs>),
+    /// Put together runs that went on at the same time, or what --partial of analyses wrote
+    Merge(MergeArgs),
+    /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
+    Plot(PlotArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),
     /// Print the completions for a shell
@@ -221,17 +240,9 @@ pub(crate) struct ConvertArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct ReportArgs {
-    /// The directory of a run
-    pub(crate) run: PathBuf,
-
-    /// Where to write the page [default: report.html in the run's directory]
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Also write the pictures as SVG and PNG into this directory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) figures: Option<PathBuf>,
+pub(crate) struct ExplainArgs {
+    /// The name of a check, as the verdict has it [default: a list of all]
+    pub(crate) check: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -26,6 +26,9 @@ function build() {
   allPanels[focused]?.plot.focus();
 }
 
+/// The texts that were last put in, by name.
+const put = {};
+
 /// Shows new figures in place of the old ones, where the reader is and with what was switched. A
 /// page that is served while a run goes on calls it with what `ioecho_report::update` answers.
 window.ioechoUpdate = (update) => {
@@ -34,7 +37,7 @@ window.ioechoUpdate = (update) => {
   // Texts were escaped where they were made; only what stands between marks is replaced.
   for (const [name, html] of Object.entries(figures.texts ?? {})) {
     const place = document.querySelector(`[data-text="${name}"]`);
-    if (place && place.innerHTML !== html) place.innerHTML = html;
+    if (place && put[name] !== html) place.innerHTML = put[name] = html;
   }
   take(figures.data);
   if (whole) [view.from, view.to] = [0, Math.max(run.end_ns, run.width_ns)];

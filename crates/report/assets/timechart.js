@@ -81,7 +81,7 @@ class TimeChart extends Panel {
   }
 
   /// What a layer holds over the part shown.
-  over(layer) {
+  told(layer) {
     if (layer.shape === "grid") {
       let total = 0;
       const [from, to] = [view.from, view.to].map((ns) => cellOf(layer.x, ns));
@@ -99,7 +99,7 @@ class TimeChart extends Panel {
   }
 
   describe() {
-    return this.shown().map((layer) => `${layer.name}: ${this.over(layer)}`).join(", ");
+    return this.shown().map((layer) => `${layer.name}: ${this.told(layer)}`).join(", ");
   }
 
   margin(pen) {
@@ -111,7 +111,7 @@ class TimeChart extends Panel {
       pen.fillStyle = colour(layer.ink);
       pen.fillText(layer.name, left, y);
       pen.fillStyle = colour("--soft");
-      for (const part of this.over(layer).split(", ")) pen.fillText(part, left, y += 13);
+      for (const part of this.told(layer).split(", ")) pen.fillText(part, left, y += 13);
       y += 18;
     }
   }

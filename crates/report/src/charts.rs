@@ -4,12 +4,128 @@
 //! which colours its parts have, and what a reader has to know. Names are those of blkreplay's
 //! `graph.sh` where it has a like picture.
 
+mod listing;
+pub mod orders;
 pub mod space;
+pub mod time;
 
+use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;
-use ioecho_trace::Nanos;
+use ioecho_stats::orders::Orders;
+use ioecho_trace::{Header, Nanos};
 
-use crate::{Chart, Ink, Shape, Stroke};
+use crate::{Chart, Ink, Listing, Shape, Spacing, Stroke};
+
+/// What a volume of a trace is called.
+pub fn volume_name(header: &Header, id: u32) -> String {
+    let known = header.volumes.iter().find(|volume| volume.id.0 == id);
+    let name = known.map(|volume| volume.name.as_str()).filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("volume {id}"), str::to_owned)
+}
+
+/// What the page shows of a load or of a run beside its picture: first over time, then what has
+/// axes of its own.
+pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {
+    let measured = figures.measured > 0;
+    let mut charts = space::maps(&figures.places, |id| volume_name(header, id));
+    charts.push(space::working_sets(&figures.pages, Spacing::Linear));
+    if measured {
+        charts.push(time::waiting(&figures.flight));
+    }
+    charts.extend([
+        time::throughput(&figures.throughput, time::Amount::Bytes, false),
+        space::distances(&figures.places, false),
+        space::turns(&figures.order),
+        space::streams(&figures.order),
+    ]);
+    charts.extend(time::correlations(&figures.flight.correlations));
+    if figures.spans.iter().any(|of| of.span == "service time") {
+        charts.push(time::bins(&figures.spans, false));
+    }
+    if measured {
+        charts.push(time::bins(&figures.spans, true));
+    }
+    charts.extend([
+        space::sizes(&figures.sizes),
+        space::positions(&figures.places),
+        space::frequencies(&figures.pages),
+        space::miss_ratio(&figures.reuse),
+        space::intervals(&figures.pages),
+        space::seeks(&figures.order),
+        time::dispersion(&figures.arrivals.dispersion),
+    ]);
+    charts.retain(|chart| !chart.is_empty());
+    charts
+}
+
+/// Every picture that `ioecho plot` writes, in the order of their names; those with nothing to draw
+/// among them.
+pub fn pictures(figures: &AnalysisFigures, header: &Header, orders: &mut Orders) -> Vec<Chart> {
+    use time::Amount::{Bytes, Requests};
+    let recorded = figures.measured == 0;
+    let mut charts = vec![
+        time::overview(&figures.throughput, Requests),
+        time::overview(&figures.throughput, Bytes),
+        time::throughput(&figures.throughput, Requests, false),
+        time::throughput(&figures.throughput, Bytes, false),
+        time::throughput(&figures.throughput, Requests, true),
+        time::throughput(&figures.throughput, Bytes, true),
+        time::bins(&figures.spans, false),
+        time::bins(&figures.spans, true),
+        time::in_flight(&figures.flight, false),
+        time::in_flight(&figures.flight, true),
+        time::waiting(&figures.flight),
+        space::working_sets(&figures.pages, Spacing::Logarithmic),
+        space::working_sets(&figures.pages, Spacing::Linear),
+        space::sizes(&figures.sizes),
+        space::positions(&figures.places),
+        space::turns(&figures.order),
+        space::frequencies(&figures.pages),
+        space::miss_ratio(&figures.reuse),
+        space::intervals(&figures.pages),
+        space::seeks(&figures.order),
+        space::streams(&figures.order),
+        time::percentiles(&figures.spans),
+        time::smoothed(&figures.throughput),
+        time::dispersion(&figures.arrivals.dispersion),
+    ];
+    charts.extend(orders::all(orders, recorded));
+    charts.extend(time::correlations(&figures.flight.correlations));
+    charts.extend(space::distances_apart(&figures.places));
+    charts.extend(space::maps(&figures.places, |id| volume_name(header, id)));
+    charts.sort_by(|a, b| a.name.cmp(&b.name));
+    charts
+}
+
+/// Series for those who look for a cause.
+pub fn expert(figures: &AnalysisFigures) -> Vec<Chart> {
+    let mut charts = vec![
+        time::smoothed(&figures.throughput),
+        time::throughput(&figures.throughput, time::Amount::Requests, false),
+        time::throughput(&figures.throughput, time::Amount::Requests, true),
+        time::throughput(&figures.throughput, time::Amount::Bytes, true),
+        time::in_flight(&figures.flight, false),
+        time::in_flight(&figures.flight, true),
+        space::distances(&figures.places, true),
+    ];
+    charts.retain(|chart| !chart.is_empty());
+    charts
+}
+
+/// What is told in rows.
+pub fn listings(figures: &AnalysisFigures, header: &Header) -> Vec<Listing> {
+    let name = |id| volume_name(header, id);
+    let by = if figures.measured > 0 { "service time" } else { "recorded latency" };
+    let mut all = vec![
+        listing::slowest(&figures.flight.slowest_service, by, name),
+        listing::slowest(&figures.flight.slowest_response, "response time", name),
+        listing::shares(&figures.volumes, "Volumes", "volume"),
+        listing::shares(&figures.processes, "Processes", "process"),
+    ];
+    all.extend(space::listings(&figures.reuse, &figures.places, name));
+    all.retain(|listing| !listing.rows.is_empty());
+    all
+}
 
 /// Adds a quantity of reads, of writes and of both to a chart.
 fn by_kind<T>(chart: Chart, of: &ByKind<T>, shape: impl Fn(&T) -> Shape, stroke: Stroke) -> Chart {

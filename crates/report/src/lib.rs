@@ -13,6 +13,7 @@
 
 mod chart;
 pub mod charts;
+mod compare;
 mod data;
 mod figures;
 mod page;
@@ -29,12 +30,13 @@ use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 
+pub use compare::{ComparePage, compare_html};
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use figures::{Figure, figures};
 pub use page::{html, live_html, update};
-pub use sheet::{Sheet, svg};
 #[cfg(feature = "png")]
 pub use png::png;
+pub use sheet::{Sheet, svg};
 
 /// What a report is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

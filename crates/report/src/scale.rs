@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(unit_of("s", 0.003), (1e-3, "ms".to_owned()));
         assert_eq!(unit_of("bytes", 1e9).1, "MiB");
         assert_eq!(unit_of("requests", 1e9), (1.0, "requests".to_owned()));
-        assert_eq!(labels(&decades(512.0, 4096.0, "bytes")), ["512 bytes", "1 KiB", "2 KiB", "4 KiB"]);
+        assert_eq!(
+            labels(&decades(512.0, 4096.0, "bytes")),
+            ["512 bytes", "1 KiB", "2 KiB", "4 KiB"]
+        );
         assert_eq!(labels(&decades(0.1, 100.0, "1")), ["0.1", "1", "10", "100"]);
         assert_eq!(decades(1e-300, 1e300, "1").len(), 13);
     }

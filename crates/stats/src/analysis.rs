@@ -20,17 +20,23 @@ pub mod breakdown;
 pub mod correlation;
 mod event;
 pub mod flight;
+mod folding;
 pub mod kind;
+#[cfg(test)]
+mod laws;
 pub mod order;
 pub mod pages;
+mod place;
 pub mod places;
 pub mod reuse;
+pub mod rows;
 pub mod seconds;
 pub mod shape;
 pub mod sizes;
 pub mod slowest;
 pub mod spans;
 pub mod steadiness;
+mod steps;
 mod sweep;
 
 pub use all::{Analysis, AnalysisFigures, Asked, Settings};
@@ -46,3 +52,6 @@ pub trait Summary: Clone {
     /// Adds what a later part of the same trace, or a part with other volumes, found.
     fn merge(&mut self, later: &Self);
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,9 @@ impl From<Written> for Latencies {
         let Written { sum_ns, min_ns, max_ns, negative, bins: filled } = written;
         let mut bins = (!filled.is_empty()).then(empty);
         for (value, count) in filled {
-            bins.iter_mut().for_each(|bins| bins.saturating_record_n(value.min(LONGEST_NS), count));
+            if let Some(bins) = &mut bins {
+                bins.saturating_record_n(value.min(LONGEST_NS), count);
+            }
         }
         Self { bins, sum_ns, min_ns, max_ns, negative }
     }

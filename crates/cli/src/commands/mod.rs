@@ -1,13 +1,18 @@
 //! The commands, one file each. Each answers an exit code.
 
+pub(crate) mod analyze;
 pub(crate) mod calibrate;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
+pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod info;
 pub(crate) mod interrupt;
 pub(crate) mod man;
+pub(crate) mod merge;
+pub(crate) mod plot;
 pub(crate) mod prepare;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -10,6 +10,7 @@ use ioecho_trace::Nanos;
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
+use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;
@@ -24,12 +25,17 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     }
     let mut finished = execute(&plan, source)?;
     let live = finished.live.take();
-    let page = conclude(&finished, plan.live.takes_stdout())?;
+    let stdout_is_taken = plan.live.takes_stdout();
+    let page = conclude(&finished, stdout_is_taken)?;
+    let unmet = tell_required(&plan.required, &finished.summary, stdout_is_taken)?;
     // Last: whoever reads slowly holds up nothing that matters.
     if let Some(live) = live {
         live.finish(Some(page));
     }
-    Ok(exit::of_run(&finished.summary))
+    Ok(match exit::of_run(&finished.summary) {
+        exit::OK if unmet => exit::REQUIRED,
+        code => code,
+    })
 }
 
 /// Draws the report, prints the outcome, and answers what was drawn. The outcome stands on standard
@@ -39,16 +45,31 @@ pub(crate) fn conclude(finished: &Finished, stdout_is_taken: bool) -> anyhow::Re
     let page = settle::page(run, summary)?;
     // A report that cannot be written (a full disk) is no reason to hide the outcome.
     let report = settle::write_report(run, &page);
-    let mut out: Box<dyn Write> = match stdout_is_taken {
-        true => Box::new(std::io::stderr()),
-        false => Box::new(std::io::stdout()),
-    };
+    let mut out = outcome(stdout_is_taken);
     print_outcome(&mut out, summary)?;
     match report {
         Ok(()) => writeln!(out, "report        {}", run.report().display())?,
         Err(error) => tell(&format!("warning: {error}")),
     }
     Ok(page)
+}
+
+/// Where the outcome stands.
+fn outcome(stdout_is_taken: bool) -> Box<dyn Write> {
+    if stdout_is_taken { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) }
+}
+
+/// Says whether what was required holds; answers whether something does not.
+pub(crate) fn tell_required(
+    required: &[Requirement],
+    summary: &RunSummary,
+    stdout_is_taken: bool,
+) -> std::io::Result<bool> {
+    let unmet = required::unmet(required, &summary.verdict);
+    if let Some(line) = required::line(required, &unmet) {
+        writeln!(outcome(stdout_is_taken), "{line}")?;
+    }
+    Ok(!unmet.is_empty())
 }
 
 /// Prints the verdict first, then the figures.
@@ -61,8 +82,8 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
             let Check { name, measured, threshold, .. } = check;
             let asked =
                 if threshold.is_empty() { String::new() } else { format!(" (asked: {threshold})") };
-            writeln!(out, "  {name:<12}{measured}{asked}")?;
-            writeln!(out, "  {:<12}{}", "", check.advice)?;
+            writeln!(out, "  {name:<13}{measured}{asked}")?;
+            writeln!(out, "  {:<13}{} (ioecho explain {name})", "", check.advice)?;
         }
     }
     write!(out, "requests      {} of {} replayed", engine.issued, engine.planned)?;

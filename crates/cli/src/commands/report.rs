@@ -1,26 +1,30 @@
-//! `ioecho report`: the page and the pictures of a run, again or for the first time.
+//! `ioecho report`: the page of a run, again or for the first time, or of a load.
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ioecho_report::Page;
 
 use crate::args::ReportArgs;
-use crate::commands::replay::print_outcome;
+use crate::commands::interrupt::stop_on_signals;
+use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
-use crate::run::settle;
+use crate::run::{everything, page, settle};
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
-    let run = RunDirectory::at(&args.run).ok_or_else(|| {
-        let name = args.run.display();
+    let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args) };
+    let window = &args.load.window;
+    let is_part = window.start.is_some() || window.duration.is_some();
+    if is_part || !args.load.transforms.chain.is_empty() {
         let text = format!(
-            "{name} is no run: it holds no run.toml\n  = help: name a \
-             directory that `ioecho replay -o` made"
+            "{} is a run, and its verdict is on the whole of it\n  = help: take its \
+             requests.parquet for a page of a part of it, which says that it is not judged",
+            args.run.display()
         );
-        Coded::error(exit::TRACE, text)
-    })?;
+        return Err(Coded::error(exit::USAGE, text));
+    }
     let summary = if run.journal().exists() && !run.summary().exists() {
         settle::recover(&run)?
     } else {
@@ -45,7 +49,41 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     }
     print_outcome(&mut std::io::stdout().lock(), &summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
-    Ok(exit::OK)
+    let unmet = tell_required(&args.require, &summary, false)?;
+    Ok(if unmet { exit::REQUIRED } else { exit::OK })
+}
+
+/// The page of a trace that is no run.
+fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
+    if args.run.is_dir() {
+        let text = format!(
+            "{} is no run: it holds no run.toml\n  = help: name a directory that `ioecho replay \
+             -o` made, or a trace",
+            args.run.display()
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
+    if !args.require.is_empty() {
+        let text = format!(
+            "{} is no run: it has no verdict whose checks --require could ask for",
+            args.run.display()
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let stop = stop_on_signals()?;
+    let found = everything::count(&args.run, &args.read.options(), &args.load, &stop)?;
+    let page = page::of_trace(&args.run, &found);
+    let path = args.output.clone().unwrap_or_else(|| {
+        let name = page.title.trim_start_matches('-');
+        PathBuf::from(format!("{}.html", if name.is_empty() { "load" } else { name }))
+    });
+    write(&path, ioecho_report::html(&page)?.as_bytes())?;
+    if let Some(directory) = &args.figures {
+        write_figures(&page, directory)?;
+    }
+    writeln!(std::io::stdout(), "report        {}", path.display())?;
+    let is_damaged = found.header.damage.is_some();
+    Ok(if is_damaged { exit::DAMAGED } else { exit::OK })
 }
 
 fn write_figures(page: &Page, directory: &Path) -> anyhow::Result<()> {

@@ -21,8 +21,10 @@ use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
 use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
+use crate::run::target::Target;
+use crate::run::watch::host::HostWatch;
 use crate::run::writer::{self, WriterOptions};
-use crate::run::{feeder, settle, verification};
+use crate::run::{feeder, load, settle, verification};
 
 /// A run that has ended, however it ended.
 pub(crate) struct Finished {
@@ -95,6 +97,7 @@ fn replay(
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let planner = plan.planner(&limits, source.header())?;
     let map = plan.map(&limits, source.header())?;
+    let size = load::size(&map, source.header());
     let run_number = RandomState::new().build_hasher().finish();
     let mut facts = facts(plan, run_number, entries, source.header());
     // Where there is no choice a map says nothing.
@@ -114,7 +117,8 @@ fn replay(
     }
     facts.plan.host_setup =
         ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
-    let engine = engine_facts(plan, &facts, &ends, start.agreed());
+    let mut engine = engine_facts(plan, &facts, &ends, start.agreed());
+    engine.load.size = size;
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
@@ -182,6 +186,8 @@ fn work(
             hidden,
         })
     });
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
@@ -196,6 +202,7 @@ fn work(
         run_number,
     });
     let ends = run_lanes(plan, &start, work.collect());
+    let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring.
     stop.store(true, Relaxed);
@@ -213,7 +220,7 @@ fn work(
         let _ = std::fs::remove_file(run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
-    Ok((Ends { lanes, feeder, writer }, start))
+    Ok((Ends { lanes, feeder, writer, host }, start))
 }
 
 /// Runs every lane in a thread of its own.
@@ -273,6 +280,7 @@ fn facts(
             map: Vec::new(),
             fill_random_percent: plan.fill.random,
             dedup: plan.fill.dedup,
+            cache_bytes: plan.cache_size.map(|size| size.0),
             verify: plan.verify.name(),
             conflicts: plan.scheduler.conflicts,
             strong: plan.strong_level,
@@ -283,6 +291,7 @@ fn facts(
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
+            require: plan.required.iter().map(ToString::to_string).collect(),
             host_setup: Vec::new(),
         },
         targets,

@@ -117,6 +117,17 @@ impl RingInput {
     }
 }
 
+impl RingInput {
+    /// Shows what waits in the ring, and leaves it there. A ring that has not been turned round yet
+    /// shows all of it.
+    pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
+        let waiting = self.consumer.slots();
+        if let Ok(chunk) = self.consumer.read_chunk(waiting) {
+            look(chunk.as_slices().0);
+        }
+    }
+}
+
 impl Input for RingInput {
     fn poll(&mut self) -> Feed {
         loop {

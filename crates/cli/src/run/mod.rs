@@ -3,19 +3,24 @@
 //! [`plan`] resolves and checks what was typed, with [`target`] and [`routes`], and can be printed
 //! before anything is touched ([`forecast`]). [`execute`] opens everything and starts the threads:
 //! [`feeder`] reads and plans the trace, a [`lane`] for each target issues, [`writer`] keeps the
-//! results, [`progress`] watches and [`live`] tells. What they leave ([`ends`]) and the journal become the final files
-//! of the [`directory`] ([`settle`]). Between the threads are bounded rings and nothing else.
+//! results, [`progress`] and [`watch`] look on, [`live`] tells. What they leave ([`ends`]) and the
+//! journal become the final files of the [`directory`] ([`settle`]). Between the threads are bounded
+//! rings and nothing else.
 
 pub(crate) mod command;
 pub(crate) mod directory;
 pub(crate) mod ends;
+pub(crate) mod everything;
 pub(crate) mod execute;
 pub(crate) mod feeder;
 pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod lane;
 pub(crate) mod live;
+pub(crate) mod load;
 pub(crate) mod open;
+pub(crate) mod page;
+pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod progress;
 pub(crate) mod routes;
@@ -23,4 +28,5 @@ pub(crate) mod settle;
 pub(crate) mod target;
 pub(crate) mod verification;
 pub(crate) mod verify;
+pub(crate) mod watch;
 pub(crate) mod writer;

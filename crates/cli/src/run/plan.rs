@@ -11,11 +11,12 @@ use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
-use ioecho_trace::{Header, Nanos, Source};
+use ioecho_trace::{Bytes, Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
 use crate::run::live::LivePlan;
+use crate::required::Requirement;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{command, open, routes};
 
@@ -55,6 +56,10 @@ pub(crate) struct ReplayPlan {
     pub(crate) host: HostSetup,
     pub(crate) fill: Fill,
     pub(crate) verify: VerifyArg,
+    /// The storage's cache, as its user named it.
+    pub(crate) cache_size: Option<Bytes>,
+    /// Checks that must pass.
+    pub(crate) required: Vec<Requirement>,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
     /// What is told while the run goes on.
@@ -138,7 +143,9 @@ impl ReplayPlan {
             },
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
+            cache_size: args.data.cache_size,
             output: args.output.clone().unwrap_or_else(default_output),
+            required: args.require.clone(),
             quiet: args.quiet,
             live: LivePlan::new(&args.live),
             is_scratch: false,
@@ -395,6 +402,10 @@ impl fmt::Display for ReplayPlan {
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;
+        }
+        if !self.required.is_empty() {
+            let names: Vec<String> = self.required.iter().map(ToString::to_string).collect();
+            writeln!(f, "required      {}", names.join(", "))?;
         }
         write!(f, "results       {}", self.output.display())
     }

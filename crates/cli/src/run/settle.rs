@@ -3,14 +3,16 @@
 use std::fs::{self, File};
 
 use anyhow::Context;
-use ioecho_report::{Page, Section};
+use ioecho_report::{Page, Section, charts};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
-use ioecho_trace::{Batch, Columns, Header, Source, formats};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
+use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of, write_whole};
 use crate::run::ends::MEMORY;
+use crate::run::everything::{self, Found};
 use crate::run::open::JournalSource;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -165,22 +167,22 @@ pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
 
 /// Everything that the report page shows.
 pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
-    let mut figures = RunFigures::default();
     let options = formats::ReadOptions::default();
-    let mut source: Box<dyn Source> = if run.requests().exists() {
-        formats::open(&run.requests(), &options)?
-    } else {
-        Box::new(JournalSource::open(run)?)
-    };
-    let mut batch = Batch::new(source.header().columns);
-    while source.next_batch(&mut batch)? {
-        figures.observe(&batch);
-    }
-    if figures.recorded() != summary.recorded {
+    let found = everything::count(run.path(), &options, &LoadArgs::default(), &Stop::default())?;
+    page_of(run, summary, &found)
+}
+
+/// The same, of what was found already.
+pub(crate) fn page_of(
+    run: &RunDirectory,
+    summary: &RunSummary,
+    found: &Found,
+) -> anyhow::Result<Page> {
+    if found.run.recorded() != summary.recorded {
         let text = format!(
             "{} holds {} requests and summary.json tells of {}: they are not of the same run",
             run.requests().display(),
-            figures.recorded(),
+            found.run.recorded(),
             summary.recorded
         );
         return Err(Coded::error(exit::TRACE, text));
@@ -190,7 +192,7 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
     if summary.engine.simulated {
         warnings.push("Simulated: no storage was measured.".to_owned());
     }
-    let header = source.header();
+    let header = &found.header;
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
         for note in notes.iter() {
             warnings.push(format!("{kind} when the trace was read: {} {}", note.count, note.what));
@@ -209,8 +211,11 @@ pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<P
         timing: summary.engine.timing.clone(),
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
-        picture: figures.into_picture(),
+        picture: found.picture().clone(),
         command: command_of(&facts),
+        charts: charts::of(&found.analysis, header),
+        expert: charts::expert(&found.analysis),
+        listings: charts::listings(&found.analysis, header),
         ..Page::default()
     })
 }
@@ -290,6 +295,7 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
             named("Engine", Some(&engine)),
             named("Host", table("host")),
         ])
+        .chain(watched(&engine))
         .filter_map(|(heading, table)| {
             let rows = table?
                 .iter()
@@ -302,16 +308,33 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
         .collect()
 }
 
-/// Facts that the page shows in another place, or that only programs need.
-const TOLD_ELSEWHERE: [&str; 6] =
-    ["columns", "losses", "guesses", "version", "incomplete", "verify"];
+/// What was seen of the host and the devices during the run, a table each.
+fn watched(engine: &toml::Table) -> Vec<(String, Option<&toml::Table>)> {
+    let host = engine.get("host").and_then(toml::Value::as_table);
+    let Some(host) = host else { return Vec::new() };
+    let devices = host.get("devices").and_then(toml::Value::as_array).into_iter().flatten();
+    let devices = devices.map(|device| ("Device during the run".to_owned(), device.as_table()));
+    let parts = [
+        ("Clocks during the run", "clock"),
+        ("Processors during the run", "cpu"),
+        ("Writing of results", "recorder"),
+    ];
+    let parts = parts
+        .into_iter()
+        .filter_map(|(heading, key)| Some((heading.to_owned(), Some(host.get(key)?.as_table()?))));
+    devices.chain(parts).collect()
+}
 
-fn label(key: &str) -> String {
+/// Facts that the page shows in another place, or that only programs need.
+pub(crate) const TOLD_ELSEWHERE: [&str; 8] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify", "load", "host"];
+
+pub(crate) fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
 }
 
 /// A value as a person reads it: spans and sizes in their units, the rest as it is.
-fn shown(key: &str, value: &toml::Value) -> String {
+pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
     use toml::Value;
     const SIZES: [&str; 8] = [
         "capacity",

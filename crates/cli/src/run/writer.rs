@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use ioecho_replay::Record;
 use ioecho_replay::engine::Recorder;
 use ioecho_replay::journal::{encode, header};
+use ioecho_stats::facts::RecorderFacts;
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -74,6 +75,21 @@ pub(crate) struct WriterEnd {
     pub(crate) lost: u64,
     /// The first error, after which the run was stopped.
     pub(crate) error: Option<io::Error>,
+    /// Most results that waited in a ring.
+    pub(crate) peak: usize,
+    /// The longest that handing results to the system took.
+    pub(crate) write_max: Duration,
+}
+
+impl WriterEnd {
+    /// How the writing kept up, for the verdict.
+    pub(crate) fn facts(&self) -> RecorderFacts {
+        RecorderFacts {
+            room: RING as u64,
+            peak: self.peak as u64,
+            write_max_ns: i64::try_from(self.write_max.as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
 }
 
 /// How results are kept.
@@ -114,7 +130,7 @@ pub(crate) fn spawn(
         durable: options.durable,
         synced: Instant::now(),
         tally,
-        end: WriterEnd { written: 0, lost: 0, error: None },
+        end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
     let their_live = Arc::clone(&live);
     let thread = thread::spawn(move || writer.work(consumers, &their_live));
@@ -170,7 +186,9 @@ impl Writer {
     }
 
     fn take(&mut self, consumer: &mut Consumer<Record>, live: &Mutex<Live>) -> usize {
-        let count = consumer.slots().min(GO);
+        let waiting = consumer.slots();
+        self.end.peak = self.end.peak.max(waiting);
+        let count = waiting.min(GO);
         let Ok(chunk) = consumer.read_chunk(count) else { return 0 };
         if count == 0 {
             return 0;
@@ -189,6 +207,7 @@ impl Writer {
     }
 
     fn flush(&mut self) {
+        let begun = Instant::now();
         let mut result = self.write();
         if let Err(error) = &result {
             self.stop.store(true, Relaxed);
@@ -212,6 +231,7 @@ impl Writer {
                 self.end.error.get_or_insert(error);
             }
         }
+        self.end.write_max = self.end.write_max.max(begun.elapsed());
         self.buffer.clear();
         self.buffered = 0;
     }

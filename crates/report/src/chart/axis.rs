@@ -53,7 +53,13 @@ impl Axis {
             Spacing::Nines => {
                 let to = high.max(1.0);
                 let marks = scale::nines(to);
-                Self { from: 0.0, to, marks, label: side.quantity.name.clone(), spacing: side.spacing }
+                Self {
+                    from: 0.0,
+                    to,
+                    marks,
+                    label: side.quantity.name.clone(),
+                    spacing: side.spacing,
+                }
             }
             Spacing::Linear => Self::linear(side, low, high),
         }
@@ -100,7 +106,11 @@ impl Axis {
 }
 
 fn label(name: &str, unit: &str) -> String {
-    if matches!(unit, "1" | "") || name == unit { name.to_owned() } else { format!("{name} [{unit}]") }
+    if matches!(unit, "1" | "") || name == unit {
+        name.to_owned()
+    } else {
+        format!("{name} [{unit}]")
+    }
 }
 
 /// The values that an axis has to have room for: the smallest and the largest of each layer.

@@ -1,5 +1,7 @@
 //! Charts as the page carries them: few digits, cells packed like those of the sonar diagram.
 
+use std::borrow::Cow;
+
 use ioecho_stats::analysis::shape::{self, Quantity};
 use serde::Serialize;
 
@@ -49,25 +51,36 @@ enum ShapeData<'a> {
     Series { start_ns: i64, step_ns: i64, values: Vec<Option<f64>> },
     Bins { edges: Vec<Option<f64>>, counts: &'a [u64] },
     Curve { points: Vec<(f64, f64)> },
-    Grid { x: &'a shape::Axis, y: &'a shape::Axis, packed: String },
+    Grid { x: shape::Axis, y: shape::Axis, packed: String },
 }
 
 /// Points that a curve has at most on the page.
 const POINTS: usize = 2000;
 
-/// Charts ready to be written as JSON; those that show nothing are left out.
+/// Filled cells that all maps over time have at most on the page: some 1.3 MB.
+const CELLS: usize = 400_000;
+
+/// Charts ready to be written as JSON; those that show nothing are left out, and maps of many
+/// volumes are coarser, so that the page stays small.
 pub(crate) fn charts(charts: &[Chart]) -> Vec<ChartData<'_>> {
-    charts.iter().filter(|chart| !chart.is_empty()).map(of).collect()
+    let grids = charts.iter().flat_map(|chart| &chart.layers);
+    let grids = grids.filter_map(|layer| match &layer.shape {
+        Shape::Grid(grid) => Some(grid.cells.len()),
+        _ => None,
+    });
+    // Half of the cells of a dense map are left by each joining of neighbours.
+    let joinings = (grids.sum::<usize>().max(1).div_ceil(CELLS)).next_power_of_two().ilog2();
+    charts.iter().filter(|chart| !chart.is_empty()).map(|chart| of(chart, joinings)).collect()
 }
 
-fn of(chart: &Chart) -> ChartData<'_> {
+fn of(chart: &Chart, joinings: u32) -> ChartData<'_> {
     ChartData {
         name: &chart.name,
         title: &chart.title,
         note: &chart.note,
         x: side(&chart.x),
         y: side(&chart.y),
-        layers: chart.layers.iter().map(layer).collect(),
+        layers: chart.layers.iter().map(|one| layer(one, joinings)).collect(),
         limits: chart
             .limits
             .iter()
@@ -91,7 +104,7 @@ fn side(side: &Side) -> SideData<'_> {
     }
 }
 
-fn layer(layer: &Layer) -> LayerData<'_> {
+fn layer(layer: &Layer, joinings: u32) -> LayerData<'_> {
     let shape = match &layer.shape {
         Shape::Series(series) => {
             let series = thin::thinned(series, layer.stroke, thin::VALUES);
@@ -113,7 +126,15 @@ fn layer(layer: &Layer) -> LayerData<'_> {
             let points = points.filter_map(|(_, (x, y))| Some((rounded(*x)?, rounded(*y)?)));
             ShapeData::Curve { points: points.collect() }
         }
-        Shape::Grid(grid) => ShapeData::Grid { x: &grid.x, y: &grid.y, packed: pack(grid) },
+        Shape::Grid(grid) => {
+            let mut grid = Cow::Borrowed(grid);
+            for _ in 0..joinings {
+                let Some(coarse) = thin::coarser(&grid) else { break };
+                grid = Cow::Owned(coarse);
+            }
+            let packed = pack(&grid);
+            ShapeData::Grid { x: grid.x.clone(), y: grid.y.clone(), packed }
+        }
     };
     LayerData {
         name: layer.shape.name(),

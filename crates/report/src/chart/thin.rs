@@ -3,7 +3,9 @@
 //! A load of a week has 604,800 seconds, and a page that carries each of them in sixteen digits for
 //! ten series is larger than the load's summary. No screen shows more than some thousand columns.
 
-use ioecho_stats::analysis::shape::Series;
+use std::collections::BTreeMap;
+
+use ioecho_stats::analysis::shape::{Axis, Grid, Scale, Series};
 
 use super::Stroke;
 
@@ -35,6 +37,34 @@ pub(super) fn thinned(series: &Series, stroke: Stroke, most: usize) -> Series {
     }
 }
 
+/// A grid with neighbours along a linear axis joined in pairs: along where it has more cells that
+/// way, otherwise upwards. `None` of a grid without such an axis.
+pub(super) fn coarser(grid: &Grid) -> Option<Grid> {
+    let linear = |axis: &Axis| match axis.scale {
+        Scale::Linear { from, step } if axis.cells > 1 => Some((from, step)),
+        _ => None,
+    };
+    let along = match (linear(&grid.x), linear(&grid.y)) {
+        (None, None) => return None,
+        (Some(_), Some(_)) => grid.x.cells >= grid.y.cells,
+        (x, _) => x.is_some(),
+    };
+    let mut coarse = grid.clone();
+    let axis = if along { &mut coarse.x } else { &mut coarse.y };
+    if let Scale::Linear { step, .. } = &mut axis.scale {
+        *step *= 2.0;
+    }
+    axis.cells = axis.cells.div_ceil(2);
+    let mut joined: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for (x, y, count) in &grid.cells {
+        let cell = if along { (x / 2, *y) } else { (*x, y / 2) };
+        let sum = joined.entry(cell).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    coarse.cells = joined.into_iter().map(|((x, y), count)| (x, y, count)).collect();
+    Some(coarse)
+}
+
 /// A number in five digits; `None` of what is no number.
 pub(super) fn rounded(value: f64) -> Option<f64> {
     if !value.is_finite() {
@@ -49,12 +79,17 @@ pub(super) fn rounded(value: f64) -> Option<f64> {
         return Some(0.0);
     }
     let scale = 10_f64.powi(digits.abs());
-    Some(if digits >= 0 { (value * scale).round() / scale } else { (value / scale).round() * scale })
+    Some(if digits >= 0 {
+        (value * scale).round() / scale
+    } else {
+        (value / scale).round() * scale
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_stats::analysis::shape::Quantity;
 
     fn series(values: &[Option<f64>]) -> Series {
         Series { step_ns: 10, values: values.to_vec(), ..Series::default() }
@@ -68,6 +103,23 @@ mod tests {
         assert_eq!(mean.step_ns, 20);
         assert_eq!(thinned(&long, Stroke::Peaks, 4).values[0], Some(3.0));
         assert_eq!(thinned(&long, Stroke::Steps, 7), long);
+    }
+
+    #[test]
+    fn a_coarser_grid_holds_the_same_counts_in_wider_cells() {
+        let axis = |scale, cells| Axis { quantity: Quantity::default(), scale, cells };
+        let linear = Scale::Linear { from: 4.0, step: 3.0 };
+        let grid = Grid {
+            name: String::new(),
+            x: axis(linear, 3),
+            y: axis(Scale::Logarithmic { lowest: 1.0, per_decade: 5 }, 9),
+            cells: vec![(0, 8, 1), (1, 8, 2), (2, 0, 4)],
+        };
+        let coarse = coarser(&grid).unwrap();
+        assert_eq!(coarse.x, axis(Scale::Linear { from: 4.0, step: 6.0 }, 2));
+        assert_eq!(coarse.cells, [(0, 8, 3), (1, 0, 4)]);
+        let flat = Grid { x: grid.y.clone(), ..grid };
+        assert_eq!(coarser(&flat), None);
     }
 
     #[test]

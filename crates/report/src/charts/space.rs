@@ -8,6 +8,7 @@ use ioecho_stats::analysis::shape::{Bins, Grid, Scale, Series};
 use ioecho_stats::analysis::sizes::SizeFigures;
 use ioecho_trace::{Bytes, Op};
 
+use super::listing::columns;
 use super::{by_kind, span_name};
 use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
 
@@ -29,7 +30,11 @@ pub fn working_sets(figures: &PageFigures, spacing: Spacing) -> Chart {
         figures.exact,
         figures.relative_error,
     ));
-    chart = chart.with(bytes(&figures.growth.all, "since the start".to_owned()), Ink::All, Stroke::Peaks);
+    chart = chart.with(
+        bytes(&figures.growth.all, "since the start".to_owned()),
+        Ink::All,
+        Stroke::Peaks,
+    );
     let windows = figures.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)));
     for (nth, (WorkingSet { pages, .. }, window)) in windows.enumerate() {
         let name = span_name(window);
@@ -104,7 +109,7 @@ pub fn miss_ratio(figures: &ReuseFigures) -> Chart {
     } else {
         format!(
             "one cache of least recently used pages of 4 KiB; sampled, ± {:.1} %",
-            figures.error_bound * 100.0
+            figures.standard_error * 100.0
         )
     };
     let curves = &figures.miss_ratio;
@@ -118,9 +123,7 @@ pub fn miss_ratio(figures: &ReuseFigures) -> Chart {
                 side,
             )
             .note(&note),
-            |chart, (curve, ink)| {
-                chart.with(Shape::Curve(curve.clone()), ink, Stroke::Steps)
-            },
+            |chart, (curve, ink)| chart.with(Shape::Curve(curve.clone()), ink, Stroke::Steps),
         )
 }
 
@@ -146,13 +149,11 @@ pub fn distances_apart(figures: &PlaceFigures) -> Vec<Chart> {
             let name = if means { "g33.avg_dist" } else { "g32.sum_dist" };
             let what = if means { "Mean distances" } else { "Distances" };
             let title = format!("{what} in windows of {seconds} s");
-            charts.push(
-                distance_chart(&format!("{name}.{seconds:03}"), &title, means).with(
-                    distance_layer(distance, means),
-                    Ink::Nth(0),
-                    Stroke::Steps,
-                ),
-            );
+            charts.push(distance_chart(&format!("{name}.{seconds:03}"), &title, means).with(
+                distance_layer(distance, means),
+                Ink::Nth(0),
+                Stroke::Steps,
+            ));
         }
     }
     charts
@@ -240,9 +241,12 @@ pub fn sizes(figures: &SizeFigures) -> Chart {
 
 /// The share of requests that go back (blkreplay's g42).
 pub fn turns(figures: &OrderFigures) -> Chart {
-    by_kind(turns_chart("g42.turns.setpoint", "Turns"), &figures.turns, |turns| {
-        percent(&turns.series)
-    }, Stroke::Steps)
+    by_kind(
+        turns_chart("g42.turns.setpoint", "Turns"),
+        &figures.turns,
+        |turns| percent(&turns.series),
+        Stroke::Steps,
+    )
 }
 
 /// A chart that turns are put into.
@@ -329,43 +333,29 @@ pub(super) fn listings(
             Bytes(region.bytes.all).to_string(),
         ]
     });
-    let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     [
         crate::Listing {
             heading: "What caches would leave".to_owned(),
             note: "least recently used pages of 4 KiB, writes kept back".to_owned(),
-            columns: columns(&["cache", "hits", "of reads", "of writes", "read through", "written back"]),
+            columns: columns(&[
+                "cache",
+                "hits",
+                "of reads",
+                "of writes",
+                "read through",
+                "written back",
+            ]),
             rows: caches.collect(),
         },
         crate::Listing {
             heading: "Hottest regions".to_owned(),
-            note: format!("of {} each, {} have a request", Bytes(places.region_bytes), places.regions),
+            note: format!(
+                "of {} each, {} have a request",
+                Bytes(places.region_bytes),
+                places.regions
+            ),
             columns: columns(&["region", "share", "requests", "reads", "writes", "data"]),
             rows: regions.collect(),
         },
     ]
-}
-
-/// Everything over time first, then what has axes of its own.
-pub(super) fn all(
-    pages: &PageFigures,
-    reuse: &ReuseFigures,
-    places: &PlaceFigures,
-    order: &OrderFigures,
-    sizes_of: &SizeFigures,
-    volume_name: impl Fn(u32) -> String,
-) -> Vec<Chart> {
-    let mut charts = maps(places, volume_name);
-    charts.extend([
-        working_sets(pages, Spacing::Logarithmic),
-        distances(places, false),
-        turns(order),
-        sizes(sizes_of),
-        positions(places),
-        frequencies(pages),
-        miss_ratio(reuse),
-        intervals(pages),
-        seeks(order),
-    ]);
-    charts
 }

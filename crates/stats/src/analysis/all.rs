@@ -14,9 +14,9 @@ use super::breakdown::{Breakdown, Share};
 use super::event::Event;
 use super::flight::{Flight, FlightFigures};
 use super::order::{Order, OrderFigures};
-use super::pages::{PageFigures, Pages};
+use super::pages::{GROUPS_MAX, PageFigures, Pages};
 use super::places::{PlaceFigures, Places};
-use super::reuse::{Reuse, ReuseFigures};
+use super::reuse::{CACHES, Reuse, ReuseFigures};
 use super::seconds::{Seconds, ThroughputFigures, WINDOW_S};
 use super::sizes::{SizeFigures, Sizes};
 use super::spans::{SpanFigures, Spans};
@@ -61,6 +61,16 @@ impl Default for Asked {
     }
 }
 
+impl Asked {
+    /// The sizes of caches asked for and the usual ones, each once, rising.
+    fn all_caches(&self) -> Vec<u64> {
+        let mut caches = [&CACHES, &self.caches[..]].concat();
+        caches.sort_unstable();
+        caches.dedup();
+        caches
+    }
+}
+
 /// The load over time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Time {
@@ -78,12 +88,19 @@ pub struct Time {
 impl Time {
     /// Adds the requests of a batch.
     pub fn observe_batch(&mut self, batch: &Batch) {
-        batch.iter().for_each(|request| self.observe(&request));
+        for request in batch.iter() {
+            self.observe(&request);
+        }
     }
 
     /// How many requests were added.
     pub fn requests(&self) -> u64 {
         self.requests
+    }
+
+    /// When the first request was due, in nanoseconds.
+    pub fn first_ns(&self) -> Option<i64> {
+        self.first_ns
     }
 
     /// The counters by the second.
@@ -146,23 +163,30 @@ pub struct Space {
 impl Space {
     /// Nothing yet, with these settings.
     pub fn new(settings: &Settings) -> Self {
-        let _ = &settings.windows_ns;
-        Self::default()
+        let pages = Pages::new(&settings.windows_ns, GROUPS_MAX);
+        Self { pages, ..Self::default() }
     }
 
     /// Adds the requests of a batch.
     pub fn observe_batch(&mut self, batch: &Batch) {
-        batch.iter().for_each(|request| self.observe(&request));
+        self.pages.observe_batch(batch);
+        for request in batch.iter() {
+            self.observe_but_pages(&request);
+        }
+    }
+
+    fn observe_but_pages(&mut self, request: &Request) {
+        self.reuse.observe(request);
+        self.places.observe(request);
+        self.order.observe(request);
+        self.sizes.observe(request);
     }
 }
 
 impl Summary for Space {
     fn observe(&mut self, request: &Request) {
         self.pages.observe(request);
-        self.reuse.observe(request);
-        self.places.observe(request);
-        self.order.observe(request);
-        self.sizes.observe(request);
+        self.observe_but_pages(request);
     }
 
     fn merge(&mut self, later: &Self) {
@@ -194,6 +218,11 @@ impl Analysis {
         Self { settings, time, space }
     }
 
+    /// Its settings and halves.
+    pub fn into_parts(self) -> (Settings, Time, Space) {
+        (self.settings, self.time, self.space)
+    }
+
     /// The load over time.
     pub fn time(&self) -> &Time {
         &self.time
@@ -211,10 +240,8 @@ impl Analysis {
 
     /// Adds the requests of a batch.
     pub fn observe(&mut self, batch: &Batch) {
-        for request in batch.iter() {
-            self.time.observe(&request);
-            self.space.observe(&request);
-        }
+        self.time.observe_batch(batch);
+        self.space.observe_batch(batch);
     }
 
     /// Adds a later part of the same trace, or a part with other volumes, made with the same
@@ -230,7 +257,9 @@ impl Analysis {
         let Space { pages, reuse, places, order, sizes } = &self.space;
         let mut flight = flight.figures();
         let slow = flight.slowest_service.iter_mut().chain(&mut flight.slowest_response);
-        slow.for_each(|slow| slow.count_around(seconds));
+        for slow in slow {
+            slow.count_around(seconds);
+        }
         AnalysisFigures {
             version: ANALYSIS_VERSION,
             requests: self.time.requests,
@@ -245,7 +274,7 @@ impl Analysis {
             processes: breakdown.of_processes(header, asked.listed),
             steady: steadiness.figures(),
             pages: pages.figures(),
-            reuse: reuse.figures(),
+            reuse: reuse.figures_for(&asked.all_caches()),
             places: places.figures(),
             order: order.figures(),
             sizes: sizes.figures(),

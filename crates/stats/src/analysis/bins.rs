@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 /// Bins per power of ten, as blkreplay's `bins.exe` has them.
-pub const PER_DECADE: u32 = 10;
+pub(crate) const PER_DECADE: u32 = 10;
 
 /// How many bins of [`PER_DECADE`] there are, from 1 to 10^19.
 const DECIMAL_BINS: usize = 190;
@@ -82,12 +82,6 @@ impl Fine {
 
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|count| u64::from(*count)).sum()
-    }
-
-    /// Every bin that is not empty: the least value in it and the count.
-    pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled.map(|(bin, count)| (fine_least(bin), u64::from(*count)))
     }
 
     /// The middle of the bin that holds the value which the share `quantile` does not exceed: right

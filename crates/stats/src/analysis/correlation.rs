@@ -125,7 +125,9 @@ impl Correlations {
         let mut all = Vec::new();
         for (pair, groups) in PAIRS.iter().zip(&self.counts) {
             let mut sum = Vec::new();
-            groups.iter().for_each(|counts| add(&mut sum, counts));
+            for counts in groups {
+                add(&mut sum, counts);
+            }
             let named = Group::ALL.iter().map(|group| group.name()).zip(groups);
             for (group, counts) in named.chain([(ALL, &sum)]) {
                 if !counts.is_empty() {
@@ -184,7 +186,9 @@ pub fn spearman(cells: &[(u32, u32, u64)]) -> Option<f64> {
     let ranks = |of: fn(&(u32, u32, u64)) -> u32| {
         let most = cells.iter().map(of).max().unwrap_or(0) as usize;
         let mut counts = vec![0_u64; most + 1];
-        cells.iter().for_each(|cell| counts[of(cell) as usize] += cell.2);
+        for cell in cells {
+            counts[of(cell) as usize] += cell.2;
+        }
         let mut before = 0.0;
         let ranks: Vec<f64> = counts
             .iter()

@@ -234,7 +234,9 @@ impl Lines<'_> {
         }
         let (whole, mean) = self.line(ALL, |cell| {
             let mut sum = Steps::default();
-            of(cell).iter().for_each(|steps| sum.merge(steps));
+            for steps in of(cell) {
+                sum.merge(steps);
+            }
             sum
         });
         all.push(whole);

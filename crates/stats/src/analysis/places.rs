@@ -1,27 +1,82 @@
 //! Where a load goes.
+//!
+//! A disk's head moves, a device of several media has fast and slow parts, and a cache in front of
+//! a hot region serves most of a load: where requests lie, how far apart, and whether it is always
+//! the same place, has to be seen before a device can be chosen.
 
+mod distance;
 mod figures;
+mod map;
+mod regions;
+#[cfg(test)]
+mod tests;
 
 pub use figures::{Distance, Map, PlaceFigures, Region};
+pub use regions::{HOTTEST, REGIONS_MAX};
 
 use ioecho_trace::Request;
 use serde::{Deserialize, Serialize};
 
+use self::distance::Distances;
+use self::map::Heat;
+use self::regions::Regions;
 use super::Summary;
+use super::place::{instant, read_or_write};
+
+/// The windows that distances are told of, in nanoseconds: those of blkreplay's `graph.sh`.
+pub const WINDOWS_NS: [i64; 3] = [6_000_000_000, 60_000_000_000, 600_000_000_000];
 
 /// The places of a load.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Places {}
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Places {
+    distances: Distances,
+    heat: Heat,
+    regions: Regions,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self::new(&WINDOWS_NS)
+    }
+}
 
 impl Places {
+    /// Tells of distances in windows of these lengths. Parts that shall be merged must have the
+    /// same.
+    pub fn new(windows_ns: &[i64]) -> Self {
+        Self {
+            distances: Distances::new(windows_ns),
+            heat: Heat::default(),
+            regions: Regions::default(),
+        }
+    }
+
     /// The figures.
     pub fn figures(&self) -> PlaceFigures {
-        PlaceFigures::default()
+        PlaceFigures {
+            distances: self.distances.figures(),
+            positions: self.regions.positions(),
+            maps: self.heat.maps(),
+            region_bytes: self.regions.region_bytes(),
+            regions: self.regions.count(),
+            hottest: self.regions.hottest(),
+        }
     }
 }
 
 impl Summary for Places {
-    fn observe(&mut self, _request: &Request) {}
+    #[inline]
+    fn observe(&mut self, request: &Request) {
+        let Some(kind) = read_or_write(request.op) else { return };
+        let at = instant(request);
+        self.distances.observe(at, request);
+        self.heat.observe(at, kind, request);
+        self.regions.observe(kind, request);
+    }
 
-    fn merge(&mut self, _later: &Self) {}
+    fn merge(&mut self, later: &Self) {
+        self.distances.merge(&later.distances);
+        self.heat.merge(&later.heat);
+        self.regions.merge(&later.regions);
+    }
 }

@@ -24,12 +24,15 @@ use super::shape::{Quantity, Series};
 pub const SECONDS_MAX: usize = 1 << 20;
 
 /// How many windows a series has at most; the window doubles until there are no more.
-pub const WINDOWS_MAX: u64 = 1 << 16;
+pub const WINDOWS_MAX: u64 = 1 << 13;
 
 /// blkreplay's `thrp_window`, in seconds.
 pub const WINDOW_S: u64 = 3;
 
 const SECOND_NS: i64 = 1_000_000_000;
+
+/// Seconds that lie together in memory; where nothing happens in any of them there is none.
+const STRETCH: usize = 1024;
 
 /// The columns of throughput; the last are among those of the first three.
 const COLUMNS: [&str; 4] = ["reads", "writes", "other", "pushed back"];
@@ -148,7 +151,10 @@ fn count(columns: &mut [Amount; COLUMNS.len()], event: &Event) {
 pub struct Seconds {
     /// How often seconds were merged in pairs.
     doublings: u32,
-    cells: Vec<Second>,
+    /// Stretches of [`STRETCH`] seconds, or none.
+    stretches: Vec<Vec<Second>>,
+    /// How many seconds there are, up to the last one in use.
+    used: usize,
     /// The last instant of any request.
     end_ns: i64,
     /// Whether anything was achieved: of a load without latencies, nothing is known of that.
@@ -165,7 +171,7 @@ impl Summary for Seconds {
             self.double();
         }
         let shift = self.doublings - later.doublings;
-        for (at, theirs) in later.cells.iter().enumerate() {
+        for (at, theirs) in later.filled() {
             self.cell(at >> shift).add(theirs);
         }
         self.end_ns = self.end_ns.max(later.end_ns);
@@ -205,39 +211,48 @@ impl Seconds {
 
     #[inline]
     fn cell(&mut self, at: usize) -> &mut Second {
-        if at >= self.cells.len() {
-            self.cells.resize(at + 1, Second::default());
+        let (stretch, second) = (at / STRETCH, at % STRETCH);
+        if stretch >= self.stretches.len() {
+            self.stretches.resize(stretch + 1, Vec::new());
         }
-        &mut self.cells[at]
+        self.used = self.used.max(at + 1);
+        let seconds = &mut self.stretches[stretch];
+        if seconds.is_empty() {
+            seconds.resize(STRETCH, Second::default());
+        }
+        &mut seconds[second]
     }
 
     fn double(&mut self) {
-        for pair in 0..self.cells.len().div_ceil(2) {
-            let mut sum = self.cells[2 * pair];
-            if let Some(second) = self.cells.get(2 * pair + 1) {
-                sum.add(second);
-            }
-            self.cells[pair] = sum;
+        let mut doubled = Self { doublings: self.doublings + 1, ..Self::default() };
+        for (at, second) in self.filled() {
+            doubled.cell(at / 2).add(second);
         }
-        self.cells.truncate(self.cells.len().div_ceil(2));
-        self.doublings += 1;
+        (doubled.end_ns, doubled.answered) = (self.end_ns, self.answered);
+        *self = doubled;
     }
 
-    /// How many seconds a cell of [`Self::cells`] covers: 1 unless the trace is longer than
+    /// How many seconds a cell of [`Self::filled`] covers: 1 unless the trace is longer than
     /// [`SECONDS_MAX`].
     pub fn width_s(&self) -> u64 {
         1 << self.doublings
     }
 
-    /// The counters, from the start of the trace on.
-    pub fn cells(&self) -> &[Second] {
-        &self.cells
+    /// The counters of each second, or more than one, in which anything happened: which one it is,
+    /// counted from the start of the trace, and the counters.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, &Second)> {
+        let stretches = self.stretches.iter().enumerate();
+        let seconds = stretches.flat_map(|(stretch, seconds)| {
+            seconds.iter().enumerate().map(move |(at, second)| (stretch * STRETCH + at, second))
+        });
+        seconds.filter(|(_, second)| **second != Second::default())
     }
 
     /// The counters of the second that an instant lies in.
     pub fn of_instant(&self, instant_ns: i64) -> Second {
         let at = (instant_ns.max(0) / SECOND_NS) as usize >> self.doublings;
-        self.cells.get(at).copied().unwrap_or_default()
+        let second = self.stretches.get(at / STRETCH).and_then(|all| all.get(at % STRETCH));
+        second.copied().unwrap_or_default()
     }
 
     /// The last instant of any request: issue, submission or completion.
@@ -248,30 +263,23 @@ impl Seconds {
     /// Sums over the whole trace.
     pub fn total(&self) -> Second {
         let mut total = Second::default();
-        self.cells.iter().for_each(|cell| total.add(cell));
+        self.filled().for_each(|(_, cell)| total.add(cell));
         total
     }
 
     /// Demanded and achieved in windows of so many seconds.
     pub fn figures(&self, window_s: u64) -> ThroughputFigures {
         let mut window = window_s.max(1).next_multiple_of(self.width_s());
-        let seconds = self.cells.len() as u64 * self.width_s();
+        let seconds = self.used as u64 * self.width_s();
         while seconds.div_ceil(window) > WINDOWS_MAX {
             window *= 2;
         }
         let cells_of_window = (window / self.width_s()) as usize;
-        let sums: Vec<Second> = self
-            .cells
-            .chunks(cells_of_window)
-            .map(|cells| {
-                let mut sum = Second::default();
-                cells.iter().for_each(|cell| sum.add(cell));
-                sum
-            })
-            .collect();
+        let mut sums = vec![Second::default(); self.used.div_ceil(cells_of_window)];
+        self.filled().for_each(|(at, cell)| sums[at / cells_of_window].add(cell));
         let windows = Windows { sums, window_ns: window as i64 * SECOND_NS, end_ns: self.end_ns };
         let total = self.total();
-        let peak = |of: fn(&Second) -> u64| Peak::of(&self.cells, self.width_s(), of);
+        let peak = |of: fn(&Second) -> u64| self.peak(of);
         ThroughputFigures {
             window_ns: windows.window_ns,
             last_window_ns: windows.last_ns(),
@@ -295,28 +303,46 @@ impl Seconds {
                 Vec::new()
             },
             failed_requests: windows.rate("failed", "requests/s", |cell| cell.failed),
-            smoothed: self.smoothed(&windows),
+            smoothed: smoothed(&windows),
         }
     }
 
-    fn smoothed(&self, windows: &Windows) -> Vec<Series> {
-        let mut all = Vec::new();
-        for (kind, name) in ["reads", "writes"].into_iter().enumerate() {
-            if self.cells.iter().any(|cell| cell.service[kind].count > 0) {
-                let quantity = Quantity::new("mean service time", "ns");
-                all.push(windows.series(name, quantity, |cell| cell.service[kind].mean()));
-                let quantity = Quantity::new("longest service time", "ns");
-                all.push(windows.series(name, quantity, |cell| cell.service[kind].max()));
+    fn peak(&self, of: fn(&Second) -> u64) -> Peak {
+        let mut peak = Peak::default();
+        let (mut most, mut sum) = (0, 0.0);
+        for (at, value) in self.filled().map(|(at, second)| (at, of(second))) {
+            sum += value as f64;
+            if value > most {
+                most = value;
+                peak.at_s = at as u64 * self.width_s();
             }
         }
-        if self.cells.iter().any(|cell| cell.lateness.count > 0) {
-            let quantity = Quantity::new("mean lateness", "ns");
-            all.push(windows.series(ALL, quantity, |cell| cell.lateness.mean()));
-            let quantity = Quantity::new("longest lateness", "ns");
-            all.push(windows.series(ALL, quantity, |cell| cell.lateness.max()));
+        if most > 0 {
+            peak.per_s = most as f64 / self.width_s() as f64;
+            peak.to_mean = most as f64 / (sum / self.used as f64);
         }
-        all
+        peak
     }
+}
+
+fn smoothed(windows: &Windows) -> Vec<Series> {
+    let any = |of: fn(&Second) -> u64| windows.sums.iter().any(|sum| of(sum) > 0);
+    let mut all = Vec::new();
+    for (kind, name) in ["reads", "writes"].into_iter().enumerate() {
+        if windows.sums.iter().any(|sum| sum.service[kind].count > 0) {
+            let quantity = Quantity::new("mean service time", "ns");
+            all.push(windows.series(name, quantity, |cell| cell.service[kind].mean()));
+            let quantity = Quantity::new("longest service time", "ns");
+            all.push(windows.series(name, quantity, |cell| cell.service[kind].max()));
+        }
+    }
+    if any(|sum| sum.lateness.count) {
+        let quantity = Quantity::new("mean lateness", "ns");
+        all.push(windows.series(ALL, quantity, |cell| cell.lateness.mean()));
+        let quantity = Quantity::new("longest lateness", "ns");
+        all.push(windows.series(ALL, quantity, |cell| cell.lateness.max()));
+    }
+    all
 }
 
 fn requests(columns: &[Amount; COLUMNS.len()]) -> u64 {
@@ -411,20 +437,6 @@ pub struct Peak {
     pub at_s: u64,
     /// How many times the mean that is; 0 of nothing.
     pub to_mean: f64,
-}
-
-impl Peak {
-    fn of(cells: &[Second], width_s: u64, value: fn(&Second) -> u64) -> Self {
-        let values = || cells.iter().map(value);
-        let Some(most) = values().max() else { return Self::default() };
-        let at = values().position(|value| value == most).unwrap_or(0) as u64;
-        let mean = values().map(|value| value as f64).sum::<f64>() / cells.len() as f64;
-        Self {
-            per_s: most as f64 / width_s as f64,
-            at_s: at * width_s,
-            to_mean: if mean > 0.0 { most as f64 / mean } else { 0.0 },
-        }
-    }
 }
 
 /// Demanded and achieved throughput. `requests/s` are blkreplay's `thrp`, `bytes/s` its `thrs`,

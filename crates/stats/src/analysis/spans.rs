@@ -104,13 +104,25 @@ impl Spans {
         &self.spans[Span::Service as usize][group as usize].latencies
     }
 
+    /// The histograms of a group, each under the name of its rows.
+    pub(crate) fn named(&self, group: Group) -> [(&'static str, &Latencies); 3] {
+        let of = |span: Span| &self.spans[span as usize][group as usize].latencies;
+        [
+            ("service_ns", of(Span::Service)),
+            ("response_ns", of(Span::Response)),
+            ("lateness_ns", of(Span::Lateness)),
+        ]
+    }
+
     /// The figures, of spans and groups that occurred.
     pub fn figures(&self) -> Vec<SpanFigures> {
         let mut all = Vec::new();
         for span in Span::ALL {
             let groups = &self.spans[span as usize];
             let mut sum = Histograms::default();
-            groups.iter().for_each(|group| sum.merge(group));
+            for group in groups {
+                sum.merge(group);
+            }
             if sum.latencies.is_empty() {
                 continue;
             }

@@ -80,7 +80,9 @@ impl Steadiness {
         let buckets = (at_least.max(1) as u64).div_ceil(width as u64).max(1) as usize;
         let values = self.times.cells().chunks(buckets).map(|cells| {
             let mut sum = Fine::default();
-            cells.iter().for_each(|cell| sum.merge(&cell.0[kind]));
+            for cell in cells {
+                sum.merge(&cell.0[kind]);
+            }
             sum.quantile(0.5).map(|ns| ns as f64)
         });
         Series {

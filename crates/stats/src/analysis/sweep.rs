@@ -25,10 +25,10 @@ use serde::{Deserialize, Serialize};
 use super::event::{Event, GROUPS, Group};
 
 /// How many first rows of a part and volume are kept to be read again.
-pub const HEAD: usize = 4096;
+pub(crate) const HEAD: usize = 4096;
 
 /// How many requests may be due and not submitted at the same instant.
-pub const PENDING_MAX: usize = 1 << 18;
+pub(crate) const PENDING_MAX: usize = 1 << 18;
 
 /// What is remembered of a request until it is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -29,7 +29,7 @@ use std::io;
 
 use parquet::errors::ParquetError;
 
-pub use self::reader::open;
+pub use self::reader::{open, open_part};
 pub use self::writer::create;
 use super::{Format, Several, Writable};
 

@@ -1,6 +1,6 @@
 //! What the pages of a load tell.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::analysis::kind::ByKind;
 use crate::analysis::shape::{Bins, Curve, Series};
@@ -36,7 +36,7 @@ pub struct PageFigures {
 }
 
 /// What asks for no data to be moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Apart {
     /// Requests that discard.
     pub discards: u64,

@@ -14,9 +14,9 @@ pub struct ReuseFigures {
     pub exact: bool,
     /// The share of all pages whose accesses were looked at; 1 where exact.
     pub sampled_share: f64,
-    /// The bound of the error of a miss ratio that is to be expected, absolute: 0 where exact. On
-    /// real loads the mean error is a tenth of it (Waldspurger and others, FAST 2015, figure 4).
-    pub error_bound: f64,
+    /// The standard error of a miss ratio at most, absolute, estimated from how unevenly the pages
+    /// of the sample are accessed; 0 where exact.
+    pub standard_error: f64,
     /// Accesses to pages. Always exact.
     pub accesses: ByKind<u64>,
     /// Accesses to pages never accessed before; an estimate where not exact.

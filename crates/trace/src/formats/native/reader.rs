@@ -32,83 +32,113 @@ use crate::units::VolumeId;
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
-    let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
-    let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
-    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
-        path: path.to_owned(),
-        reason,
-        remedy: remedy.to_owned(),
-    };
-    let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
-    let file =
-        guarded(|| SerializedFileReader::new(file)).map_err(|error| unreadable(path, error))?;
-    let metadata = file.metadata();
-    let checksums = guarded(|| Checksums::of(summed, length, metadata))
-        .map_err(|error| unreadable(path, error))?;
-    check_places(metadata, length)
-        .map_err(|reason| unusable(reason, "the file is damaged: get it again"))?;
-    let value_of = |key: &str| {
-        let pairs = metadata.file_metadata().key_value_metadata()?;
-        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
-    };
-    if let Some(version) = value_of(KEY_VERSION) {
-        match version.parse::<u32>() {
-            Ok(1..=VERSION) => {}
-            Ok(version) if version > VERSION => {
-                return Err(unusable(
-                    format!(
-                        "a newer ioecho wrote it: its format has version {version}, and this \
-                         program reads versions up to {VERSION}"
-                    ),
-                    "update ioecho, or convert the file with the one that wrote it",
-                ));
-            }
-            _ => {
-                let reason = format!("'{version}' is no version of ioecho's format");
-                return Err(unusable(reason, "was its footer edited? Get the file again"));
+    let reader = Reader::open(path, options)?;
+    // Tools that write a trace back, such as DuckDB, do not promise an order.
+    Ok(if reader.ordered { Box::new(reader) } else { Box::new(Sorted::new(reader, options.order)) })
+}
+
+/// Opens part `part`, counted from 0, of a native file cut into `of` parts: whole row groups, those
+/// of one part behind those of the part before, together all of the file. Each part can be read by a
+/// thread of its own. `None` of a file that does not say that its rows are in order: such a file has
+/// to be sorted, and so to be read as a whole.
+pub fn open_part(
+    path: &Path,
+    options: &ReadOptions,
+    part: usize,
+    of: usize,
+) -> Result<Option<Box<dyn Source>>, TraceError> {
+    let mut reader = Reader::open(path, options)?;
+    if !reader.ordered {
+        return Ok(None);
+    }
+    let groups = reader.file.num_row_groups();
+    let begin = |part: usize| groups * part.min(of) / of.max(1);
+    (reader.next_group, reader.end_group) = (begin(part), begin(part + 1));
+    let before = &reader.file.metadata().row_groups()[..reader.next_group];
+    reader.row = before.iter().map(|group| group.num_rows().max(0) as u64).sum();
+    Ok(Some(Box::new(reader)))
+}
+
+impl Reader {
+    fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
+        let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
+        let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
+        let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+            path: path.to_owned(),
+            reason,
+            remedy: remedy.to_owned(),
+        };
+        let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
+        let file =
+            guarded(|| SerializedFileReader::new(file)).map_err(|error| unreadable(path, error))?;
+        let metadata = file.metadata();
+        let checksums = guarded(|| Checksums::of(summed, length, metadata))
+            .map_err(|error| unreadable(path, error))?;
+        check_places(metadata, length)
+            .map_err(|reason| unusable(reason, "the file is damaged: get it again"))?;
+        let value_of = |key: &str| {
+            let pairs = metadata.file_metadata().key_value_metadata()?;
+            pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+        };
+        if let Some(version) = value_of(KEY_VERSION) {
+            match version.parse::<u32>() {
+                Ok(1..=VERSION) => {}
+                Ok(version) if version > VERSION => {
+                    return Err(unusable(
+                        format!(
+                            "a newer ioecho wrote it: its format has version {version}, and this \
+                             program reads versions up to {VERSION}"
+                        ),
+                        "update ioecho, or convert the file with the one that wrote it",
+                    ));
+                }
+                _ => {
+                    let reason = format!("'{version}' is no version of ioecho's format");
+                    return Err(unusable(reason, "was its footer edited? Get the file again"));
+                }
             }
         }
+        let (indices, columns, others) = layout(metadata).map_err(|reason| {
+            unusable(reason, "a trace has the columns that docs/formats.md describes")
+        })?;
+        let mut header = if let Some(json) = value_of(KEY_HEADER) {
+            serde_json::from_str(json).map_err(|error| {
+                unusable(format!("its header is not readable: {error}"), "get the file again")
+            })?
+        } else {
+            // Damage is told where the rows are read; until then the volumes are not known.
+            headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
+        };
+        header.columns = columns;
+        if checksums.is_none() {
+            header.guesses.add("missing checksums; a damaged file may pass unnoticed", 1, None);
+        }
+        for other in others {
+            header.losses.add("columns that a trace does not have", 1, Some(other));
+        }
+        check_codecs(metadata, &indices).map_err(|reason| {
+            unusable(reason, "write it with zstd; in pandas: to_parquet(..., compression='zstd')")
+        })?;
+        let ordered = value_of(KEY_ORDER) == Some(ORDER);
+        let end_group = file.num_row_groups();
+        Ok(Self {
+            path: path.to_owned(),
+            strict: options.strict,
+            file,
+            checksums,
+            header,
+            indices,
+            readers: Vec::new(),
+            next_group: 0,
+            end_group,
+            rows_left: 0,
+            row: 0,
+            ordered,
+            latest: i64::MIN,
+            failed: false,
+            scratch: Scratch::default(),
+        })
     }
-    let (indices, columns, others) = layout(metadata).map_err(|reason| {
-        unusable(reason, "a trace has the columns that docs/formats.md describes")
-    })?;
-    let mut header = if let Some(json) = value_of(KEY_HEADER) {
-        serde_json::from_str(json).map_err(|error| {
-            unusable(format!("its header is not readable: {error}"), "get the file again")
-        })?
-    } else {
-        // Damage is told where the rows are read; until then the volumes are not known.
-        headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
-    };
-    header.columns = columns;
-    if checksums.is_none() {
-        header.guesses.add("missing checksums; a damaged file may pass unnoticed", 1, None);
-    }
-    for other in others {
-        header.losses.add("columns that a trace does not have", 1, Some(other));
-    }
-    check_codecs(metadata, &indices).map_err(|reason| {
-        unusable(reason, "write it with zstd; in pandas: to_parquet(..., compression='zstd')")
-    })?;
-    let ordered = value_of(KEY_ORDER) == Some(ORDER);
-    let reader = Reader {
-        path: path.to_owned(),
-        strict: options.strict,
-        file,
-        checksums,
-        header,
-        indices,
-        readers: Vec::new(),
-        next_group: 0,
-        rows_left: 0,
-        row: 0,
-        ordered,
-        latest: i64::MIN,
-        failed: false,
-        scratch: Scratch::default(),
-    };
-    // Tools that write a trace back, such as DuckDB, do not promise an order.
-    Ok(if ordered { Box::new(reader) } else { Box::new(Sorted::new(reader, options.order)) })
 }
 
 /// How many volumes a file without a header may have; garbage must not fill the memory with them.
@@ -186,6 +216,8 @@ struct Reader {
     /// The columns of the row group at hand, by the number of the column.
     readers: Vec<Option<ColumnReader>>,
     next_group: usize,
+    /// The row group that is not read any more.
+    end_group: usize,
     /// Rows of that group that are not read yet.
     rows_left: usize,
     /// The number of rows read.
@@ -202,7 +234,7 @@ impl Reader {
     /// Goes on to the next row group that has rows; answers whether there is one.
     fn next_group(&mut self) -> Result<bool, ParquetError> {
         while self.rows_left == 0 {
-            if self.next_group == self.file.num_row_groups() {
+            if self.next_group >= self.end_group {
                 return Ok(false);
             }
             let number = self.next_group;

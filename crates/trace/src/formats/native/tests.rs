@@ -15,7 +15,7 @@ use super::schema::{
     Column, KEY_CODES, KEY_CRC_FOOTER, KEY_CRC_GROUPS, KEY_HEADER, KEY_ORDER, KEY_VERSION, ORDER,
 };
 use super::writer::GROUP_ROWS;
-use super::{create, open};
+use super::{create, open, open_part};
 use crate::batch::tests::any_request;
 use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
@@ -581,5 +581,27 @@ proptest! {
         }
         fs::write(&path, &file).unwrap();
         let _ = read(&path);
+    }
+}
+
+#[test]
+fn the_parts_of_a_file_are_the_whole_one_behind_the_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.parquet");
+    let rows = 2 * GROUP_ROWS + 10;
+    let requests: Vec<Request> =
+        (0..rows as i64).map(|n| Request::new(Nanos(n), Op::Read, Bytes(0), Bytes(512))).collect();
+    write(&path, Columns::default(), &requests, 8192);
+    for of in [1, 2, 3, 5] {
+        let mut all = Vec::new();
+        for part in 0..of {
+            let options = ReadOptions::default();
+            let mut source = open_part(&path, &options, part, of).unwrap().unwrap();
+            let mut batch = Batch::default();
+            while source.next_batch(&mut batch).unwrap() {
+                all.extend(batch.iter());
+            }
+        }
+        assert!(all == requests, "{} of {rows} requests in {of} parts", all.len());
     }
 }

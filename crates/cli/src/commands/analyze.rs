@@ -1,0 +1,120 @@
+//! `ioecho analyze`: what a load asks for, and what came of it.
+
+pub(crate) mod part;
+mod text;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ioecho_stats::analysis::all::{Space, Time};
+use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
+use ioecho_trace::compression::STANDARD_OUTPUT;
+use ioecho_trace::{Batch, Header, TraceError};
+use serde_json::Value;
+
+use crate::args::AnalyzeArgs;
+use crate::commands::interrupt::stop_on_signals;
+use crate::commands::tell;
+use crate::exit::{self, Coded};
+use crate::run::pass::{self, Counted, Input};
+
+pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<u8> {
+    let (analysis, header) = match part::read(&args.file)? {
+        Some(whole) => {
+            refuse_choices(args)?;
+            whole
+        }
+        None => count(args)?,
+    };
+    if let Some(path) = &args.output {
+        part::write(path, &analysis, &header)?;
+        tell_damage(&header);
+    } else {
+        let figures = analysis.figures(&header, &args.asked());
+        let stdout = io::stdout().lock();
+        let printed = if args.json {
+            print_json(stdout, &figures, &header)
+        } else {
+            text::print(stdout, &args.file, &figures, &header)
+        };
+        printed.map_err(unprinted)?;
+    }
+    Ok(if header.damage.is_some() { exit::DAMAGED } else { exit::OK })
+}
+
+/// What was counted cannot be counted otherwise any more.
+fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
+    let load = &args.load;
+    let is_cut = load.window.start.is_some() || load.window.duration.is_some();
+    if args.windows.is_empty() && !is_cut && load.transforms.chain.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} is an analysis: its windows and its part of the trace are chosen\n  = help: choose them \
+         where `ioecho analyze --partial` reads the trace",
+        args.file.display()
+    );
+    Err(Coded::error(exit::USAGE, text))
+}
+
+fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
+    let input = Input {
+        path: &args.file,
+        options: &args.read.options(),
+        load: &args.load,
+        threads: args.threads.map_or_else(pass::processors, usize::from),
+        stop: &stop_on_signals()?,
+    };
+    let settings = args.settings();
+    pass::count(&input, || Analysis::new(settings.clone()))
+}
+
+impl Counted for Analysis {
+    type First = (Settings, Time);
+    type Second = Space;
+
+    fn divide(self) -> (Self::First, Self::Second) {
+        let (settings, time, space) = self.into_parts();
+        ((settings, time), space)
+    }
+
+    fn unite((settings, time): Self::First, space: Self::Second) -> Self {
+        Self::of(settings, time, space)
+    }
+
+    fn observe_first((_, time): &mut Self::First, batch: &Batch) {
+        time.observe_batch(batch);
+    }
+
+    fn observe_second(space: &mut Self::Second, batch: &Batch) {
+        space.observe_batch(batch);
+    }
+
+    fn merge(&mut self, later: Self) {
+        Self::merge(self, &later);
+    }
+}
+
+/// The keys are stable; what is not known is `null`, empty or missing.
+fn print_json(mut out: impl Write, figures: &AnalysisFigures, header: &Header) -> io::Result<()> {
+    let mut all = serde_json::to_value(figures)?;
+    if let Value::Object(all) = &mut all {
+        all.insert("trace".to_owned(), serde_json::to_value(header)?);
+    }
+    serde_json::to_writer(&mut out, &all)?;
+    writeln!(out)
+}
+
+fn tell_damage(header: &Header) {
+    if let Some(damage) = &header.damage {
+        tell(&format!("warning: the trace ends before its end: {damage}"));
+    }
+}
+
+/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
+fn unprinted(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(),
+        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
+    }
+}

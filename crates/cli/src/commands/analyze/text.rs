@@ -1,0 +1,244 @@
+//! The essential of an analysis on a screen: sixty lines at most.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ioecho_stats::analysis::AnalysisFigures;
+use ioecho_stats::analysis::breakdown::Share;
+use ioecho_stats::analysis::seconds::{Amount, Totals};
+use ioecho_stats::analysis::slowest::Slow;
+use ioecho_stats::steady::WINDOW;
+use ioecho_trace::{Bytes, Header, Nanos};
+
+use crate::commands::visible;
+
+/// How many volumes, and how many processes, are shown.
+const SHARES_SHOWN: usize = 3;
+
+/// How many windows of working sets are shown.
+const WINDOWS_SHOWN: usize = 5;
+
+/// How many of the slowest requests are shown.
+const SLOWEST_SHOWN: usize = 3;
+
+/// How many changes of level are shown.
+const CHANGES_SHOWN: usize = 6;
+
+/// Prints one line.
+macro_rules! row {
+    ($out:expr, $name:expr, $($value:tt)*) => {
+        writeln!($out, "{:<14}{}", $name, visible(&format!($($value)*)))
+    };
+}
+
+pub(super) fn print(
+    mut out: impl Write,
+    file: &Path,
+    figures: &AnalysisFigures,
+    header: &Header,
+) -> io::Result<()> {
+    row!(out, "file", "{}", file.display())?;
+    row!(out, "origin", "{}, {}", header.source, header.format)?;
+    let duration = Nanos(figures.end_ns.saturating_sub(figures.first_ns));
+    let kind = if figures.measured > 0 { "run" } else { "load" };
+    row!(out, kind, "{} requests in {duration}", figures.requests)?;
+    print_throughput(&mut out, figures)?;
+    print_arrivals(&mut out, figures)?;
+    print_space(&mut out, figures)?;
+    print_times(&mut out, figures)?;
+    print_flight(&mut out, figures)?;
+    print_steady(&mut out, figures)?;
+    print_shares(&mut out, "volume", &figures.volumes)?;
+    print_shares(&mut out, "process", &figures.processes)?;
+    for slow in figures.flight.slowest_service.iter().take(SLOWEST_SHOWN) {
+        print_slow(&mut out, slow)?;
+    }
+    if let Some(damage) = &header.damage {
+        row!(out, "damaged", "{damage}")?;
+    }
+    Ok(())
+}
+
+fn rate(amount: Amount, seconds: f64) -> String {
+    let per = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    format!("{:.1} requests/s, {}/s", per(amount.requests), Bytes(per(amount.bytes) as u64))
+}
+
+fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+    let throughput = &figures.throughput;
+    let seconds = Nanos(figures.end_ns.saturating_sub(figures.first_ns)).as_secs_f64();
+    let mut lines = |name: &str, totals: &Totals| -> io::Result<()> {
+        let Totals { reads, writes, other, pushed_back } = *totals;
+        let sum = Amount {
+            requests: reads.requests + writes.requests + other.requests,
+            bytes: reads.bytes.saturating_add(writes.bytes),
+        };
+        row!(out, name, "{}", rate(sum, seconds))?;
+        row!(out, "  reads", "{}: {}", reads.requests, rate(reads, seconds))?;
+        row!(out, "  writes", "{}: {}", writes.requests, rate(writes, seconds))?;
+        if other.requests > 0 {
+            row!(out, "  other", "{}", other.requests)?;
+        }
+        if pushed_back.requests > 0 {
+            row!(out, "  pushed back", "{}", pushed_back.requests)?;
+        }
+        Ok(())
+    };
+    lines("demanded", &throughput.demanded)?;
+    if throughput.answered {
+        lines("achieved", &throughput.achieved)?;
+    }
+    if throughput.failed > 0 {
+        row!(out, "failed", "{}", throughput.failed)?;
+    }
+    let (requests, bytes) = (throughput.peak_requests, throughput.peak_bytes);
+    row!(
+        out,
+        "peak second",
+        "{:.0} requests at {} s ({:.1} times the mean); {} at {} s",
+        requests.per_s,
+        requests.at_s,
+        requests.to_mean,
+        Bytes(bytes.per_s as u64),
+        bytes.at_s
+    )
+}
+
+fn print_arrivals(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+    let arrivals = &figures.arrivals;
+    let Some(variation) = arrivals.gap_variation else { return Ok(()) };
+    let hurst = arrivals.hurst.map_or(String::new(), |hurst| format!(", Hurst {hurst:.2}"));
+    let most = arrivals.dispersion.points.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let most = most.map_or(String::new(), |(span, index)| {
+        format!(", dispersion up to {index:.1} (in spans of {span:.3} s)")
+    });
+    let mean = Nanos(arrivals.gap_mean_ns as i64);
+    row!(out, "arrivals", "mean gap {mean}, variation {variation:.2}{hurst}{most}")
+}
+
+fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+    let pages = &figures.pages;
+    let about = if pages.exact { "" } else { "about " };
+    let whole = Bytes(pages.pages.all.saturating_mul(pages.page_bytes));
+    let [reads, writes] = [pages.pages.reads, pages.pages.writes]
+        .map(|count| Bytes(count.saturating_mul(pages.page_bytes)));
+    row!(out, "working set", "{about}{whole} in all; {reads} read, {writes} written")?;
+    let windows = pages.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)));
+    for (set, window) in windows.take(WINDOWS_SHOWN) {
+        let mean = Bytes((set.mean_pages.all * pages.page_bytes as f64) as u64);
+        let most = Bytes(set.most_bytes.all);
+        row!(out, "", "in windows of {}: mean {mean}, most {most}", Nanos(window))?;
+    }
+    let quarter = pages.frequency.all.quantiles.iter().find(|quantile| quantile.share >= 0.5);
+    if let Some(half) = quarter {
+        let share = half.pages_share * 100.0;
+        row!(out, "hot pages", "half of all accesses go to {share:.2} % of the pages")?;
+    }
+    let caches = figures.reuse.caches.iter().map(|cache| {
+        let hits = cache.hit_ratio.all * 100.0;
+        format!("{} {hits:.1} %", Bytes(cache.cache_bytes))
+    });
+    let caches: Vec<String> = caches.collect();
+    if !caches.is_empty() {
+        row!(out, "cache hits", "{}", caches.join(", "))?;
+    }
+    let order = &figures.order;
+    row!(
+        out,
+        "order",
+        "{:.1} % turn back, {:.1} % sequential, {:.1} % in streams",
+        order.turns.all.share * 100.0,
+        order.sequential.all.strict * 100.0,
+        order.sequential.all.in_stream * 100.0
+    )
+}
+
+fn print_times(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+    for span in &figures.spans {
+        let times = &span.percentiles;
+        let [p50, p99, p999, max] = [times.p50_ns, times.p99_ns, times.p99_9_ns, times.max_ns]
+            .map(|ns| Nanos(i64::try_from(ns).unwrap_or(i64::MAX)));
+        let (name, group, count) = (&span.span, &span.group, times.count);
+        row!(out, name, "{group}: p50 {p50}, p99 {p99}, p99.9 {p999}, max {max} (of {count})")?;
+    }
+    Ok(())
+}
+
+fn print_flight(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+    let flight = &figures.flight;
+    if let (Some(mean), Some(max)) = (flight.in_flight_mean, flight.in_flight_max) {
+        let recorded = flight
+            .recorded_mean
+            .map_or(String::new(), |mean| format!("; recorded: mean {mean:.2}"));
+        row!(out, "in flight", "mean {mean:.2}, most on a volume {max}{recorded}")?;
+    }
+    if let (Some(mean), Some(max)) = (flight.waiting_mean, flight.waiting_max) {
+        row!(out, "waiting", "mean {mean:.2}, most on a volume {max}")?;
+    }
+    let ranks: Vec<String> = flight
+        .correlations
+        .iter()
+        .filter(|one| one.group == "all")
+        .filter_map(|one| Some(format!("{} {:.2}", one.name, one.spearman?)))
+        .collect();
+    if !ranks.is_empty() {
+        row!(out, "correlation", "{} (Spearman's)", ranks.join(", "))?;
+    }
+    Ok(())
+}
+
+fn print_steady(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+    for kind in &figures.steady.kinds {
+        let steady = match kind.steady_from_ns {
+            Some(from) => format!("steady from {} on", Nanos(from)),
+            None if kind.rounds.values.len() < WINDOW => "too short to be steady".to_owned(),
+            None => "never steady by SNIA's criterion".to_owned(),
+        };
+        let count = kind.changes_ns.len();
+        let shown = kind.changes_ns.iter().take(CHANGES_SHOWN);
+        let at: Vec<String> = shown.map(|at| Nanos(*at).to_string()).collect();
+        let changes = match count {
+            0 => "no change of level".to_owned(),
+            _ if count > CHANGES_SHOWN => {
+                format!("{count} changes of level, at {} …", at.join(", "))
+            }
+            _ => format!("changes of level at {}", at.join(", ")),
+        };
+        row!(out, "steady state", "{}: {steady}; {changes}", kind.kind)?;
+    }
+    Ok(())
+}
+
+fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Result<()> {
+    // One volume is what all lines above are about.
+    if shares.len() < 2 {
+        return Ok(());
+    }
+    for share in shares.iter().take(SHARES_SHOWN) {
+        let id = share.id.map_or(String::new(), |id| format!("{id} "));
+        let name = if share.name.is_empty() { String::new() } else { format!("({}) ", share.name) };
+        let (percent, p99) = (share.share * 100.0, share.service_p99_ns);
+        let p99 = p99.map_or(String::new(), |ns| format!(", p99 {}", Nanos(ns as i64)));
+        row!(out, kind, "{id}{name}{percent:.1} %: {} requests{p99}", share.requests)?;
+    }
+    if shares.len() > SHARES_SHOWN {
+        row!(out, "", "and more (--json lists them)")?;
+    }
+    Ok(())
+}
+
+fn print_slow(out: &mut impl Write, slow: &Slow) -> io::Result<()> {
+    row!(
+        out,
+        "slow",
+        "{} at {:.6} s: {} of {} at {} of volume {}, {} in flight, {} due in that second",
+        Nanos(slow.service_ns),
+        Nanos(slow.submitted_ns).as_secs_f64(),
+        slow.op.name(),
+        Bytes(slow.length),
+        slow.offset,
+        slow.volume,
+        slow.in_flight,
+        slow.due_in_second
+    )
+}

@@ -1,0 +1,62 @@
+//! Putting together what was counted of parts of a trace.
+//!
+//! Parts by time must be merged in the order of time, parts by volume in any; putting them in the
+//! order of their first requests serves both, whatever the order of the names.
+
+use std::path::{Path, PathBuf};
+
+use ioecho_stats::analysis::Analysis;
+use ioecho_trace::Header;
+
+use crate::commands::analyze::part;
+use crate::exit::{self, Coded};
+
+/// Merges the parts at `inputs` into `output`.
+pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
+    let mut parts = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let found = part::read(input)?.ok_or_else(|| part::is_none(input))?;
+        parts.push((input, found));
+    }
+    parts.sort_by_key(|(_, (analysis, _))| analysis.time().first_ns().unwrap_or(i64::MAX));
+    let mut whole: Option<(&Path, Analysis, Header)> = None;
+    for (input, (analysis, header)) in parts {
+        let Some((first, merged, known)) = &mut whole else {
+            whole = Some((input, analysis, header));
+            continue;
+        };
+        if merged.settings() != analysis.settings() {
+            let text = format!(
+                "{} and {} were made with different --windows\n  = help: analyse one of them again \
+                 with the windows of the other",
+                first.display(),
+                input.display()
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
+        merged.merge(&analysis);
+        learn(known, header);
+    }
+    if let Some((_, analysis, header)) = whole {
+        part::write(output, &analysis, &header)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Takes over the volumes and processes that are not known yet, and a damage. What was done to one
+/// part alone, such as the window that cut it out, was not done to the whole.
+fn learn(known: &mut Header, other: Header) {
+    let alike = known.transforms.iter().zip(&other.transforms).take_while(|(a, b)| a == b).count();
+    known.transforms.truncate(alike);
+    for volume in other.volumes {
+        if known.volumes.iter().all(|mine| mine.id != volume.id) {
+            known.volumes.push(volume);
+        }
+    }
+    for (pid, name) in other.processes {
+        known.processes.entry(pid).or_insert(name);
+    }
+    if known.damage.is_none() {
+        known.damage = other.damage;
+    }
+}

@@ -1,0 +1,186 @@
+//! `ioecho plot`: pictures of a run or of a load, under the names that blkreplay's users know.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use ioecho_report::{Chart, Page, Sheet, charts};
+use ioecho_stats::orders::Orders;
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_trace::{Batch, Header, Source as _};
+
+use crate::args::{PictureFormat, PlotArgs};
+use crate::commands::interrupt::stop_on_signals;
+use crate::commands::{tell, visible};
+use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
+use crate::run::{everything, open, page, pass, settle};
+
+pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
+    let stop = stop_on_signals()?;
+    let options = args.read.options();
+    let found = everything::count(&args.file, &options, &args.load, &stop)?;
+    // Numbers of requests do not merge, so this is a pass of its own, in the trace's order.
+    let mut source = open::trace_until(&stop, &args.file, &options, &args.load)?;
+    let mut orders = Orders::default();
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        orders.observe(&batch);
+    }
+    let sheet = sheet(args, &found)?;
+    let all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    let chosen = chosen(all, &args.only)?;
+    let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
+    fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+    let prefix = prefix(&args.file);
+    let path = |chart: &Chart| {
+        directory.join(format!("{prefix}.{}.{}", file_part(&chart.name), args.to.ending()))
+    };
+    let (empty, drawn): (Vec<Chart>, Vec<Chart>) = chosen.into_iter().partition(Chart::is_empty);
+    for chart in &empty {
+        tell(&format!("skipped: {}: nothing to draw", chart.name));
+    }
+    write_all(&drawn, &sheet, args.to, &path)?;
+    let mut out = std::io::stdout().lock();
+    for chart in &drawn {
+        writeln!(out, "{}", visible(&path(chart).display().to_string()))?;
+    }
+    Ok(damaged(&found.header))
+}
+
+fn damaged(header: &Header) -> u8 {
+    if header.damage.is_some() && header.run.is_none() { exit::DAMAGED } else { exit::OK }
+}
+
+/// Draws and writes the pictures, on every processor.
+fn write_all(
+    charts: &[Chart],
+    sheet: &Sheet,
+    format: PictureFormat,
+    path: &(impl Fn(&Chart) -> PathBuf + Sync),
+) -> anyhow::Result<()> {
+    let threads = pass::processors().max(1);
+    let draw = |chart: &Chart| -> anyhow::Result<()> {
+        let svg = ioecho_report::svg(chart, sheet);
+        let bytes = match format {
+            PictureFormat::Svg => svg.into_bytes(),
+            PictureFormat::Png => ioecho_report::png(&svg, 1.0)?,
+        };
+        let path = path(chart);
+        fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
+    };
+    thread::scope(|scope| {
+        // Each takes every so-many-th: neighbours in name are alike in weight.
+        let spawn = |first: usize| {
+            let draw = &draw;
+            scope.spawn(move || charts.iter().skip(first).step_by(threads).try_for_each(draw))
+        };
+        let workers: Vec<_> = (0..threads).map(spawn).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
+}
+
+/// What stands around every picture.
+fn sheet(args: &PlotArgs, found: &everything::Found) -> anyhow::Result<Sheet> {
+    let size = (f64::from(args.size.0), f64::from(args.size.1));
+    let run = RunDirectory::at(&args.file).filter(|run| run.summary().exists());
+    let Some(run) = run else {
+        let page = page::of_trace(&args.file, found);
+        return Ok(Sheet { size, ..Sheet::of(&page) });
+    };
+    let summary = settle::read_summary(&run)?;
+    let is_part = found.run.recorded() != summary.recorded;
+    let page = if is_part {
+        // A part of a run: the verdict is on the whole.
+        let page = page::of_trace(&args.file, found);
+        Page { verdict: Some(summary.verdict.clone()), ..page }
+    } else {
+        settle::page_of(&run, &summary, found)?
+    };
+    let factor = summary.engine.wraparound_factor;
+    let fit = factor.map_or(String::new(), |factor| format!("wraparound factor {factor:.3}"));
+    let mut sheet = Sheet { size, fit, ..Sheet::of(&page) };
+    if let Some(stamp) = stamp(&summary) {
+        stamp.clone_into(&mut sheet.stamp);
+    }
+    Ok(sheet)
+}
+
+/// What makes the figures of a run no figures of a storage.
+fn stamp(summary: &RunSummary) -> Option<&'static str> {
+    let engine = &summary.engine;
+    if engine.simulated {
+        Some("SIMULATED")
+    } else if engine.memory {
+        Some("MEMORY, NO STORAGE")
+    } else if !engine.direct {
+        Some("PAGE CACHE")
+    } else {
+        None
+    }
+}
+
+/// The pictures that were asked for.
+fn chosen(charts: Vec<Chart>, only: &[String]) -> anyhow::Result<Vec<Chart>> {
+    let is_meant = |name: &str, asked: &str| {
+        name == asked || name.strip_prefix(asked).is_some_and(|rest| rest.starts_with('.'))
+    };
+    let unknown =
+        only.iter().find(|asked| !charts.iter().any(|chart| is_meant(&chart.name, asked)));
+    if let Some(unknown) = unknown {
+        let names: BTreeSet<&str> = charts.iter().map(|chart| chart.name.as_str()).collect();
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let text =
+            format!("--only {unknown}: there is no such picture\n  = help: there are {names}");
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let is_wanted = |chart: &Chart| only.iter().any(|asked| is_meant(&chart.name, asked));
+    Ok(charts.into_iter().filter(|chart| only.is_empty() || is_wanted(chart)).collect())
+}
+
+/// What the names of the files begin with: that of the trace without its endings.
+fn prefix(path: &Path) -> String {
+    let name = file_part(&page::name_of(path));
+    let mut short = name.as_str();
+    for ending in [".gz", ".zst", ".xz", ".bz2", ".load", ".replay", ".parquet", ".csv", ".txt"] {
+        short = short.strip_suffix(ending).unwrap_or(short);
+    }
+    if short.is_empty() || short == "-" { "ioecho".to_owned() } else { short.to_owned() }
+}
+
+/// A name as a part of a file's name.
+fn file_part(name: &str) -> String {
+    name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect()
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_the_trace_without_its_endings() {
+        let names =
+            ["a/linux-mysql.load.gz", "x.parquet", "-", "run.7"].map(|n| prefix(n.as_ref()));
+        assert_eq!(names, ["linux-mysql", "x", "ioecho", "run.7"]);
+    }
+
+    #[test]
+    fn a_picture_is_chosen_by_the_beginning_of_its_name_up_to_a_dot() {
+        let chart = |name: &str| Chart { name: name.to_owned(), ..Chart::default() };
+        let all = || vec![chart("g00.thrp.setpoint"), chart("g000.overview.thrp")];
+        let chosen = |only: &str| chosen(all(), &[only.to_owned()]);
+        assert_eq!(chosen("g00").unwrap().len(), 1);
+        assert_eq!(chosen("g000.overview.thrp").unwrap()[0].name, "g000.overview.thrp");
+        assert!(
+            chosen("g0").unwrap_err().to_string().contains("there are g00.thrp.setpoint, g000")
+        );
+    }
+}

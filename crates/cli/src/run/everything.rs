@@ -1,0 +1,102 @@
+//! Everything that a page draws, counted in one pass on every processor.
+//!
+//! A page needs the picture, the figures that the verdict is held against, and the analysis. Read
+//! one after the other a hundred million requests would be read three times.
+
+use std::path::Path;
+
+use ioecho_stats::analysis::all::{Space, Time};
+use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary};
+use ioecho_stats::picture::RunPicture;
+use ioecho_stats::run_summary::RunFigures;
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::{Batch, Header, Stop};
+
+use crate::args::LoadArgs;
+use crate::run::pass::{self, Counted, Input};
+
+/// What is counted of a load or of a run.
+pub(crate) struct Everything {
+    /// Of a run, or of a trace that holds the results of one.
+    run: RunFigures,
+    /// Of what was never replayed.
+    load: RunPicture,
+    time: Time,
+    space: Space,
+}
+
+/// The half that looks at the requests one by one over time.
+type InTime = (RunFigures, RunPicture, Time);
+
+impl Counted for Everything {
+    type First = InTime;
+    type Second = Space;
+
+    fn divide(self) -> (InTime, Space) {
+        ((self.run, self.load, self.time), self.space)
+    }
+
+    fn unite((run, load, time): InTime, space: Space) -> Self {
+        Self { run, load, time, space }
+    }
+
+    fn observe_first((run, load, time): &mut InTime, batch: &Batch) {
+        if batch.columns().measured {
+            run.observe(batch);
+        } else {
+            load.observe_load(batch);
+        }
+        time.observe_batch(batch);
+    }
+
+    fn observe_second(space: &mut Space, batch: &Batch) {
+        space.observe_batch(batch);
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.run.merge(&later.run);
+        self.load.merge(&later.load);
+        self.time.merge(&later.time);
+        self.space.merge(&later.space);
+    }
+}
+
+/// What was found, and of what.
+pub(crate) struct Found {
+    pub(crate) run: RunFigures,
+    pub(crate) load: RunPicture,
+    pub(crate) analysis: AnalysisFigures,
+    pub(crate) header: Header,
+}
+
+impl Found {
+    /// Whether it was replayed: then there is something measured.
+    pub(crate) fn is_run(&self) -> bool {
+        self.header.columns.measured
+    }
+
+    /// What is drawn.
+    pub(crate) fn picture(&self) -> &RunPicture {
+        if self.is_run() { self.run.picture() } else { &self.load }
+    }
+}
+
+/// Reads a trace or a run to its end.
+pub(crate) fn count(
+    path: &Path,
+    options: &ReadOptions,
+    load: &LoadArgs,
+    stop: &Stop,
+) -> anyhow::Result<Found> {
+    let settings = Settings::default();
+    let input = Input { path, options, load, threads: pass::processors(), stop };
+    let new = || Everything {
+        run: RunFigures::default(),
+        load: RunPicture::new(),
+        time: Time::default(),
+        space: Space::new(&settings),
+    };
+    let (Everything { run, load, time, space }, header) = pass::count(&input, new)?;
+    let analysis = Analysis::of(settings.clone(), time, space).figures(&header, &Asked::default());
+    Ok(Found { run, load, analysis, header })
+}

@@ -1,0 +1,204 @@
+//! One pass over a trace, on as many processors as there are.
+//!
+//! Whatever is counted merges, so a trace may be cut: a native file into runs of row groups, one for
+//! each thread, put together in their order. Other formats have to be read from their beginning, by
+//! one thread; there what is counted is divided instead, into two halves that know nothing of each
+//! other, each with a thread of its own that is handed every batch.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use ioecho_trace::formats::{ReadOptions, native};
+use ioecho_trace::{Batch, Header, Source, Stop, TraceError};
+
+use crate::args::LoadArgs;
+use crate::run::directory::RunDirectory;
+use crate::run::open;
+
+/// How many batches may be on their way to a thread.
+const ON_THE_WAY: usize = 8;
+
+/// What is counted in a pass, in two halves.
+pub(crate) trait Counted: Send + Sized {
+    /// The one half.
+    type First: Send;
+    /// The other half.
+    type Second: Send;
+
+    /// Divides it.
+    fn divide(self) -> (Self::First, Self::Second);
+
+    /// Puts the halves together.
+    fn unite(first: Self::First, second: Self::Second) -> Self;
+
+    /// Adds a batch to the one half.
+    fn observe_first(first: &mut Self::First, batch: &Batch);
+
+    /// Adds a batch to the other half.
+    fn observe_second(second: &mut Self::Second, batch: &Batch);
+
+    /// Adds a later part of the same trace.
+    fn merge(&mut self, later: Self);
+}
+
+/// What is read, and how.
+pub(crate) struct Input<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) options: &'a ReadOptions,
+    pub(crate) load: &'a LoadArgs,
+    /// How many threads may count. Unpacking and reading ahead have their own.
+    pub(crate) threads: usize,
+    pub(crate) stop: &'a Stop,
+}
+
+/// How many processors this program may use.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Counts every request of a trace, beginning with what `new` makes, and answers the trace's header
+/// besides, complete.
+pub(crate) fn count<C: Counted>(
+    input: &Input<'_>,
+    new: impl Fn() -> C + Sync,
+) -> anyhow::Result<(C, Header)> {
+    open::refuse_endless(input.path, input.load)?;
+    if input.threads > 1
+        && let Some(file) = native_file(input)?
+        && let Some(counted) = in_parts(input, &file, &new)?
+    {
+        return Ok(counted);
+    }
+    let mut source = open::trace_until(input.stop, input.path, input.options, input.load)?;
+    let counted = if input.threads > 1 {
+        in_halves(&mut *source, new())?
+    } else {
+        whole(&mut *source, new())?
+    };
+    Ok((counted, source.header().clone()))
+}
+
+/// The native file behind the path, if it is read as it is.
+fn native_file(input: &Input<'_>) -> anyhow::Result<Option<PathBuf>> {
+    let window = &input.load.window;
+    let is_native = input.options.format.is_none_or(|format| format.name == native::FORMAT.name);
+    if !input.load.transforms.chain.is_empty()
+        || window.start.is_some()
+        || window.duration.is_some()
+        || !is_native
+    {
+        return Ok(None);
+    }
+    let path = match RunDirectory::at(input.path) {
+        Some(run) => {
+            // A directory of a version that this program does not know is refused here.
+            run.read_facts()?;
+            run.requests()
+        }
+        None => input.path.to_owned(),
+    };
+    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+    let mut first = [0; 4];
+    let begins =
+        is_file && File::open(&path).and_then(|mut file| file.read_exact(&mut first)).is_ok();
+    Ok((begins && native::recognise(&first)).then_some(path))
+}
+
+fn whole<C: Counted>(source: &mut dyn Source, counted: C) -> Result<C, TraceError> {
+    let mut batch = Batch::new(source.header().columns);
+    let (mut first, mut second) = counted.divide();
+    while source.next_batch(&mut batch)? {
+        C::observe_first(&mut first, &batch);
+        C::observe_second(&mut second, &batch);
+    }
+    Ok(C::unite(first, second))
+}
+
+fn in_halves<C: Counted>(source: &mut dyn Source, counted: C) -> Result<C, TraceError> {
+    let (mut first, mut second) = counted.divide();
+    let columns = source.header().columns;
+    thread::scope(|scope| {
+        let (to_first, batches) = sync_channel::<Arc<Batch>>(ON_THE_WAY);
+        let one = scope.spawn(move || {
+            each(&batches, |batch| C::observe_first(&mut first, batch));
+            first
+        });
+        let (to_second, batches) = sync_channel::<Arc<Batch>>(ON_THE_WAY);
+        let other = scope.spawn(move || {
+            each(&batches, |batch| C::observe_second(&mut second, batch));
+            second
+        });
+        let mut read = || -> Result<(), TraceError> {
+            loop {
+                let mut batch = Batch::new(columns);
+                if !source.next_batch(&mut batch)? {
+                    return Ok(());
+                }
+                let batch = Arc::new(batch);
+                // A thread that has gone has panicked, which is told below.
+                let _ = to_first.send(Arc::clone(&batch));
+                let _ = to_second.send(batch);
+            }
+        };
+        let read = read();
+        drop((to_first, to_second));
+        let (first, second) = (finished(one), finished(other));
+        read.map(|()| C::unite(first, second))
+    })
+}
+
+fn each(batches: &Receiver<Arc<Batch>>, mut observe: impl FnMut(&Batch)) {
+    while let Ok(batch) = batches.recv() {
+        observe(&batch);
+    }
+}
+
+/// What a thread answers; its panic goes on in this one.
+fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Counts runs of row groups in threads; `None` of a file that cannot be cut.
+fn in_parts<C: Counted>(
+    input: &Input<'_>,
+    file: &Path,
+    new: &(impl Fn() -> C + Sync),
+) -> anyhow::Result<Option<(C, Header)>> {
+    let mut sources = Vec::with_capacity(input.threads);
+    for part in 0..input.threads {
+        let Some(source) = native::open_part(file, input.options, part, input.threads)? else {
+            return Ok(None);
+        };
+        sources.push(input.stop.over(source));
+    }
+    let parts: Vec<_> = thread::scope(|scope| {
+        let spawn = |mut source: Box<dyn Source>| {
+            scope.spawn(move || {
+                let counted = whole(&mut *source, new())?;
+                Ok::<_, TraceError>((counted, source.header().clone()))
+            })
+        };
+        let threads: Vec<_> = sources.into_iter().map(spawn).collect();
+        threads.into_iter().map(finished).collect()
+    });
+    let mut all: Option<(C, Header)> = None;
+    for part in parts {
+        // What is read in order ends at a damage, and so does what is read in parts.
+        if all.as_ref().is_some_and(|(_, header)| header.damage.is_some()) {
+            break;
+        }
+        let (counted, header) = part?;
+        match &mut all {
+            None => all = Some((counted, header)),
+            Some((whole, known)) => {
+                whole.merge(counted);
+                known.damage = header.damage;
+            }
+        }
+    }
+    Ok(all)
+}

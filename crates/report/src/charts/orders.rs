@@ -1,0 +1,73 @@
+//! Clouds of latencies and delays: blkreplay's g01 to g05, as density.
+
+use ioecho_stats::analysis::shape::{Grid, Series};
+use ioecho_stats::orders::{Order, Orders};
+use ioecho_stats::picture::Class;
+use ioecho_trace::Nanos;
+
+use super::space;
+use crate::{Chart, Ink, Shape, Side, Stroke};
+
+/// What graph.sh calls a bad latency.
+const BAD_LATENCY: Nanos = Nanos::from_secs(5);
+/// What it calls a bad delay.
+const BAD_DELAY: Nanos = Nanos::from_secs(10);
+
+/// Every cloud under its name, and turns by completion (g43).
+pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
+    let what = if recorded { "Recorded latency" } else { "Service time" };
+    let [latency, delay] = orders.longest();
+    let mut charts = Vec::new();
+    for (name, order, over) in [
+        ("g01.latency.realtime", Order::Realtime, "by instant of submission"),
+        ("g02.latency.setpoint", Order::Setpoint, "by scheduled instant"),
+        ("g03.latency.completed", Order::Completed, "by instant of completion"),
+        ("g03.latency.points", Order::Points, "request by request"),
+    ] {
+        let chart = cloud(name, &format!("{what} {over}"), order, "latency", orders.latency(order));
+        charts.push(limited(chart, latency, BAD_LATENCY, "bad latency"));
+    }
+    for (name, order, over) in [
+        ("g04.delay.setpoint", Order::Setpoint, "by scheduled instant"),
+        ("g05.delay.points", Order::Points, "request by request"),
+    ] {
+        let chart = cloud(name, &format!("Lateness {over}"), order, "delay", orders.delay(order));
+        charts.push(limited(chart, delay, BAD_DELAY, "bad delay"));
+    }
+    let turns = space::turns_chart("g43.turns.completed", "Turns by completion");
+    let percent = |series: Series| {
+        let values = series.values.iter().map(|value| value.map(|share| share * 100.0)).collect();
+        Shape::Series(Series { values, ..series })
+    };
+    // The sum lies at the bottom.
+    let series = orders.turns().into_iter().rev();
+    let inks = [Ink::All, Ink::Write, Ink::Read];
+    charts.push(
+        series
+            .zip(inks)
+            .fold(turns, |chart, (series, ink)| chart.with(percent(series), ink, Stroke::Steps)),
+    );
+    charts
+}
+
+fn cloud(name: &str, title: &str, order: Order, up: &str, layers: Vec<(Class, Grid)>) -> Chart {
+    let x = if order == Order::Points { Side::linear("request", "1") } else { Side::time() };
+    let chart = Chart::new(name, title, x, Side::logarithmic(up, "ns"));
+    layers.into_iter().fold(chart, |chart, (class, grid)| {
+        let ink = match class {
+            Class::Read => Ink::Read,
+            Class::Write => Ink::Write,
+            Class::Other => Ink::Other,
+            Class::PushedBack => Ink::PushedBack,
+        };
+        chart.with(Shape::Grid(grid), ink, Stroke::Steps)
+    })
+}
+
+/// Marks what is too long, where anything is.
+fn limited(chart: Chart, longest: Nanos, limit: Nanos, what: &str) -> Chart {
+    if longest < limit {
+        return chart;
+    }
+    chart.limit(limit.0 as f64, &format!("{what}: {limit}"))
+}

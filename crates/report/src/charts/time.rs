@@ -1,0 +1,213 @@
+//! The load over time: what was demanded and achieved, what was in flight, how long it took, and
+//! what goes along with what.
+
+use ioecho_stats::analysis::correlation::CorrelationFigures;
+use ioecho_stats::analysis::flight::FlightFigures;
+use ioecho_stats::analysis::seconds::ThroughputFigures;
+use ioecho_stats::analysis::shape::{Curve, Series};
+use ioecho_stats::analysis::spans::SpanFigures;
+
+use super::{named, span_name};
+use crate::{Chart, Ink, Shape, Side, Spacing, Stroke};
+
+/// By what throughput is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Requests per second.
+    Requests,
+    /// Bytes per second. (graph.sh: sectors per second.)
+    Bytes,
+}
+
+/// The colour of a group of requests by its name.
+fn ink(group: &str) -> Ink {
+    match group {
+        "reads" | "read" => Ink::Read,
+        "writes" | "write" => Ink::Write,
+        "pushed back" | "pushed reads" | "pushed writes" => Ink::PushedBack,
+        "all" => Ink::All,
+        _ => Ink::Other,
+    }
+}
+
+/// What was demanded and what was achieved (blkreplay's `g000.overview`).
+pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
+    let (name, demanded, achieved) = match amount {
+        Amount::Requests => {
+            ("g000.overview.thrp", &figures.demanded_requests, &figures.achieved_requests)
+        }
+        Amount::Bytes => ("g000.overview.thrs", &figures.demanded_bytes, &figures.achieved_bytes),
+    };
+    let all = |series: &[Series], name: &str| {
+        let all = series.iter().find(|series| series.name == "all").cloned().unwrap_or_default();
+        named(Shape::Series(all), name)
+    };
+    Chart::new(name, "Throughput, demanded and achieved", Side::time(), rate(amount))
+        .note(&windows(figures))
+        .with(all(demanded, "demanded"), Ink::All, Stroke::Steps)
+        .with(all(achieved, "achieved"), Ink::Write, Stroke::Steps)
+}
+
+/// Throughput by kind, as demanded (`completed` false) or as achieved (blkreplay's `g00`).
+pub fn throughput(figures: &ThroughputFigures, amount: Amount, completed: bool) -> Chart {
+    let (name, series) = match (amount, completed) {
+        (Amount::Requests, false) => ("g00.thrp.setpoint", &figures.demanded_requests),
+        (Amount::Requests, true) => ("g00.thrp.completed", &figures.achieved_requests),
+        (Amount::Bytes, false) => ("g00.thrs.setpoint", &figures.demanded_bytes),
+        (Amount::Bytes, true) => ("g00.thrs.completed", &figures.achieved_bytes),
+    };
+    let title =
+        if completed { "Throughput achieved, by kind" } else { "Throughput demanded, by kind" };
+    of_groups(
+        Chart::new(name, title, Side::time(), rate(amount)).note(&windows(figures)),
+        series,
+        Stroke::Steps,
+    )
+}
+
+fn rate(amount: Amount) -> Side {
+    match amount {
+        Amount::Requests => Side::linear("requests/s", "requests/s"),
+        Amount::Bytes => Side::linear("data", "bytes/s"),
+    }
+}
+
+fn windows(figures: &ThroughputFigures) -> String {
+    format!("in windows of {}", span_name(figures.window_ns))
+}
+
+fn of_groups(chart: Chart, series: &[Series], stroke: Stroke) -> Chart {
+    let all = series.iter().filter(|series| series.name == "all");
+    // The sum lies at the bottom: over its parts it would hide them.
+    all.chain(series.iter().filter(|series| series.name != "all")).fold(chart, |chart, series| {
+        chart.with(Shape::Series(series.clone()), ink(&series.name), stroke)
+    })
+}
+
+/// The most requests in flight (blkreplay's g08); `smooth`: their mean, weighted by time.
+pub fn in_flight(figures: &FlightFigures, smooth: bool) -> Chart {
+    let side = Side::logarithmic("requests in flight", "requests");
+    if smooth {
+        let chart = Chart::new("g08.smooth.latency.flying", "In flight, mean", Side::time(), side)
+            .note("submitted, not yet completed; weighted by time");
+        let chart = of_groups(chart, &figures.in_flight, Stroke::Steps);
+        return match &figures.recorded {
+            Some(recorded) => {
+                let shape = named(Shape::Series(recorded.clone()), "as recorded");
+                chart.with(shape, Ink::Recorded, Stroke::Dashed)
+            }
+            None => chart,
+        };
+    }
+    let chart = Chart::new("g08.latency.flying", "In flight, most", Side::time(), side)
+        .note("submitted, not yet completed; the most at any submission to one volume");
+    of_groups(chart, &figures.in_flight_most, Stroke::Peaks)
+}
+
+/// Requests that were due and not yet submitted (blkreplay's g09).
+pub fn waiting(figures: &FlightFigures) -> Chart {
+    let side = Side::logarithmic("requests waiting", "requests");
+    let chart = Chart::new("g09.delay.flying", "Waiting to be submitted", Side::time(), side)
+        .note("due, not yet submitted; means are weighted by time");
+    let chart = match &figures.waiting_most {
+        Some(most) => {
+            chart.with(named(Shape::Series(most.clone()), "most"), Ink::Pale, Stroke::Peaks)
+        }
+        None => chart,
+    };
+    of_groups(chart, &figures.waiting, Stroke::Steps)
+}
+
+/// How many requests took how long (blkreplay's g06), or were how late (its g07).
+pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
+    let (name, title, span) = if lateness {
+        ("g07.delay.bins", "Lateness", "lateness")
+    } else {
+        ("g06.latency.bins", "Service times", "service time")
+    };
+    let chart =
+        Chart::new(name, title, Side::logarithmic(span, "ns"), Side::logarithmic("requests", "1"))
+            .note("ten bins for each power of ten");
+    let of = figures.iter().filter(|figures| figures.span == span);
+    of.fold(chart, |chart, figures| {
+        chart.with(
+            named(Shape::Bins(figures.bins.clone()), &figures.group),
+            ink(&figures.group),
+            Stroke::Steps,
+        )
+    })
+}
+
+/// Percentile curves of service time and, dashed, of response time.
+pub fn percentiles(figures: &[SpanFigures]) -> Chart {
+    let mut chart = Chart::new(
+        "percentiles",
+        "Percentiles of service time and response time",
+        Side::nines("share of requests that took no longer"),
+        Side::logarithmic("time", "ns"),
+    );
+    for (span, stroke) in [("service time", Stroke::Line), ("response time", Stroke::Dashed)] {
+        for of in figures.iter().filter(|of| of.span == span && of.group != "all") {
+            let held = |(nines, ns): &(f64, f64)| (*nines, ns.max(100.0));
+            let points = of.curve.points.iter().map(held).collect();
+            let name = format!("{}, {span}", of.group);
+            let curve = Curve { name, points, ..of.curve.clone() };
+            chart = chart.with(Shape::Curve(curve), ink(&of.group), stroke);
+        }
+    }
+    chart
+}
+
+/// Mean and longest service time, second by second.
+pub fn smoothed(figures: &ThroughputFigures) -> Chart {
+    let side = Side::logarithmic("service time", "ns");
+    let mut chart =
+        Chart::new("latency.smooth", "Service time, mean and longest", Side::time(), side)
+            .note(&windows(figures));
+    for series in figures.smoothed.iter().filter(|one| one.quantity.name.contains("service")) {
+        let longest = series.quantity.name.starts_with("longest");
+        let what = if longest { "longest" } else { "mean" };
+        let shape = named(Shape::Series(series.clone()), &format!("{}, {what}", series.name));
+        let stroke = if longest { Stroke::Peaks } else { Stroke::Dashed };
+        chart = chart.with(shape, ink(&series.name), stroke);
+    }
+    chart
+}
+
+/// The correlations that the page shows and `plot` writes: what the analysis calls them, the name
+/// of the picture, its title.
+const CORRELATIONS: [(&str, &str, &str); 5] = [
+    ("latency-in-flight", "latency.flight", "Service time over all in flight"),
+    ("latency-in-flight-own", "g10.latency.xy", "Service time over what is in flight of its kind"),
+    ("delay-in-flight", "g11.delay.xy", "Lateness over what is in flight"),
+    ("latency-delay", "g12.latency.delay.xy", "Service time over lateness"),
+    ("size-latency", "size.latency", "Service time over size"),
+];
+
+/// What goes along with what, as density (blkreplay's g10 to g12, and size against latency).
+pub fn correlations(figures: &[CorrelationFigures]) -> Vec<Chart> {
+    let chart = |(key, name, title): &(&str, &str, &str)| {
+        let of = || figures.iter().filter(|figures| figures.name == *key);
+        let first = of().next()?;
+        let side = |axis: &ioecho_stats::analysis::shape::Axis| {
+            Side::logarithmic(&axis.quantity.name, &axis.quantity.unit)
+        };
+        let all = of().find(|of| of.group == "all").and_then(|of| of.spearman);
+        let note = all.map_or(String::new(), |rank| format!("rank correlation {rank:.2}"));
+        let chart = Chart::new(name, title, side(&first.grid.x), side(&first.grid.y)).note(&note);
+        Some(of().filter(|of| of.group != "all").fold(chart, |chart, of| {
+            let shape = named(Shape::Grid(of.grid.clone()), &of.group);
+            chart.with(shape, ink(&of.group), Stroke::Steps)
+        }))
+    };
+    CORRELATIONS.iter().filter_map(chart).collect()
+}
+
+/// The steps of burstiness: the index of dispersion over the length of the spans it is taken over.
+pub fn dispersion(curve: &Curve) -> Chart {
+    let unit = if curve.x.unit.is_empty() { "ns" } else { &curve.x.unit };
+    let x = Side { spacing: Spacing::Logarithmic, ..Side::linear("length of the spans", unit) };
+    Chart::new("dispersion", "Burstiness", x, Side::logarithmic("index of dispersion", "1"))
+        .note("variance over mean of the requests in spans; 1: independent arrivals")
+        .with(named(Shape::Curve(curve.clone()), "all"), Ink::All, Stroke::Line)
+}

@@ -1,0 +1,142 @@
+//! How unevenly pages are accessed: the potential of a cache that keeps the most used ones.
+//!
+//! blkreplay's g44. Pages of equal counts lie side by side, so counting the counts says as much as
+//! a sorted list of all pages.
+
+use rustc_hash::FxHashMap;
+
+use super::figures::{Frequency, FrequencyQuantile};
+use super::table::Table;
+use crate::analysis::kind::{ByKind, Kind};
+use crate::analysis::shape::{Curve, Quantity};
+
+/// Quantiles are halves of each other, from all accesses down to 1/2^6 of them.
+const HALVINGS: u32 = 6;
+
+/// Points per doubling of the rank, behind the first hundred.
+const POINTS_PER_OCTAVE: f64 = 24.0;
+
+/// The accesses of a page.
+fn accesses(count: [u32; 2], kind: Kind) -> u64 {
+    let [reads, writes] = count.map(u64::from);
+    match kind {
+        Kind::Reads => reads,
+        Kind::Writes => writes,
+        Kind::All => reads + writes,
+    }
+}
+
+/// Frequencies of the pages of a sample of which each stands for `weight`.
+pub(super) fn frequencies(table: &Table, weight: u64) -> ByKind<Frequency> {
+    ByKind::of(|kind, name| {
+        let mut pages_by_accesses: FxHashMap<u64, u64> = FxHashMap::default();
+        for count in table.counts() {
+            let accesses = accesses(count, kind);
+            if accesses > 0 {
+                *pages_by_accesses.entry(accesses).or_default() += 1;
+            }
+        }
+        let mut levels: Vec<(u64, u64)> = pages_by_accesses.into_iter().collect();
+        levels.sort_unstable_by(|a, b| b.cmp(a));
+        frequency(name, &levels, weight)
+    })
+}
+
+/// The frequency of levels: accesses of a page, falling, and how many pages have so many.
+fn frequency(name: &str, levels: &[(u64, u64)], weight: u64) -> Frequency {
+    let pages: u64 = levels.iter().map(|(_, pages)| pages).sum();
+    let total: u64 = levels.iter().map(|(accesses, pages)| accesses * pages).sum();
+    let quantile = |halvings: u32| {
+        let (sum, cached) = hottest(levels, total.div_ceil(1 << halvings));
+        let left = total - sum + cached;
+        FrequencyQuantile {
+            share: 0.5_f64.powi(halvings as i32),
+            pages: cached.saturating_mul(weight),
+            pages_share: cached as f64 / pages as f64,
+            speedup: total as f64 / left as f64,
+        }
+    };
+    Frequency {
+        ranks: ranks(name, levels, weight),
+        quantiles: if total == 0 {
+            Vec::new()
+        } else {
+            (0..=HALVINGS).rev().map(quantile).collect()
+        },
+        most: levels.first().map_or(0, |(accesses, _)| *accesses),
+        mean: if pages == 0 { 0.0 } else { total as f64 / pages as f64 },
+    }
+}
+
+/// The fewest pages that get so many accesses: how many they get, and how many pages it are.
+fn hottest(levels: &[(u64, u64)], wanted: u64) -> (u64, u64) {
+    let (mut sum, mut cached) = (0, 0);
+    for (accesses, pages) in levels {
+        let taken = (wanted - sum).div_ceil(*accesses).min(*pages);
+        sum += taken * accesses;
+        cached += taken;
+        if sum >= wanted {
+            break;
+        }
+    }
+    (sum, cached)
+}
+
+/// Accesses over ranks: the first and the last page of each level, thinned out behind the first
+/// hundred.
+fn ranks(name: &str, levels: &[(u64, u64)], weight: u64) -> Curve {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut rank = 0_u64;
+    let mut next = 0.0;
+    for (at, (accesses, pages)) in levels.iter().enumerate() {
+        let last = rank + pages;
+        for rank in [rank + 1, last] {
+            let x = rank.saturating_mul(weight) as f64;
+            let is_last = at + 1 == levels.len() && rank == last;
+            let is_new = points.last().is_none_or(|(before, _)| *before < x);
+            if is_new && (rank <= 100 || is_last || x >= next) {
+                points.push((x, *accesses as f64));
+                next = x * 2_f64.powf(1.0 / POINTS_PER_OCTAVE);
+            }
+        }
+        rank = last;
+    }
+    Curve {
+        name: name.to_owned(),
+        x: Quantity::new("rank of the page", "1"),
+        y: Quantity::new("accesses", "1"),
+        points,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_pages_are_found_and_what_a_cache_of_them_saves() {
+        // One page with 6 accesses, one with 4, ten with 1.
+        let figures = frequency("all", &[(6, 1), (4, 1), (1, 10)], 1);
+        let half = figures.quantiles.iter().find(|at| (at.share - 0.5).abs() < 1e-9).unwrap();
+        assert_eq!(half.pages, 2);
+        assert!((half.speedup - 20.0 / 12.0).abs() < 1e-9);
+        let all = figures.quantiles.last().unwrap();
+        assert_eq!((all.pages, all.speedup), (12, 20.0 / 12.0));
+        assert_eq!(figures.ranks.points, [(1.0, 6.0), (2.0, 4.0), (3.0, 1.0), (12.0, 1.0)]);
+    }
+
+    #[test]
+    fn of_nothing_there_is_no_quantile() {
+        let figures = frequency("all", &[], 1);
+        assert!(figures.quantiles.is_empty() && figures.ranks.points.is_empty());
+    }
+
+    #[test]
+    fn a_curve_of_a_million_ranks_has_few_points_and_falls() {
+        let levels: Vec<_> = (1..2000).rev().map(|accesses| (accesses, 500)).collect();
+        let points = frequency("all", &levels, 1).ranks.points;
+        assert!(points.len() < 800, "{}", points.len());
+        assert!(points.is_sorted_by(|a, b| a.0 < b.0 && a.1 >= b.1));
+        assert_eq!(points.last().unwrap().0, 1999.0 * 500.0);
+    }
+}

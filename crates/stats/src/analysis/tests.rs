@@ -1,0 +1,374 @@
+use ioecho_trace::{
+    Batch, Bytes, Columns, Header, Integrity, LateCause, Measured, Nanos, Op, Origin, Outcome,
+    Request, VolumeId,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::all::{LISTED, Space, Time};
+use super::*;
+
+/// A request some time after the one before; every column that a summary over time looks at.
+#[derive(Clone, Debug)]
+struct Step {
+    gap: i64,
+    op: u8,
+    volume: u32,
+    pid: u32,
+    length: u64,
+    late: i64,
+    service: i64,
+    outcome: i32,
+    pushed: bool,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let one = (
+        (0_i64..1 << 31, 0_u32..20),
+        0_u8..6,
+        0_u32..3,
+        0_u32..3,
+        0_u64..1 << 20,
+        (0_i64..1 << 31, 0_u32..31),
+        (0_i64..1 << 33, 0_u32..31),
+        prop_oneof![6 => Just(0), 1 => -7_i32..6],
+        any::<bool>(),
+    );
+    let step =
+        one.prop_map(|(gap, op, volume, pid, length, late, service, outcome, pushed)| Step {
+            gap: gap.0 >> gap.1,
+            op,
+            volume,
+            pid,
+            length,
+            late: late.0 >> late.1,
+            service: service.0 >> service.1,
+            outcome,
+            pushed,
+        });
+    proptest::collection::vec(step, 0..80)
+}
+
+/// The requests of a run, or of a load with latencies, or of one without.
+fn requests(steps: &[Step], measured: bool, latency: bool) -> Vec<Request> {
+    let mut now = 0;
+    let made = steps.iter().map(|step| {
+        now += step.gap;
+        let op = Op::from_code(step.op).unwrap();
+        let mut request = Request::new(Nanos(now), op, Bytes(step.length * 7), Bytes(step.length));
+        request.volume = VolumeId(step.volume);
+        request.origin = Some(Origin { pid: step.pid, cpu: 0 });
+        request.latency = latency.then_some(Nanos(step.service / 2));
+        let outcome = Outcome::from_code(step.outcome).unwrap();
+        let submitted = outcome.was_issued().then(|| Nanos(now + step.late));
+        let completed = submitted.filter(|_| outcome != Outcome::Abandoned);
+        request.measured = measured.then(|| Measured {
+            scheduled: Nanos(now),
+            submitted,
+            completed: completed.map(|at| at.saturating_add(Nanos(step.service))),
+            target_offset: None,
+            in_flight: 1,
+            outcome,
+            pushed_back: step.pushed,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+        });
+        request
+    });
+    made.collect()
+}
+
+fn analysis(requests: &[Request]) -> Analysis {
+    let first = requests.first();
+    let columns = Columns {
+        latency: first.is_some_and(|request| request.latency.is_some()),
+        origin: true,
+        measured: first.is_some_and(|request| request.measured.is_some()),
+    };
+    let mut analysis = Analysis::new(Settings::default());
+    for requests in requests.chunks(1000) {
+        let mut batch = Batch::new(columns);
+        batch.extend(requests);
+        analysis.observe(&batch);
+    }
+    analysis
+}
+
+fn figures(analysis: &Analysis) -> Value {
+    let figures = analysis.figures(&Header::default(), &Asked::default());
+    serde_json::to_value(figures).unwrap()
+}
+
+/// Which keys differ, because the whole is too long to look at.
+fn differences(left: &Value, right: &Value, at: &str, found: &mut Vec<String>) {
+    match (left, right) {
+        (Value::Object(left), Value::Object(right)) if left.len() == right.len() => {
+            for (key, value) in left {
+                differences(value, &right[key], &format!("{at}.{key}"), found);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (number, (left, right)) in left.iter().zip(right).enumerate() {
+                differences(left, right, &format!("{at}[{number}]"), found);
+            }
+        }
+        _ if left == right => {}
+        _ => found.push(format!("{at}: {left} against {right}")),
+    }
+}
+
+fn assert_same(left: &Value, right: &Value) {
+    let mut found = Vec::new();
+    differences(left, right, "", &mut found);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_trace_cut_anywhere_merges_to_the_whole(
+        steps in steps(), kind in 0..3, cut in 0_usize..80, other in 0_usize..80,
+    ) {
+        let requests = requests(&steps, kind == 0, kind < 2);
+        let (first, second) = (cut.min(other).min(requests.len()), cut.max(other).min(requests.len()));
+        let parts = [&requests[..first], &requests[first..second], &requests[second..]];
+        let [a, b, c] = parts.map(analysis);
+        let whole = figures(&analysis(&requests));
+        let mut left = a.clone();
+        left.merge(&b);
+        left.merge(&c);
+        assert_same(&figures(&left), &whole);
+        let mut later = b;
+        later.merge(&c);
+        let mut right = a;
+        right.merge(&later);
+        assert_same(&figures(&right), &whole);
+    }
+
+    #[test]
+    fn a_trace_divided_by_volume_merges_to_the_whole_in_any_order(
+        steps in steps(), kind in 0..3, order in Just([0_u32, 1, 2]).prop_shuffle(),
+    ) {
+        let requests = requests(&steps, kind == 0, kind < 2);
+        let whole = figures(&analysis(&requests));
+        let mut merged = Analysis::new(Settings::default());
+        for volume in order {
+            let part: Vec<Request> =
+                requests.iter().filter(|one| one.volume.0 == volume).copied().collect();
+            merged.merge(&analysis(&part));
+        }
+        assert_same(&figures(&merged), &whole);
+    }
+
+    #[test]
+    fn what_was_written_down_reads_back(steps in steps(), kind in 0..3) {
+        let requests = requests(&steps, kind == 0, kind < 2);
+        let analysis = analysis(&requests);
+        let text = serde_json::to_string(&analysis).unwrap();
+        let back: Analysis = serde_json::from_str(&text).unwrap();
+        assert_same(&figures(&back), &figures(&analysis));
+    }
+
+    #[test]
+    fn any_instants_at_all_are_answered(
+        instants in proptest::collection::vec(
+            (any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>(), any::<u64>(), any::<u64>()),
+            0..20,
+        ),
+    ) {
+        let made = instants.iter().map(|(issue, scheduled, submitted, completed, offset, length)| {
+            let mut request =
+                Request::new(Nanos(*issue), Op::Write, Bytes(*offset), Bytes(*length));
+            request.latency = Some(Nanos(*completed));
+            request.measured = Some(Measured {
+                scheduled: Nanos(*scheduled),
+                submitted: Some(Nanos(*submitted)),
+                completed: Some(Nanos(*completed)),
+                target_offset: None,
+                in_flight: u32::MAX,
+                outcome: Outcome::Ok,
+                pushed_back: true,
+                late_cause: LateCause::Host,
+                target: u16::MAX,
+                integrity: Integrity::Unchecked,
+            });
+            request
+        });
+        let requests: Vec<Request> = made.collect();
+        let mut analysis = Analysis::new(Settings::default());
+        requests.iter().for_each(|request| {
+            let (mut time, mut space) = (Time::default(), Space::new(&Settings::default()));
+            time.observe(request);
+            space.observe(request);
+            analysis.merge(&Analysis::of(Settings::default(), time, space));
+        });
+        prop_assert_eq!(figures(&analysis)["requests"].as_u64(), Some(requests.len() as u64));
+    }
+}
+
+/// Some twenty thousand requests, several in flight, as a device of 100 µs has them.
+fn long() -> Vec<Request> {
+    let mut state = 1_u64;
+    let mut random = |below: i64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as i64 % below
+    };
+    let steps: Vec<Step> = (0..20_000)
+        .map(|_| Step {
+            gap: random(40_000),
+            op: u8::from(random(3) == 0),
+            volume: random(2) as u32,
+            pid: 7,
+            length: 4096,
+            late: if random(20) == 0 { random(400_000) } else { 0 },
+            service: 60_000 + random(80_000),
+            outcome: 0,
+            pushed: random(50) == 0,
+        })
+        .collect();
+    requests(&steps, true, false)
+}
+
+#[test]
+fn a_cut_of_a_long_trace_changes_no_level() {
+    let requests = long();
+    let whole = figures(&analysis(&requests));
+    for parts in [2, 3] {
+        let mut merged = Analysis::new(Settings::default());
+        for part in requests.chunks(requests.len().div_ceil(parts)) {
+            merged.merge(&analysis(part));
+        }
+        assert_same(&figures(&merged), &whole);
+    }
+}
+
+#[test]
+fn levels_are_those_of_a_slow_count() {
+    let requests: Vec<Request> = long().into_iter().take(3000).collect();
+    let time = |request: &Request| {
+        let measured = request.measured.unwrap();
+        (measured.submitted.unwrap().0, measured.completed.unwrap().0, request.volume.0)
+    };
+    let times: Vec<_> = requests.iter().map(time).collect();
+    let level = |submitted: i64, volume: u32| {
+        let flying = |other: &&(i64, i64, u32)| {
+            other.2 == volume && other.0 <= submitted && submitted < other.1
+        };
+        times.iter().filter(flying).count()
+    };
+    let most = times.iter().map(|(submitted, _, volume)| level(*submitted, *volume)).max();
+    let area: i64 = times.iter().map(|(submitted, completed, _)| completed - submitted).sum();
+    let found = figures(&analysis(&requests));
+    assert_eq!(found["flight"]["in_flight_max"].as_u64(), most.map(|most| most as u64));
+    let mean = area as f64 / found["end_ns"].as_f64().unwrap();
+    let found_mean = found["flight"]["in_flight_mean"].as_f64().unwrap();
+    assert!((found_mean / mean - 1.0).abs() < 1e-9, "{found_mean} for {mean}");
+    for slow in found["flight"]["slowest_service"].as_array().unwrap() {
+        let submitted = slow["submitted_ns"].as_i64().unwrap();
+        let volume = slow["volume"].as_u64().unwrap() as u32;
+        assert_eq!(slow["in_flight"].as_u64(), Some(level(submitted, volume) as u64));
+    }
+}
+
+#[test]
+fn the_slowest_are_the_longest_of_all() {
+    let requests = long();
+    let mut longest: Vec<i64> =
+        requests.iter().map(|one| one.measured.unwrap().service_time().unwrap().0).collect();
+    longest.sort_unstable_by_key(|ns| std::cmp::Reverse(*ns));
+    let found = figures(&analysis(&requests));
+    let slowest = found["flight"]["slowest_service"].as_array().unwrap();
+    let slowest: Vec<i64> =
+        slowest.iter().map(|slow| slow["service_ns"].as_i64().unwrap()).collect();
+    assert_eq!(slowest, longest[..slowest::SLOWEST]);
+}
+
+#[test]
+fn a_last_window_that_is_not_full_is_divided_by_what_it_covers() {
+    // Ten per second for 7.05 s; the last window of three seconds has 1.05 s.
+    let requests: Vec<Request> = (0..=70)
+        .map(|n| Request::new(Nanos(n * 100_000_000 + 50_000_000), Op::Read, Bytes(0), Bytes(512)))
+        .collect();
+    let found = figures(&analysis(&requests));
+    let all = &found["throughput"]["demanded_requests"][1];
+    assert_eq!(all["name"], "all");
+    let rates: Vec<f64> =
+        all["values"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+    assert_eq!(&rates[..2], &[10.0, 10.0]);
+    assert!((rates[2] - 11.0 / 1.05).abs() < 1e-9, "{rates:?}");
+    assert_eq!(found["throughput"]["answered"], false);
+}
+
+#[test]
+fn regular_arrivals_do_not_vary_and_bursts_do() {
+    let every = |gap: i64, burst: i64| -> Vec<Request> {
+        (0..50_000)
+            .map(|n| Request::new(Nanos(n / burst * burst * gap), Op::Read, Bytes(0), Bytes(512)))
+            .collect()
+    };
+    let regular = figures(&analysis(&every(1_000_000, 1)));
+    assert_eq!(regular["arrivals"]["gap_variation"].as_f64(), Some(0.0));
+    let bursts = figures(&analysis(&every(1_000_000, 100)));
+    // By hand: of a hundred gaps 99 are 0 and one is 100 ms: deviation over mean is √99.
+    let variation = bursts["arrivals"]["gap_variation"].as_f64().unwrap();
+    assert!((variation - 99_f64.sqrt()).abs() < 0.01, "{variation}");
+    assert_eq!(bursts["arrivals"]["simultaneous"].as_u64(), Some(49_500));
+    let index = |found: &Value| {
+        let points = found["arrivals"]["dispersion"]["points"].as_array().unwrap();
+        points[3][1].as_f64().unwrap()
+    };
+    assert!(
+        index(&regular) < 0.1 && index(&bursts) > 50.0,
+        "{} {}",
+        index(&regular),
+        index(&bursts)
+    );
+}
+
+#[test]
+fn a_device_that_slows_down_is_told_with_the_instant() {
+    let steps: Vec<Step> = (0..60_000)
+        .map(|n: i64| Step {
+            gap: 10_000_000,
+            op: 0,
+            volume: 0,
+            pid: 1,
+            length: 4096,
+            late: 0,
+            service: if n < 20_000 { 100_000 } else { 300_000 } + n * 7919 % 10_000,
+            outcome: 0,
+            pushed: false,
+        })
+        .collect();
+    let found = figures(&analysis(&requests(&steps, true, false)));
+    let kind = &found["steady"]["kinds"][0];
+    assert_eq!(kind["kind"], "reads");
+    let changes = kind["changes_ns"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert!((changes[0].as_f64().unwrap() / 200e9 - 1.0).abs() < 0.02, "{changes:?}");
+}
+
+#[test]
+fn more_volumes_than_are_told_apart_are_counted_together() {
+    let steps: Vec<Step> = (0..10_000_u32)
+        .map(|n| Step {
+            gap: 1000,
+            op: 0,
+            volume: n,
+            pid: n,
+            length: 512,
+            late: 0,
+            service: 500,
+            outcome: 0,
+            pushed: false,
+        })
+        .collect();
+    let found = figures(&analysis(&requests(&steps, true, false)));
+    let volumes = found["volumes"].as_array().unwrap();
+    assert_eq!(volumes.len(), LISTED + 1);
+    let sum: u64 = volumes.iter().map(|row| row["requests"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 10_000);
+    assert!(volumes.last().unwrap()["id"].is_null());
+}
