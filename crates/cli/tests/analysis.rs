@@ -1,9 +1,9 @@
 //! What `ioecho analyze` says, held against slow and plain computations of the same.
 //!
-//! The figures are worth nothing if nobody else arrives at them. So the two scripts beside this file
-//! compute them from their definitions, in another language, without anything of this program, on
-//! real loads (in `$IOECHO_DATA`, skipped where it is not set) and on a simulated run. What needs
-//! Python is skipped with a word where there is none.
+//! The figures are worth nothing if nobody else arrives at them. So the two scripts beside this
+//! file compute them from their definitions, in another language, without anything of this program,
+//! on real loads (in `$IOECHO_DATA`, skipped where it is not set) and on a simulated run. What
+//! needs Python is skipped with a word where there is none.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
