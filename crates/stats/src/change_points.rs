@@ -2,9 +2,9 @@
 //!
 //! "It was slower in the second half" is a finding only if it is more than the noise of the series,
 //! and the noise of a storage device is neither normal nor independent: single seconds stick out by
-//! a factor of ten, and a slow second follows another. So outliers are pulled in first, the noise is
-//! estimated from differences of neighbours, which a change of level hardly touches, together with
-//! how long it lasts, and then the best division into segments is found by PELT (Killick,
+//! a factor of ten, and a slow second follows another. So outliers are pulled in first, the noise
+//! is estimated from differences of neighbours, which a change of level hardly touches, together
+//! with how long it lasts, and then the best division into segments is found by PELT (Killick,
 //! Fearnhead, Eckley: "Optimal detection of changepoints with a linear computational cost", 2012)
 //! with squared errors and Bayes's information criterion as the price of a change, raised by the
 //! share by which lasting noise looks like a change (Lavielle, Moulines 2000).

@@ -132,7 +132,8 @@ proptest! {
         steps in steps(), kind in 0..3, cut in 0_usize..80, other in 0_usize..80,
     ) {
         let requests = requests(&steps, kind == 0, kind < 2);
-        let (first, second) = (cut.min(other).min(requests.len()), cut.max(other).min(requests.len()));
+        let (cut, other) = (cut.min(requests.len()), other.min(requests.len()));
+        let (first, second) = (cut.min(other), cut.max(other));
         let parts = [&requests[..first], &requests[first..second], &requests[second..]];
         let [a, b, c] = parts.map(analysis);
         let whole = figures(&analysis(&requests));
