@@ -39,7 +39,8 @@ impl Axis {
 
     fn of(side: &Side, values: &[f64]) -> Self {
         let logarithmic = side.spacing == Spacing::Logarithmic;
-        let shown = |value: &f64| value.is_finite() && (!logarithmic || *value > 0.0);
+        // Beyond that a round mark may be no number any more.
+        let shown = |value: &f64| value.abs() <= 1e300 && (!logarithmic || *value > 0.0);
         let known = || values.iter().copied().chain(side.from).chain(side.to).filter(shown);
         let low = known().fold(f64::INFINITY, f64::min);
         let high = known().fold(f64::NEG_INFINITY, f64::max);

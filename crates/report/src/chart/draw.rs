@@ -135,7 +135,7 @@ impl Cells {
     fn of(grid: &Grid) -> Self {
         let spread = |cell: fn(&(u32, u32, u64)) -> u32| {
             let cells = || grid.cells.iter().map(cell);
-            cells().max().unwrap_or(0) - cells().min().unwrap_or(0) + 1
+            (cells().max().unwrap_or(0) - cells().min().unwrap_or(0)).saturating_add(1)
         };
         let join = (spread(|cell| cell.0).div_ceil(COLUMNS), spread(|cell| cell.1).div_ceil(ROWS));
         let mut counts = BTreeMap::new();
