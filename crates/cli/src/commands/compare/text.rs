@@ -81,7 +81,7 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
     }
     for track in pair.over_time.tracks.iter().filter(|track| !track.changes.is_empty()) {
         let levels: Vec<String> = track.levels.iter().map(|level| percent(*level)).collect();
-        let at: Vec<String> = track.changes.iter().map(|block| block.to_string()).collect();
+        let at: Vec<String> = track.changes.iter().map(ToString::to_string).collect();
         writeln!(
             out,
             "over time     the change of {} goes {} at block {} of {}",
