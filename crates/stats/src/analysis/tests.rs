@@ -199,12 +199,12 @@ proptest! {
         });
         let requests: Vec<Request> = made.collect();
         let mut analysis = Analysis::new(Settings::default());
-        requests.iter().for_each(|request| {
+        for request in &requests {
             let (mut time, mut space) = (Time::default(), Space::new(&Settings::default()));
             time.observe(request);
             space.observe(request);
             analysis.merge(&Analysis::of(Settings::default(), time, space));
-        });
+        }
         prop_assert_eq!(figures(&analysis)["requests"].as_u64(), Some(requests.len() as u64));
     }
 }
