@@ -30,8 +30,8 @@ use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 
-pub use compare::{ComparePage, compare_html};
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
+pub use compare::{ComparePage, compare_html};
 pub use figures::{Figure, figures};
 pub use page::{html, live_html, update};
 #[cfg(feature = "png")]
