@@ -3,8 +3,9 @@
 //! [`plan`] resolves and checks what was typed, with [`target`] and [`routes`], and can be printed
 //! before anything is touched ([`forecast`]). [`execute`] opens everything and starts the threads:
 //! [`feeder`] reads and plans the trace, a [`lane`] for each target issues, [`writer`] keeps the
-//! results, [`progress`] and [`watch`] look on. What they leave ([`ends`]) and the journal become the final files
-//! of the [`directory`] ([`settle`]). Between the threads are bounded rings and nothing else.
+//! results, [`progress`] and [`watch`] look on. What they leave ([`ends`]) and the journal become
+//! the final files of the [`directory`] ([`settle`]). Between the threads are bounded rings and
+//! nothing else.
 
 pub(crate) mod command;
 pub(crate) mod directory;
