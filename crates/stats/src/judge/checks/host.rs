@@ -1,8 +1,9 @@
 //! Checks of the host and of the kernel between the replay and the device.
 //!
-//! What a replay hands over is not what a device is given: the kernel merges, cuts and queues, other
-//! programs use the same device, and the host's clocks and processors are not the replay's own. All
-//! of that changes figures without a trace in them, so it is read beside the run and judged here.
+//! What a replay hands over is not what a device is given: the kernel merges, cuts and queues,
+//! other programs use the same device, and the host's clocks and processors are not the replay's
+//! own. All of that changes figures without a trace in them, so it is read beside the run and
+//! judged here.
 
 mod device;
 

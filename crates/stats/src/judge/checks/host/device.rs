@@ -205,7 +205,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
             held * 100.0,
             slow * 100.0
         );
-        // On a busy host hand-overs are slow by themselves; those into a full queue are the device's.
+        // On a busy host hand-overs are slow by themselves; into a full queue by the device.
         let was_full = limit.is_none_or(|limit| reach.deepest() >= limit);
         let cap_is_less = limit.is_some_and(|limit| cap > 0 && cap < limit);
         let (grade, advice) = if held > FULL_SHARE && cap_is_less {
