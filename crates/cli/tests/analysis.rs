@@ -239,7 +239,7 @@ fn parts_by_time_merge_to_the_whole_in_whatever_order_they_are_named() {
     for part in [2, 0, 1] {
         let path = directory.path().join(format!("part{part}.parquet"));
         let third = end_ns / 3 / 1000;
-        let (start, duration) = (format!("{}us", part * third), format!("{}us", third));
+        let (start, duration) = (format!("{}us", part * third), format!("{third}us"));
         let duration = if part == 2 { "10h".to_owned() } else { duration };
         let window = ["--start", &start, "--duration", &duration];
         done(&[&["analyze", text(&run), "--partial", "-o", text(&path)][..], &window].concat());

@@ -26,9 +26,10 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     let mut finished = execute(&plan, source)?;
     let live = finished.live.take();
     // The outcome stands on standard error where lines for programs take the standard output.
-    let mut out: Box<dyn Write> = match plan.live.takes_stdout() {
-        true => Box::new(std::io::stderr()),
-        false => Box::new(std::io::stdout()),
+    let mut out: Box<dyn Write> = if plan.live.takes_stdout() {
+        Box::new(std::io::stderr())
+    } else {
+        Box::new(std::io::stdout())
     };
     let page = conclude(&finished, &mut out)?;
     let unmet = tell_required(&mut out, &plan.required, &finished.summary)?;

@@ -137,7 +137,9 @@ mod tests {
 
     fn of(spans: &[i64]) -> Bins {
         let mut bins = Bins::default();
-        spans.iter().for_each(|ns| bins.record(*ns));
+        for ns in spans {
+            bins.record(*ns);
+        }
         bins
     }
 

@@ -62,7 +62,9 @@ mod tests {
 
     fn mark(requests: &[Request]) -> LoadMark {
         let mut mark = LoadMark::default();
-        requests.iter().for_each(|request| mark.observe(request));
+        for request in requests {
+            mark.observe(request);
+        }
         mark
     }
 

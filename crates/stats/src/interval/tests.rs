@@ -70,7 +70,9 @@ proptest! {
     fn intervals_add_up_to_the_summary_of_the_run(all in requests(), cut in 0_usize..60) {
         let mut figures = RunFigures::default();
         let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
-        all.iter().for_each(|request| batch.push(request));
+        for request in &all {
+            batch.push(request);
+        }
         figures.observe(&batch);
         let summary = figures.summary(EngineFacts::default());
 

@@ -37,8 +37,8 @@ const PARTS: f64 = 65536.0;
 /// Targets that are told apart; the others are one.
 const TARGETS: u32 = 16;
 
-/// How long a request counts for the rate: as long as the backlog of a burst lasts before flash, and
-/// before disks, in nanoseconds.
+/// How long a request counts for the rate: as long as the backlog of a burst lasts before flash,
+/// and before disks, in nanoseconds.
 const RATES_OF: [f64; 2] = [5e6, 100e6];
 
 /// Rates are told apart up to this power of two.

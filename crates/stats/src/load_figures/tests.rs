@@ -119,8 +119,8 @@ fn shares_weigh_as_much_as_the_load_goes_there() {
     assert_eq!(figures.weighed(7, 1 << 29, &[Some(1.0)]), None, "no such target");
 }
 
-/// A load of 6,000 requests in a minute, in bursts of as many as `service` says, each of which takes
-/// as many microseconds as it says.
+/// A load of 6,000 requests in a minute, in bursts of as many as `service` says, each of which
+/// takes as many microseconds as it says.
 fn minute(service: impl Fn(i64, &mut Random) -> (i64, i64)) -> LoadFigures {
     let mut random = Random(5);
     let all: Vec<Request> = (0..6000)

@@ -144,8 +144,8 @@ fn refuse_the_same_twice(runs: &[Begun]) -> anyhow::Result<()> {
         };
         if let Some(other) = runs[..number].iter().find(is_same) {
             let text = format!(
-                "{} and {} are the same run\n  = help: name each run once; repeat a run to know how \
-                 much it varies",
+                "{} and {} are the same run\n  = help: name each run once; repeat a run to know \
+                 how much it varies",
                 other.name, run.name
             );
             return Err(Coded::error(exit::USAGE, text));

@@ -12,7 +12,7 @@ use crate::run::live::board::Glance;
 /// Shades from few requests to many, legible without colours.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// The same as colours: dark blue to yellow, which all eyes tell apart (after Matplotlib's viridis).
+/// The same as colours: dark blue to yellow, told apart by all eyes (after Matplotlib's viridis).
 const COLOURS: [u8; 5] = [60, 66, 35, 113, 226];
 
 /// Characters for the scale at the left.

@@ -79,12 +79,11 @@ impl Panels {
                 let _ = signal_hook::low_level::raise(SIGINT);
             }
         });
-        match thread {
-            Ok(thread) => Some(Self { thread: Some(thread), end, shown }),
-            Err(_) => {
-                give_back();
-                None
-            }
+        if let Ok(thread) = thread {
+            Some(Self { thread: Some(thread), end, shown })
+        } else {
+            give_back();
+            None
         }
     }
 
