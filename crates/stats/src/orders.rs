@@ -77,17 +77,15 @@ impl Orders {
     fn add(&mut self, request: &Request) {
         let number = Nanos(self.requests.saturating_mul(FINEST_NS));
         self.requests = self.requests.saturating_add(1);
-        let (scheduled, submitted, completed, pushed_back) = match &request.measured {
-            Some(measured) => {
-                let done = measured.outcome == Outcome::Ok;
-                let completed = measured.completed.filter(|_| done);
-                (measured.scheduled, measured.submitted, completed, measured.pushed_back)
-            }
-            None => {
-                let completed =
-                    request.latency.map(|latency| request.issue.saturating_add(latency));
-                (request.issue, Some(request.issue), completed, false)
-            }
+        let (scheduled, submitted, completed, pushed_back) = if let Some(measured) =
+            &request.measured
+        {
+            let done = measured.outcome == Outcome::Ok;
+            let completed = measured.completed.filter(|_| done);
+            (measured.scheduled, measured.submitted, completed, measured.pushed_back)
+        } else {
+            let completed = request.latency.map(|latency| request.issue.saturating_add(latency));
+            (request.issue, Some(request.issue), completed, false)
         };
         let Some(submitted) = submitted else { return };
         let class = Class::of(request.op, pushed_back) as usize;
@@ -160,7 +158,9 @@ impl Orders {
             let join = (1_000_000_000 / width).max(1) as usize;
             let share = |cells: &[Turned]| {
                 let mut sum = Turned::default();
-                cells.iter().for_each(|cell| sum.merge(cell));
+                for cell in cells {
+                    sum.merge(cell);
+                }
                 (sum.requests > 0).then(|| sum.turns as f64 / sum.requests as f64)
             };
             Series {
