@@ -1,8 +1,10 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
 mod analyze;
+mod compare;
 mod described;
 mod drawn;
+mod live;
 mod merge;
 mod replay;
 mod transforms;
@@ -23,9 +25,11 @@ use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
 pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
-pub(crate) use self::merge::MergeArgs;
+pub(crate) use self::live::LiveArgs;
+pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -45,8 +49,6 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Say what a load asks for and what came of it: throughput, working sets, latency and more
     Analyze(Box<AnalyzeArgs>),
-    /// Put together what --partial of several analyses wrote
-    Merge(MergeArgs),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
@@ -61,6 +63,12 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Draw the report of a run or of a load, or recover a run that was killed
     Report(ReportArgs),
+    /// Explain a check of the verdict: how it fools people, and what to do
+    Explain(ExplainArgs),
+    /// Compare runs of the same load, and tell differences from chance
+    Compare(Box<CompareArgs>),
+    /// Put together runs that went on at the same time, or what --partial of analyses wrote
+    Merge(MergeArgs),
     /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
     Plot(PlotArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
@@ -228,6 +236,12 @@ pub(crate) struct ConvertArgs {
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The name of a check, as the verdict has it [default: a list of all]
+    pub(crate) check: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -9,6 +9,8 @@ mod args;
 mod commands;
 mod exit;
 mod panics;
+mod pitfalls;
+mod required;
 mod run;
 
 use std::process::ExitCode;
@@ -23,7 +25,6 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Info(args) => commands::info::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
-        Command::Merge(args) => commands::merge::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
         Command::Fit(args) => commands::fit::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
@@ -32,6 +33,9 @@ fn main() -> ExitCode {
         Command::Verify(args) => commands::verify::run(&args),
         Command::Plot(args) => commands::plot::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

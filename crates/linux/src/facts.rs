@@ -65,6 +65,11 @@ impl HostFacts {
     }
 }
 
+/// Memory of the host in bytes.
+pub(crate) fn memory_of_host() -> Option<u64> {
+    memory_total(&fs::read_to_string("/proc/meminfo").ok()?)
+}
+
 /// The sysctl that forbids `io_uring`, where the kernel has it.
 pub(crate) fn io_uring_disabled() -> Option<u32> {
     line("/proc/sys/kernel/io_uring_disabled")?.parse().ok()

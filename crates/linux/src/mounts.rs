@@ -25,6 +25,8 @@ pub(crate) struct Mount {
     pub(crate) kind: String,
     /// What is mounted: usually the path of a device.
     pub(crate) source: PathBuf,
+    /// The options of the file system, with commas between.
+    pub(crate) options: String,
 }
 
 impl Mount {
@@ -68,6 +70,10 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
         point: unescape(fields.get(4)?),
         kind: String::from_utf8_lossy(fields.get(dash + 1)?).into_owned(),
         source: unescape(fields.get(dash + 2)?),
+        options: fields
+            .get(dash + 3)
+            .map(|options| String::from_utf8_lossy(options).into_owned())
+            .unwrap_or_default(),
     })
 }
 
@@ -109,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_line_of_mountinfo_is_read_with_and_without_optional_fields() {
-        let text = b"36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:4 - ext3 /dev/root rw\n\
+        let text = b"36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 shared:4 - ext3 /dev/root \
+                     rw,errors=continue\n\
                      37 35 0:44 / /with\\040blank rw - btrfs /dev/vdb rw\n";
         let mounts = parse_mounts(text);
         assert_eq!(mounts.len(), 2);
@@ -118,6 +125,7 @@ mod tests {
         assert_eq!(mounts[0].kind, "ext3");
         assert_eq!(mounts[1].point, Path::new("/with blank"));
         assert_eq!(mounts[1].source, Path::new("/dev/vdb"));
+        assert_eq!(mounts[0].options, "rw,errors=continue");
     }
 
     #[test]

@@ -58,6 +58,21 @@ impl BlockNode {
         names(&self.directory.join("holders"))
     }
 
+    /// The devices that this one is built on: device mapper, MD, bcache.
+    pub(crate) fn slaves(&self) -> Vec<Self> {
+        let below = self.directory.join("slaves");
+        let links = names(&below).into_iter().filter_map(|name| {
+            // Links into the directories of the devices themselves.
+            fs::canonicalize(below.join(name)).ok()
+        });
+        links.filter_map(|directory| Self::at(&directory)).collect()
+    }
+
+    /// What a directory of the device holds, sorted.
+    pub(crate) fn entries(&self, name: &str) -> Vec<String> {
+        names(&self.directory.join(name))
+    }
+
     /// An attribute of the device itself, such as `device/model` or `ro`.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.directory.join(name)).ok()?;

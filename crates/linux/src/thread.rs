@@ -19,6 +19,12 @@ pub fn set_timer_slack_ns(nanoseconds: u64) -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(Some(slack))?)
 }
 
+/// Lets every other thread of the host go before the calling one when processors are scarce: its
+/// niceness becomes 19. Linux keeps that for each thread, whatever POSIX says (setpriority(2)).
+pub fn stand_back() -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, 19)?)
+}
+
 /// What the kernel gave to a thread and took from it, since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCpu {

@@ -13,6 +13,7 @@
 
 mod chart;
 pub mod charts;
+mod compare;
 mod data;
 mod figures;
 mod page;
@@ -30,6 +31,7 @@ use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
+pub use compare::{ComparePage, compare_html};
 pub use figures::{Figure, figures};
 pub use page::{html, live_html, update};
 #[cfg(feature = "png")]

@@ -2,9 +2,9 @@
 //!
 //! "It was slower in the second half" is a finding only if it is more than the noise of the series,
 //! and the noise of a storage device is neither normal nor independent: single seconds stick out by
-//! a factor of ten, and a slow second follows another. So outliers are pulled in first, the noise is
-//! estimated from differences of neighbours, which a change of level hardly touches, together with
-//! how long it lasts, and then the best division into segments is found by PELT (Killick,
+//! a factor of ten, and a slow second follows another. So outliers are pulled in first, the noise
+//! is estimated from differences of neighbours, which a change of level hardly touches, together
+//! with how long it lasts, and then the best division into segments is found by PELT (Killick,
 //! Fearnhead, Eckley: "Optimal detection of changepoints with a linear computational cost", 2012)
 //! with squared errors and Bayes's information criterion as the price of a change, raised by the
 //! share by which lasting noise looks like a change (Lavielle, Moulines 2000).
@@ -193,7 +193,9 @@ mod tests {
     fn a_change_of_two_deviations_is_found_to_a_few_values() {
         for seed in 0..20 {
             let mut values = noise(seed, 300, 0.0);
-            values[120..].iter_mut().for_each(|value| *value += 2.0);
+            for value in &mut values[120..] {
+                *value += 2.0;
+            }
             let changes = change_points(&values);
             assert_eq!(changes.len(), 1, "seed {seed}: {changes:?}");
             assert!(changes[0].abs_diff(120) <= 5, "seed {seed}: {changes:?}");
@@ -230,7 +232,9 @@ mod tests {
     #[test]
     fn a_long_series_is_found_in_to_a_block() {
         let mut values = noise(3, 100_000, 0.0);
-        values[50_000..].iter_mut().for_each(|value| *value += 3.0);
+        for value in &mut values[50_000..] {
+            *value += 3.0;
+        }
         let changes = change_points(&values);
         assert_eq!(changes.len(), 1);
         assert!(changes[0].abs_diff(50_000) <= 100, "{changes:?}");

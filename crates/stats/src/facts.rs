@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use host::HostFacts;
-pub use load::LoadFacts;
+pub use host::{
+    ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
+};
+pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 
 /// When requests are issued, as [`EngineFacts::timing`] names it.
 pub mod timing {

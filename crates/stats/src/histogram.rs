@@ -161,6 +161,18 @@ impl Latencies {
         Some(nanos(ns))
     }
 
+    /// How many spans are not longer than this, to three digits: a span that shares a bin with it
+    /// counts as one.
+    pub fn count_until(&self, span: Nanos) -> u64 {
+        let Some(bins) = self.bins.as_ref().filter(|_| span >= Nanos::ZERO) else { return 0 };
+        bins.count_between(0, (span.0 as u64).min(LONGEST_NS))
+    }
+
+    /// The exact sum of all spans, in seconds.
+    pub fn sum_seconds(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
     /// What a table says of these spans; `None` of nothing.
     pub fn summary(&self) -> Option<Summary> {
         let at = |quantile| self.quantile(quantile).map_or(0, |ns| ns.0 as u64);
@@ -260,6 +272,16 @@ mod tests {
         let day = 24 * 3_600_000_000_000;
         assert_eq!(of(&[1, day]).max(), Some(Nanos(day)));
         assert_eq!(of(&[1, day]).quantile(1.0), Some(Nanos(day)));
+    }
+
+    #[test]
+    fn the_count_of_what_is_not_longer_includes_the_edge() {
+        let latencies = of(&[0, 1_000, 1_000, 2_000_000]);
+        let until = |ns| latencies.count_until(Nanos(ns));
+        assert_eq!((until(-1), until(0), until(999), until(1_000)), (0, 1, 1, 3));
+        assert_eq!((until(1_999_000_000), until(i64::MAX)), (4, 4));
+        assert_eq!(Latencies::new().count_until(Nanos::MAX), 0);
+        assert!((latencies.sum_seconds() - 0.002_002).abs() < 1e-12);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
         checks::conflicts(figures, engine),
         checks::integrity(figures, engine),
         checks::wraparound(engine),
-        checks::content(engine),
+        checks::load::content(figures, engine),
         checks::page_cache(engine),
         checks::storage(engine),
     ];
@@ -61,6 +61,13 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     }
     let finding = if damaged { Finding::DataDamaged } else { limits };
     Verdict { validity, finding, summary, checks }
+}
+
+/// The names of all checks, in the order in which a verdict has them.
+pub fn names() -> Vec<String> {
+    // Every verdict has every check: one that does not apply says so.
+    let nothing = judge(&RunFigures::default(), &EngineFacts::default());
+    nothing.checks.into_iter().map(|check| check.name).collect()
 }
 
 /// How often each kind of damage was found, in words: in sectors where they were counted, in

@@ -6,14 +6,18 @@
 
 pub mod analysis;
 pub mod change_points;
+pub mod compare;
 pub mod facts;
 pub mod histogram;
+pub mod interval;
 pub mod judge;
+pub mod load_figures;
 pub mod model;
 pub mod orders;
 mod per_target;
 pub mod picture;
 pub mod raster;
+pub mod reached;
 pub mod run_summary;
 pub mod steady;
 pub mod timeline;

@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::Latencies;
+use crate::load_figures::LoadFigures;
 use crate::per_target::PerTarget;
 pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
+use crate::reached::Reached;
 use crate::verdict::Verdict;
 
 /// The version of `summary.json`. It changes when a key changes its meaning or goes away.
@@ -134,6 +136,8 @@ pub struct RunFigures {
     integrity: [u64; Integrity::ALL.len()],
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
+    load: LoadFigures,
+    reached: Reached,
 }
 
 impl RunFigures {
@@ -144,6 +148,8 @@ impl RunFigures {
         for request in batch.iter() {
             let Some(measured) = request.measured else { continue };
             self.per_target.observe(&request, &measured);
+            self.load.observe(&request, &measured);
+            self.reached.observe(&request, &measured);
             self.integrity[measured.integrity as usize] += 1;
             if measured.outcome == Outcome::Unsupported {
                 self.unsupported[request.op as usize] += 1;
@@ -199,6 +205,8 @@ impl RunFigures {
             *mine += theirs;
         }
         self.per_target.merge(&other.per_target);
+        self.load.merge(&other.load);
+        self.reached.merge(&other.reached);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -256,6 +264,11 @@ impl RunFigures {
         self.unsupported[op as usize]
     }
 
+    /// What reached the targets, in the kernel's terms.
+    pub fn reached(&self) -> &Reached {
+        &self.reached
+    }
+
     /// Requests seen.
     pub fn recorded(&self) -> u64 {
         self.recorded
@@ -264,6 +277,11 @@ impl RunFigures {
     /// Requests issued that did not complete in full.
     pub fn failed(&self) -> u64 {
         self.failed
+    }
+
+    /// What the records say of the load against its targets.
+    pub fn load(&self) -> &LoadFigures {
+        &self.load
     }
 
     /// When the last request was submitted.

@@ -1,7 +1,7 @@
 //! When a device has reached its steady state.
 //!
-//! A fresh flash device is fast until it must erase, and a cold cache is slow until it is warm: what
-//! is measured meanwhile describes neither the start nor the rest. SNIA's Solid State Storage
+//! A fresh flash device is fast until it must erase, and a cold cache is slow until it is warm:
+//! what is measured meanwhile describes neither the start nor the rest. SNIA's Solid State Storage
 //! Performance Test Specification calls a device steady once, over a window of five rounds, its
 //! figure neither scatters nor drifts; this module is that criterion, and nothing else. It knows
 //! nothing of requests: what a round is and which figure is followed, the caller decides.

@@ -22,6 +22,19 @@ pub enum Grade {
     Invalid,
 }
 
+impl Grade {
+    /// The words for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not applicable",
+            Self::Pass => "pass",
+            Self::Limited => "limited",
+            Self::Suspect => "suspect",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
 /// Whether the figures of a run may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

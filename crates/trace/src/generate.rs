@@ -17,7 +17,7 @@ pub(crate) mod elementary;
 mod kinds;
 mod model;
 mod place;
-mod random;
+pub mod random;
 mod settings;
 mod size;
 mod source;

@@ -216,28 +216,27 @@ impl FromStr for Nanos {
             reason,
             example: "90s, 1.5m, 250ms or 1h30m",
         };
-        let mut ns = 0.0;
+        let mut ns: u128 = 0;
         let mut rest = text.trim();
         loop {
             let (number, behind) = number_and_unit(rest);
             let end = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
             let scale = match behind[..end].trim() {
-                "ns" => 1.0,
-                "us" | "µs" => 1e3,
-                "ms" => 1e6,
-                "" | "s" => 1e9,
-                "m" | "min" => 60e9,
-                "h" => 3600e9,
+                "ns" => 1,
+                "us" | "µs" => 1_000,
+                "ms" => 1_000_000,
+                "" | "s" => 1_000_000_000,
+                "m" | "min" => 60_000_000_000,
+                "h" => 3_600_000_000_000,
                 _ => return Err(error("unknown unit; known are ns, us, ms, s, m and h")),
             };
-            let value: f64 = number.parse().map_err(|_| error("no number in front of the unit"))?;
-            ns += value * scale;
+            ns = ns.saturating_add(scaled(number, scale).map_err(error)?.1);
             rest = behind[end..].trim();
             if rest.is_empty() {
                 break;
             }
         }
-        if ns > 9.2e18 { Err(error("too long")) } else { Ok(Self(ns.round() as i64)) }
+        i64::try_from(ns).map(Self).map_err(|_| error("too long"))
     }
 }
 
@@ -263,13 +262,33 @@ impl FromStr for Bytes {
             "t" | "tb" | "tib" => 40,
             _ => return Err(error("unknown unit; known are B, K, M, G and T")),
         };
-        if let Ok(whole) = number.parse::<u64>() {
-            return whole.checked_mul(1 << shift).map(Self).ok_or_else(|| error("too large"));
-        }
-        let value: f64 = number.parse().map_err(|_| error("no number in front of the unit"))?;
-        let bytes = value * (1_u64 << shift) as f64;
-        if bytes >= u64::MAX as f64 { Err(error("too large")) } else { Ok(Self(bytes as u64)) }
+        let bytes = scaled(number, 1 << shift).map_err(error)?.0;
+        u64::try_from(bytes).map(Self).map_err(|_| error("too large"))
     }
+}
+
+/// Digits behind the point that count: with more, a unit's part would not fit into 128 bits.
+const DECIMALS: usize = 18;
+
+/// A decimal number times the size of its unit, once rounded down and once to the nearest. Exact:
+/// floating point would be off by some nanoseconds from a hundred days on.
+fn scaled(number: &str, unit: u64) -> Result<(u128, u128), &'static str> {
+    const NO_NUMBER: &str = "no number in front of the unit";
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.len() + decimals.len() == 0 || !is_number(whole) || !is_number(decimals) {
+        return Err(NO_NUMBER);
+    }
+    let decimals = &decimals[..decimals.len().min(DECIMALS)];
+    let unit = u128::from(unit);
+    let whole = match whole {
+        "" => 0,
+        digits => u128::from(digits.parse::<u64>().map_err(|_| "the number is too large")?),
+    };
+    let part = unit * u128::from(decimals.parse::<u64>().unwrap_or(0));
+    let tenths = 10_u128.pow(decimals.len() as u32);
+    let down = whole * unit + part / tenths;
+    Ok((down, down + u128::from(part % tenths * 2 >= tenths)))
 }
 
 #[cfg(test)]
@@ -293,6 +312,13 @@ mod tests {
         assert_eq!("250 ms".parse(), Ok(Nanos::from_millis(250)));
         assert_eq!("60".parse(), Ok(Nanos::from_secs(60)));
         assert_eq!("1h2m3s".parse(), Ok(Nanos::from_secs(3723)));
+        assert_eq!("8760h0.000000001s".parse(), Ok(Nanos(31_536_000_000_000_001)));
+        assert_eq!("9000000000.123456789s".parse(), Ok(Nanos(9_000_000_000_123_456_789)));
+        assert_eq!(".5us".parse(), Ok(Nanos(500)));
+        assert_eq!("0.0000000005s".parse(), Ok(Nanos(1)));
+        assert!("99999999999s".parse::<Nanos>().is_err());
+        assert!("1.2.3s".parse::<Nanos>().is_err());
+        assert!(".s".parse::<Nanos>().is_err());
         assert!("1h2q".parse::<Nanos>().is_err());
         assert!("4q".parse::<Nanos>().is_err());
         assert!("-1s".parse::<Nanos>().is_err());
@@ -304,6 +330,8 @@ mod tests {
         assert_eq!("4k".parse(), Ok(Bytes(4096)));
         assert_eq!("1.5G".parse(), Ok(Bytes(3 << 29)));
         assert_eq!("18446744073709551615".parse(), Ok(Bytes(u64::MAX)));
+        assert_eq!("0.3k".parse(), Ok(Bytes(307)));
+        assert_eq!("15.9999999999999T".parse(), Ok(Bytes((16 << 40) - 1)));
         assert!("4q".parse::<Bytes>().is_err());
         assert!("18446744073709551615k".parse::<Bytes>().is_err());
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::{LoadArgs, ReadArgs};
+use crate::required::Requirement;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
@@ -19,6 +20,11 @@ pub(crate) struct ReportArgs {
     /// Also write the main pictures as SVG and PNG into this directory; `ioecho plot` writes all
     #[arg(long, value_name = "DIR")]
     pub(crate) figures: Option<PathBuf>,
+
+    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
+    /// about the device will do), all (`ioecho explain` lists them)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) require: Vec<Requirement>,
 
     #[command(flatten)]
     pub(crate) load: LoadArgs,

@@ -7,9 +7,10 @@ use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
-use ioecho_trace::Nanos;
+use ioecho_trace::{Bytes, Nanos};
 
-use super::{LoadArgs, ReadArgs, span};
+use super::{LiveArgs, LoadArgs, ReadArgs, span};
+use crate::required::Requirement;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
@@ -51,6 +52,14 @@ pub(crate) struct ReplayArgs {
 
     #[command(flatten)]
     pub(crate) host: HostArgs,
+
+    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
+    /// about the device will do), all (`ioecho explain` lists them)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) require: Vec<Requirement>,
+
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 
     /// Print no progress line
     #[arg(long, short)]
@@ -180,6 +189,11 @@ pub(crate) struct DataArgs {
     /// Write through any volatile cache: every write with FUA
     #[arg(long)]
     pub(crate) sync_writes: bool,
+
+    /// How much the storage's own cache holds (controller, array, drive), of each target: the
+    /// verdict says when the load fits into it
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache_size: Option<Bytes>,
 
     /// Prove that the target holds what was written
     #[arg(long, value_enum, default_value_t)]

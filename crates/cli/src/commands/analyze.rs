@@ -50,8 +50,8 @@ fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "{} is an analysis: its windows and its part of the trace are chosen\n  = help: choose them \
-         where `ioecho analyze --partial` reads the trace",
+        "{} is an analysis: its windows and its part of the trace are chosen\n  = help: choose \
+         them where `ioecho analyze --partial` reads the trace",
         args.file.display()
     );
     Err(Coded::error(exit::USAGE, text))

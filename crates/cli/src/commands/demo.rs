@@ -77,7 +77,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let finished = execute(&plan, source);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
-    conclude(&finished)?;
+    conclude(&finished, &mut std::io::stdout())?;
     writeln!(std::io::stdout(), "next: ioecho replay TRACE --target DEVICE")?;
     // A demonstration has shown what it should, whatever this host could do.
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;

@@ -1,9 +1,28 @@
-//! `ioecho merge`: several parts as one.
+//! `ioecho merge`: several results made one.
 
 mod parts;
+mod runs;
 
 use crate::args::MergeArgs;
+use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
 
 pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
+    let is_run = |path: &std::path::PathBuf| RunDirectory::at(path).is_some();
+    if args.inputs.iter().all(is_run) {
+        return runs::run(args);
+    }
+    if args.align.is_some() {
+        let text = "--align is for runs: parts of an analysis know their own time";
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    if let Some(run) = args.inputs.iter().find(|path| is_run(path)) {
+        let text = format!(
+            "{} is a run, and others of the inputs are none\n  = help: name directories that \
+             `ioecho replay -o` made, or files that `ioecho analyze --partial` wrote",
+            run.display()
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
     parts::run(&args.inputs, &args.output)
 }

@@ -2,9 +2,11 @@
 
 pub(crate) mod analyze;
 pub(crate) mod calibrate;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
+pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod info;
 pub(crate) mod interrupt;
@@ -17,13 +19,34 @@ pub(crate) mod report;
 pub(crate) mod verify;
 
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 use ioecho_trace::Header;
 
 use crate::exit;
 
+/// What is to be said when the terminal is free again; `None` while it is.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Keeps what is told until [`let_out`]: the panels have the terminal.
+#[cfg(feature = "live")]
+pub(crate) fn hold_back() {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+
+/// Says what was held back.
+#[cfg(feature = "live")]
+pub(crate) fn let_out() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    held.into_iter().flatten().for_each(|text| tell(&text));
+}
+
 /// Says something beside the output proper, on standard error. If nobody can hear it, so be it.
 pub(crate) fn tell(text: &str) {
+    if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        held.push(text.to_owned());
+        return;
+    }
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

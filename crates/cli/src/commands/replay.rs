@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use ioecho_report::Page;
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
@@ -9,6 +10,7 @@ use ioecho_trace::Nanos;
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
+use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;
@@ -21,28 +23,54 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
         plan.guard()?;
         return Ok(tell_import(source.header()));
     }
-    let finished = execute(&plan, source)?;
-    conclude(&finished)?;
-    Ok(exit::of_run(&finished.summary))
+    let mut finished = execute(&plan, source)?;
+    let live = finished.live.take();
+    // The outcome stands on standard error where lines for programs take the standard output.
+    let mut out: Box<dyn Write> = match plan.live.takes_stdout() {
+        true => Box::new(std::io::stderr()),
+        false => Box::new(std::io::stdout()),
+    };
+    let page = conclude(&finished, &mut out)?;
+    let unmet = tell_required(&mut out, &plan.required, &finished.summary)?;
+    // Last: whoever reads slowly holds up nothing that matters.
+    if let Some(live) = live {
+        live.finish(Some(page));
+    }
+    Ok(match exit::of_run(&finished.summary) {
+        exit::OK if unmet => exit::REQUIRED,
+        code => code,
+    })
 }
 
-/// Draws the report and prints the outcome.
-pub(crate) fn conclude(finished: &Finished) -> anyhow::Result<()> {
-    let Finished { run, summary } = finished;
+/// Draws the report, prints the outcome, and answers what was drawn.
+pub(crate) fn conclude(finished: &Finished, out: &mut dyn Write) -> anyhow::Result<Page> {
+    let Finished { run, summary, .. } = finished;
     let page = settle::page(run, summary)?;
     // A report that cannot be written (a full disk) is no reason to hide the outcome.
     let report = settle::write_report(run, &page);
-    print_outcome(summary)?;
+    print_outcome(out, summary)?;
     match report {
-        Ok(()) => writeln!(std::io::stdout(), "report        {}", run.report().display())?,
+        Ok(()) => writeln!(out, "report        {}", run.report().display())?,
         Err(error) => tell(&format!("warning: {error}")),
     }
-    Ok(())
+    Ok(page)
+}
+
+/// Says whether what was required holds; answers whether something does not.
+pub(crate) fn tell_required(
+    out: &mut dyn Write,
+    required: &[Requirement],
+    summary: &RunSummary,
+) -> std::io::Result<bool> {
+    let unmet = required::unmet(required, &summary.verdict);
+    if let Some(line) = required::line(required, &unmet) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(!unmet.is_empty())
 }
 
 /// Prints the verdict first, then the figures.
-pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::io::Result<()> {
     let RunSummary { verdict, engine, .. } = summary;
     let word = verdict.validity.name().to_uppercase();
     writeln!(out, "verdict       {word}. {}", verdict.summary)?;
@@ -51,8 +79,8 @@ pub(crate) fn print_outcome(summary: &RunSummary) -> std::io::Result<()> {
             let Check { name, measured, threshold, .. } = check;
             let asked =
                 if threshold.is_empty() { String::new() } else { format!(" (asked: {threshold})") };
-            writeln!(out, "  {name:<12}{measured}{asked}")?;
-            writeln!(out, "  {:<12}{}", "", check.advice)?;
+            writeln!(out, "  {name:<13}{measured}{asked}")?;
+            writeln!(out, "  {:<13}{} (ioecho explain {name})", "", check.advice)?;
         }
     }
     write!(out, "requests      {} of {} replayed", engine.issued, engine.planned)?;

@@ -8,7 +8,7 @@ use ioecho_report::Page;
 
 use crate::args::ReportArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::replay::print_outcome;
+use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, page, settle};
@@ -47,9 +47,10 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     if let Some(directory) = &args.figures {
         write_figures(&page, directory)?;
     }
-    print_outcome(&summary)?;
+    print_outcome(&mut std::io::stdout().lock(), &summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
-    Ok(exit::OK)
+    let unmet = tell_required(&mut std::io::stdout(), &args.require, &summary)?;
+    Ok(if unmet { exit::REQUIRED } else { exit::OK })
 }
 
 /// The page of a trace that is no run.
@@ -61,6 +62,13 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
             args.run.display()
         );
         return Err(Coded::error(exit::TRACE, text));
+    }
+    if !args.require.is_empty() {
+        let text = format!(
+            "{} is no run: it has no verdict whose checks --require could ask for",
+            args.run.display()
+        );
+        return Err(Coded::error(exit::USAGE, text));
     }
     let stop = stop_on_signals()?;
     let found = everything::count(&args.run, &args.read.options(), &args.load, &stop)?;

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::target::TargetContent;
+use ioecho_linux::target::{Layer, TargetContent};
 use ioecho_linux::{HostFacts, TargetFacts};
 use ioecho_replay::conflict::ConflictMode;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
@@ -80,6 +80,8 @@ pub(crate) struct PlanFacts {
     pub(crate) map: Vec<String>,
     pub(crate) fill_random_percent: u8,
     pub(crate) dedup: f64,
+    /// The storage's cache, as its user named it.
+    pub(crate) cache_bytes: Option<u64>,
     pub(crate) verify: &'static str,
     pub(crate) conflicts: ConflictMode,
     pub(crate) strong: u8,
@@ -94,6 +96,8 @@ pub(crate) struct PlanFacts {
     pub(crate) wake_up_p50_ns: Option<i64>,
     /// 99 of 100 sleeps ended no later than this after their time.
     pub(crate) wake_up_p99_ns: Option<i64>,
+    /// Checks that the run is required to pass.
+    pub(crate) require: Vec<String>,
     /// What the host was asked for and gave.
     pub(crate) host_setup: Vec<String>,
 }
@@ -109,6 +113,9 @@ pub(crate) enum TargetEntry {
         facts: Box<TargetFacts>,
         /// What it held before the run.
         content: Box<TargetContent>,
+        /// What lies below it; the verdict tells what of it matters.
+        #[serde(skip)]
+        layers: Vec<Layer>,
     },
     Simulated {
         simulated: String,

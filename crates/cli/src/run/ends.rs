@@ -1,10 +1,11 @@
 //! What the threads of a run leave when they have ended, and what it says of the run.
 
-use ioecho_stats::facts::{EngineFacts, HostFacts, LoadFacts};
+use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts};
 
 use crate::run::directory::{RunFacts, TargetEntry};
 use crate::run::feeder::FeederEnd;
 use crate::run::lane::{Agreed, LaneEnd};
+use crate::run::load;
 use crate::run::plan::ReplayPlan;
 use crate::run::verification;
 use crate::run::writer::WriterEnd;
@@ -17,6 +18,8 @@ pub(crate) struct Ends {
     pub(crate) lanes: Vec<LaneEnd>,
     pub(crate) feeder: FeederEnd,
     pub(crate) writer: WriterEnd,
+    /// What was seen of the clocks and the processors; `None` of a simulation.
+    pub(crate) host: Option<(ClockFacts, Option<CpuFacts>)>,
 }
 
 impl Ends {
@@ -48,6 +51,30 @@ impl Ends {
         } else {
             String::new()
         }
+    }
+}
+
+/// What is known of the engine and its targets before the run begins, and does not change any more.
+pub(crate) fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
+    let real = |of: &dyn Fn(&ioecho_linux::TargetFacts) -> bool| {
+        let of_entry = |target: &TargetEntry| match target {
+            TargetEntry::Real { facts, .. } => of(facts),
+            TargetEntry::Simulated { .. } => false,
+        };
+        facts.targets.iter().map(of_entry).collect::<Vec<bool>>()
+    };
+    let in_memory =
+        real(&|target| target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind)));
+    EngineFacts {
+        simulated: plan.targets.iter().any(crate::run::target::Target::is_simulated),
+        direct: real(&|target| target.direct).into_iter().all(|direct| direct),
+        memory: in_memory.into_iter().any(|memory| memory),
+        speedup: plan.timing.speedup,
+        timing: plan.timing.mode.name().to_owned(),
+        targets: plan.targets.len() as u32,
+        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        in_flight_max: plan.scheduler.in_flight_max,
+        ..EngineFacts::default()
     }
 }
 
@@ -110,8 +137,23 @@ pub(crate) fn engine_facts(
         in_flight_max: plan.scheduler.in_flight_max,
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
-        host: HostFacts::default(),
-        load: LoadFacts::default(),
+        host: host_facts(ends),
+        load: load::facts(plan, facts, ends),
+    }
+}
+
+/// What was read of the host and the devices beside the run.
+fn host_facts(ends: &Ends) -> HostFacts {
+    let seen = |lane: &LaneEnd| lane.seen.as_ref().map(|seen| seen.device.clone());
+    let waited = ends.lanes.iter().filter_map(|lane| lane.seen.as_ref()?.waited);
+    let waited = waited.map(|span| span.0).reduce(i64::saturating_add);
+    let (clock, cpu) = ends.host.clone().unzip();
+    HostFacts {
+        // Of a simulation none, of a run all.
+        devices: ends.lanes.iter().map(seen).collect::<Option<_>>().unwrap_or_default(),
+        clock,
+        cpu: cpu.flatten().map(|cpu| CpuFacts { waited_ns: waited, ..cpu }),
+        recorder: Some(ends.writer.facts()),
     }
 }
 

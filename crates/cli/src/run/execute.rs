@@ -18,24 +18,29 @@ use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::ends::{Ends, engine_facts};
 use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
+use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
+use crate::run::target::Target;
+use crate::run::watch::host::HostWatch;
 use crate::run::writer::{self, WriterOptions};
-use crate::run::{feeder, settle, verification};
+use crate::run::{feeder, load, settle, verification};
 
 /// A run that has ended, however it ended.
 pub(crate) struct Finished {
     pub(crate) run: RunDirectory,
     pub(crate) summary: RunSummary,
+    /// What told of it while it went on, where it may have more to tell.
+    pub(crate) live: Option<Live>,
 }
 
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
 pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
     plan.guard()?;
-    let stop = stop_on_signals()?;
+    let signals = stop_on_signals()?;
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
-    let result = replay(plan, source, &run, &stop);
+    let result = replay(plan, source, &run, &signals);
     run.free_reserve();
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
@@ -50,24 +55,33 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     result
 }
 
-/// A flag that the signals to end raise. The first asks the run to end; the second ends the process
+/// What the signals to end raise.
+struct Signals {
+    /// Ends the run. Raised at a normal end, too.
+    stop: Arc<AtomicBool>,
+    /// Raised by signals alone.
+    asked: Arc<AtomicBool>,
+}
+
+/// Flags that the signals to end raise. The first asks the run to end; the second ends the process
 /// at once. The flag is raised at a normal end too, so it cannot tell which signal is the second.
-fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+fn stop_on_signals() -> anyhow::Result<Signals> {
     let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
         signal_hook::flag::register(signal, Arc::clone(&asked))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    Ok(stop)
+    Ok(Signals { stop, asked })
 }
 
 fn replay(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
     run: &RunDirectory,
-    stop: &Arc<AtomicBool>,
+    signals: &Signals,
 ) -> anyhow::Result<Finished> {
+    let stop = &signals.stop;
     let clock = MonotonicClock::new();
     let mut lanes = Vec::new();
     let mut entries = Vec::new();
@@ -83,6 +97,7 @@ fn replay(
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let planner = plan.planner(&limits, source.header())?;
     let map = plan.map(&limits, source.header())?;
+    let size = load::size(&map, source.header());
     let run_number = RandomState::new().build_hasher().finish();
     let mut facts = facts(plan, run_number, entries, source.header());
     // Where there is no choice a map says nothing.
@@ -92,7 +107,8 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop)?;
+    let live = Live::start(plan, run, &facts, &signals.asked)?;
+    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
@@ -101,7 +117,8 @@ fn replay(
     }
     facts.plan.host_setup =
         ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
-    let engine = engine_facts(plan, &facts, &ends, start.agreed());
+    let mut engine = engine_facts(plan, &facts, &ends, start.agreed());
+    engine.load.size = size;
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
@@ -119,10 +136,11 @@ fn replay(
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
-    Ok(Finished { run: run.clone(), summary })
+    Ok(Finished { run: run.clone(), summary, live })
 }
 
 /// Lets the threads work and gathers what they leave.
+#[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
@@ -131,6 +149,7 @@ fn work(
     planner: Planner,
     run_number: u64,
     stop: &Arc<AtomicBool>,
+    live: Option<&Live>,
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
@@ -143,15 +162,32 @@ fn work(
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (feeder, inputs) = feeder::spawn(source, planner, lanes.len(), Arc::clone(stop));
+    let (feeder, inputs) = feeder::spawn(
+        source,
+        planner,
+        lanes.len(),
+        Arc::clone(stop),
+        live.map(|_| plan.live.interval),
+    );
+    let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     let durable = plan.verify != VerifyArg::Off;
     let options = WriterOptions { run_number, targets: lanes.len(), durable };
-    let (writer, recorders, live) = writer::spawn(run, journal, Arc::clone(stop), options);
+    let (writer, recorders, moments) =
+        writer::spawn(run, journal, Arc::clone(stop), options, tally);
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
-        Progress::start(Watched { controls: controls.clone(), demand, live, duration })
+        let hidden = live.and_then(Live::has_terminal);
+        Progress::start(Watched {
+            controls: controls.clone(),
+            demand,
+            live: moments,
+            duration,
+            hidden,
+        })
     });
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
@@ -166,6 +202,7 @@ fn work(
         run_number,
     });
     let ends = run_lanes(plan, &start, work.collect());
+    let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring.
     stop.store(true, Relaxed);
@@ -175,12 +212,15 @@ fn work(
     if let Some(progress) = progress {
         progress.finish();
     }
+    if let Some(live) = live {
+        live.run_ended();
+    }
     let mut lanes = ends?;
     if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
         let _ = std::fs::remove_file(run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
-    Ok((Ends { lanes, feeder, writer }, start))
+    Ok((Ends { lanes, feeder, writer, host }, start))
 }
 
 /// Runs every lane in a thread of its own.
@@ -240,6 +280,7 @@ fn facts(
             map: Vec::new(),
             fill_random_percent: plan.fill.random,
             dedup: plan.fill.dedup,
+            cache_bytes: plan.cache_size.map(|size| size.0),
             verify: plan.verify.name(),
             conflicts: plan.scheduler.conflicts,
             strong: plan.strong_level,
@@ -250,6 +291,7 @@ fn facts(
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
+            require: plan.required.iter().map(ToString::to_string).collect(),
             host_setup: Vec::new(),
         },
         targets,

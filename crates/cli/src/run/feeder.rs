@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ioecho_replay::engine::{Feed, Input};
 use ioecho_replay::plan::{PlanTotals, Planned, Planner};
-use ioecho_trace::{Batch, Header, Source, TraceError};
+use ioecho_trace::{Batch, Header, Nanos, Source, TraceError};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Planned requests that the ring holds: at 100,000 requests/s more than half a second.
@@ -20,9 +20,11 @@ const FULL_NAP: Duration = Duration::from_millis(1);
 /// Spans in which demand is counted for the progress line, ns.
 const DEMAND_SPAN_NS: i64 = 100_000_000;
 
-/// How many requests fall due when, for the progress line.
+/// How many requests fall due when, for the progress line and for intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
+    /// The length of intervals and the requests that fall due in each, where anybody asks.
+    intervals: Option<(i64, VecDeque<(i64, u64)>)>,
     /// Start of a span and requests in it, in order.
     spans: VecDeque<(i64, u64)>,
     /// The most requests in a span.
@@ -30,7 +32,20 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    fn add(&mut self, scheduled_ns: i64) {
+    /// Counts for intervals of this length, too.
+    pub(crate) fn with_intervals(width: Option<Nanos>) -> Self {
+        let intervals = width.map(|width| (width.0.max(1), VecDeque::new()));
+        Self { intervals, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, scheduled_ns: i64) {
+        if let Some((width, counts)) = &mut self.intervals {
+            let number = scheduled_ns.div_euclid(*width);
+            match counts.back_mut() {
+                Some((last, count)) if *last >= number => *count += 1,
+                _ => counts.push_back((number, 1)),
+            }
+        }
         let span = scheduled_ns.div_euclid(DEMAND_SPAN_NS) * DEMAND_SPAN_NS;
         match self.spans.back_mut() {
             Some((last, count)) if *last >= span => {
@@ -44,6 +59,16 @@ impl Demand {
     /// Requests per second in the busiest span so far.
     pub(crate) fn peak_per_s(&self) -> f64 {
         self.peak as f64 * 1e9 / DEMAND_SPAN_NS as f64
+    }
+
+    /// Takes out what fell due in the intervals before the one with this number, from 0.
+    pub(crate) fn due_in_intervals_before(&mut self, number: i64) -> u64 {
+        let Some((_, counts)) = &mut self.intervals else { return 0 };
+        let mut due = 0;
+        while let Some((_, count)) = counts.pop_front_if(|(first, _)| *first < number) {
+            due += count;
+        }
+        due
     }
 
     /// Takes out what fell due until `now_ns`.
@@ -92,6 +117,17 @@ impl RingInput {
     }
 }
 
+impl RingInput {
+    /// Shows what waits in the ring, and leaves it there. A ring that has not been turned round yet
+    /// shows all of it.
+    pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
+        let waiting = self.consumer.slots();
+        if let Ok(chunk) = self.consumer.read_chunk(waiting) {
+            look(chunk.as_slices().0);
+        }
+    }
+}
+
 impl Input for RingInput {
     fn poll(&mut self) -> Feed {
         loop {
@@ -106,12 +142,14 @@ impl Input for RingInput {
     }
 }
 
-/// Starts the thread, with a ring for each of the run's targets.
+/// Starts the thread, with a ring for each of the run's targets. Demand is counted in intervals of
+/// this length, where one is given.
 pub(crate) fn spawn(
     source: Box<dyn Source>,
     planner: Planner,
     targets: usize,
     stop: Arc<AtomicBool>,
+    interval: Option<Nanos>,
 ) -> (Feeder, Vec<RingInput>) {
     let (producers, inputs): (Vec<_>, Vec<_>) = (0..targets)
         .map(|_| {
@@ -119,7 +157,7 @@ pub(crate) fn spawn(
             (producer, RingInput { consumer, blocking: false })
         })
         .unzip();
-    let demand = Arc::new(Mutex::new(Demand::default()));
+    let demand = Arc::new(Mutex::new(Demand::with_intervals(interval)));
     let ended = Arc::new(AtomicBool::new(false));
     let (their_demand, their_ended) = (Arc::clone(&demand), Arc::clone(&ended));
     let thread = thread::spawn(move || {

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
+use ioecho_linux::target::Places;
 use ioecho_linux::{MonotonicClock, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
@@ -22,8 +23,10 @@ use crate::args::{PacingArg, VerifyArg};
 use crate::commands::tell;
 use crate::run::directory::TargetEntry;
 use crate::run::feeder::{Demand, RingInput};
+use crate::run::load::{self, PlacesSeen};
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
+use crate::run::watch::lane::{LaneSeen, LaneWatch};
 use crate::run::writer::RingRecorder;
 
 /// Looking at the simulated clock takes this long.
@@ -34,11 +37,11 @@ pub(crate) enum Lane {
     Real {
         device: Box<dyn Device + Send>,
         clock: MonotonicClock,
+        /// What knows where the target was never written, if anything does.
+        places: Option<Places>,
     },
     /// Its clock belongs to the thread that it runs in, so it is made there.
-    Simulated {
-        spec: Box<SimSpec>,
-    },
+    Simulated { spec: Box<SimSpec> },
 }
 
 impl Lane {
@@ -63,10 +66,12 @@ impl Lane {
                 {
                     tell(&format!("warning: {doubt}"));
                 }
+                let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let backend = device.describe();
-                let entry = TargetEntry::Real { backend, facts, content: Box::new(content) };
-                Ok((Self::Real { device, clock }, entry))
+                let content = Box::new(content);
+                let entry = TargetEntry::Real { backend, facts, content, layers };
+                Ok((Self::Real { device, clock, places }, entry))
             }
         }
     }
@@ -175,6 +180,11 @@ pub(crate) struct LaneEnd {
     /// Whether it came to its end.
     pub(crate) verify_passed: bool,
     pub(crate) verify_read: Bytes,
+    /// What was found of the places that the load goes to first.
+    pub(crate) places: PlacesSeen,
+    /// What was seen of the device and of the thread, until the replay's end.
+    pub(crate) seen: Option<LaneSeen>,
+    watch: Option<LaneWatch>,
 }
 
 /// Runs a lane to its end.
@@ -191,13 +201,22 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         verify_stopped: false,
         verify_passed: false,
         verify_read: Bytes::ZERO,
+        places: PlacesSeen::default(),
+        seen: None,
+        watch: None,
     };
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     input.wait_until_filled(read, &control.stop);
     match lane {
-        Lane::Real { mut device, clock } => {
+        Lane::Real { mut device, clock, places } => {
+            if let Some(places) = places {
+                end.places = load::places_ahead(&places, &mut input);
+            }
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
+            if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {
+                end.watch = Some(LaneWatch::begin(facts));
+            }
             let host = plan.host.apply();
             match &host {
                 Ok(given) => {
@@ -285,6 +304,8 @@ fn replay<C: Clock>(
     .run();
     end.totals = totals;
     end.error = result.err();
+    // Before the last look at everything written, which is no part of the load.
+    end.seen = end.watch.take().map(LaneWatch::end);
     let whole = plan.verify >= VerifyArg::Final;
     if let Some(verifier) = &mut end.verifier
         && whole

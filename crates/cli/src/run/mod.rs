@@ -3,8 +3,9 @@
 //! [`plan`] resolves and checks what was typed, with [`target`] and [`routes`], and can be printed
 //! before anything is touched ([`forecast`]). [`execute`] opens everything and starts the threads:
 //! [`feeder`] reads and plans the trace, a [`lane`] for each target issues, [`writer`] keeps the
-//! results, [`progress`] watches. What they leave ([`ends`]) and the journal become the final files
-//! of the [`directory`] ([`settle`]). Between the threads are bounded rings and nothing else.
+//! results, [`progress`] and [`watch`] look on and [`live`] tells. What they leave ([`ends`]) and
+//! the journal become the final files of the [`directory`] ([`settle`]). Between the threads are
+//! bounded rings and nothing else.
 
 pub(crate) mod command;
 pub(crate) mod directory;
@@ -15,6 +16,8 @@ pub(crate) mod feeder;
 pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod lane;
+pub(crate) mod live;
+pub(crate) mod load;
 pub(crate) mod open;
 pub(crate) mod page;
 pub(crate) mod pass;
@@ -25,4 +28,5 @@ pub(crate) mod settle;
 pub(crate) mod target;
 pub(crate) mod verification;
 pub(crate) mod verify;
+pub(crate) mod watch;
 pub(crate) mod writer;

@@ -1,9 +1,9 @@
 //! One pass over a trace, on as many processors as there are.
 //!
-//! Whatever is counted merges, so a trace may be cut: a native file into runs of row groups, one for
-//! each thread, put together in their order. Other formats have to be read from their beginning, by
-//! one thread; there what is counted is divided instead, into two halves that know nothing of each
-//! other, each with a thread of its own that is handed every batch.
+//! Whatever is counted merges, so a trace may be cut: a native file into runs of row groups, one
+//! for each thread, put together in their order. Other formats have to be read from their
+//! beginning, by one thread; there what is counted is divided instead, into two halves that know
+//! nothing of each other, each with a thread of its own that is handed every batch.
 
 use std::fs::File;
 use std::io::Read;

@@ -11,10 +11,12 @@ use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
-use ioecho_trace::{Header, Nanos, Source};
+use ioecho_trace::{Bytes, Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
+use crate::required::Requirement;
+use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{command, open, routes};
 
@@ -54,8 +56,14 @@ pub(crate) struct ReplayPlan {
     pub(crate) host: HostSetup,
     pub(crate) fill: Fill,
     pub(crate) verify: VerifyArg,
+    /// The storage's cache, as its user named it.
+    pub(crate) cache_size: Option<Bytes>,
+    /// Checks that must pass.
+    pub(crate) required: Vec<Requirement>,
     pub(crate) output: PathBuf,
     pub(crate) quiet: bool,
+    /// What is told while the run goes on.
+    pub(crate) live: LivePlan,
     /// Whether the target was made for this load alone, so that what the load does not touch need
     /// not hold anything.
     pub(crate) is_scratch: bool,
@@ -135,10 +143,14 @@ impl ReplayPlan {
             },
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
+            cache_size: args.data.cache_size,
             output: args.output.clone().unwrap_or_else(default_output),
+            required: args.require.clone(),
             quiet: args.quiet,
+            live: LivePlan::new(&args.live),
             is_scratch: false,
         };
+        plan.live.check(&plan)?;
         plan.every_target_is_used(source.header())?;
         Ok((plan, source))
     }
@@ -390,6 +402,10 @@ impl fmt::Display for ReplayPlan {
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;
+        }
+        if !self.required.is_empty() {
+            let names: Vec<String> = self.required.iter().map(ToString::to_string).collect();
+            writeln!(f, "required      {}", names.join(", "))?;
         }
         write!(f, "results       {}", self.output.display())
     }

@@ -28,6 +28,8 @@ pub(crate) struct Watched {
     pub(crate) live: Arc<Mutex<Live>>,
     /// How long the run is to take, where that is known.
     pub(crate) duration: Option<Nanos>,
+    /// Raised while the terminal belongs to somebody else.
+    pub(crate) hidden: Option<Arc<AtomicBool>>,
 }
 
 /// The thread that draws; ends when told.
@@ -72,6 +74,9 @@ fn watch(watched: &Watched, end: &AtomicBool) {
         }
         let line = line(watched, seen.elapsed());
         seen = Instant::now();
+        if watched.hidden.as_ref().is_some_and(|hidden| hidden.load(Relaxed)) {
+            continue;
+        }
         if terminal {
             bar.set_message(line);
             bar.tick();

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 
 use anyhow::Context;
 use ioecho_report::{Page, Section, charts};
+use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
@@ -235,8 +236,27 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// The page of a run that goes on: what was made of its results so far.
+pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: RunPicture) -> Page {
+    Page {
+        title: title(facts),
+        verdict: Some(summary.verdict.clone()),
+        facts: sections(facts, summary),
+        warnings: if summary.engine.simulated {
+            vec!["Simulated: no storage was measured.".to_owned()]
+        } else {
+            Vec::new()
+        },
+        timing: summary.engine.timing.clone(),
+        targets: names_of_targets(facts).zip(summary.per_target.iter().cloned()).collect(),
+        picture,
+        command: command_of(facts),
+        ..Page::default()
+    }
+}
+
 /// The trace and the target.
-fn title(facts: &toml::Table) -> String {
+pub(crate) fn title(facts: &toml::Table) -> String {
     let text = |table: &str, key: &str| facts.get(table)?.get(key)?.as_str();
     let trace = text("plan", "trace").unwrap_or("trace");
     let name = trace.rsplit('/').next().unwrap_or(trace);
@@ -275,6 +295,7 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
             named("Engine", Some(&engine)),
             named("Host", table("host")),
         ])
+        .chain(watched(&engine))
         .filter_map(|(heading, table)| {
             let rows = table?
                 .iter()
@@ -287,9 +308,26 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
         .collect()
 }
 
+/// What was seen of the host and the devices during the run, a table each.
+fn watched(engine: &toml::Table) -> Vec<(String, Option<&toml::Table>)> {
+    let host = engine.get("host").and_then(toml::Value::as_table);
+    let Some(host) = host else { return Vec::new() };
+    let devices = host.get("devices").and_then(toml::Value::as_array).into_iter().flatten();
+    let devices = devices.map(|device| ("Device during the run".to_owned(), device.as_table()));
+    let parts = [
+        ("Clocks during the run", "clock"),
+        ("Processors during the run", "cpu"),
+        ("Writing of results", "recorder"),
+    ];
+    let parts = parts
+        .into_iter()
+        .filter_map(|(heading, key)| Some((heading.to_owned(), Some(host.get(key)?.as_table()?))));
+    devices.chain(parts).collect()
+}
+
 /// Facts that the page shows in another place, or that only programs need.
-pub(crate) const TOLD_ELSEWHERE: [&str; 6] =
-    ["columns", "losses", "guesses", "version", "incomplete", "verify"];
+pub(crate) const TOLD_ELSEWHERE: [&str; 8] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify", "load", "host"];
 
 pub(crate) fn label(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")

@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 use ioecho_replay::Record;
 use ioecho_replay::engine::Recorder;
 use ioecho_replay::journal::{encode, header};
+use ioecho_stats::facts::RecorderFacts;
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::run::directory::RunDirectory;
+use crate::run::live::Tally;
 
 /// Results that the ring holds: at 100,000 requests/s more than a second.
 const RING: usize = 1 << 17;
@@ -31,6 +33,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// How often results are put on the disk where they are to survive a power cut.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// Results that are taken from a ring in one go.
+const GO: usize = 4096;
 
 /// How much is gathered at most.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -70,6 +75,21 @@ pub(crate) struct WriterEnd {
     pub(crate) lost: u64,
     /// The first error, after which the run was stopped.
     pub(crate) error: Option<io::Error>,
+    /// Most results that waited in a ring.
+    pub(crate) peak: usize,
+    /// The longest that handing results to the system took.
+    pub(crate) write_max: Duration,
+}
+
+impl WriterEnd {
+    /// How the writing kept up, for the verdict.
+    pub(crate) fn facts(&self) -> RecorderFacts {
+        RecorderFacts {
+            room: RING as u64,
+            peak: self.peak as u64,
+            write_max_ns: i64::try_from(self.write_max.as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
 }
 
 /// How results are kept.
@@ -91,6 +111,7 @@ pub(crate) fn spawn(
     journal: File,
     stop: Arc<AtomicBool>,
     options: WriterOptions,
+    tally: Option<Tally>,
 ) -> (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>) {
     let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
         .map(|_| {
@@ -108,7 +129,8 @@ pub(crate) fn spawn(
         buffered: 0,
         durable: options.durable,
         synced: Instant::now(),
-        end: WriterEnd { written: 0, lost: 0, error: None },
+        tally,
+        end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
     let their_live = Arc::clone(&live);
     let thread = thread::spawn(move || writer.work(consumers, &their_live));
@@ -124,6 +146,8 @@ struct Writer {
     buffered: u64,
     durable: bool,
     synced: Instant,
+    /// What counts results into intervals, where anybody asks for them.
+    tally: Option<Tally>,
     end: WriterEnd,
 }
 
@@ -133,7 +157,17 @@ impl Writer {
         let mut flushed = Instant::now();
         loop {
             let abandoned = consumers.iter().all(Consumer::is_abandoned);
-            let taken: usize = consumers.iter_mut().map(|consumer| self.take(consumer, live)).sum();
+            // Looked at before the rings: what a lane put in before it came so far is there.
+            let running = consumers.iter().map(|consumer| !consumer.is_abandoned());
+            let clock = self.tally.as_ref().and_then(|tally| tally.clock(running));
+            let counts = consumers.iter_mut().map(|consumer| self.take(consumer, live));
+            let counts: Vec<usize> = counts.collect();
+            let taken: usize = counts.iter().sum();
+            if let (Some(tally), Some(now)) = (&mut self.tally, clock)
+                && counts.iter().all(|count| *count < GO)
+            {
+                tally.close_until(now);
+            }
             if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
                 flushed = Instant::now();
@@ -141,6 +175,9 @@ impl Writer {
             if taken == 0 {
                 if abandoned {
                     self.flush();
+                    if let Some(tally) = self.tally {
+                        tally.finish();
+                    }
                     return self.end;
                 }
                 thread::sleep(IDLE_NAP);
@@ -149,7 +186,9 @@ impl Writer {
     }
 
     fn take(&mut self, consumer: &mut Consumer<Record>, live: &Mutex<Live>) -> usize {
-        let count = consumer.slots().min(4096);
+        let waiting = consumer.slots();
+        self.end.peak = self.end.peak.max(waiting);
+        let count = waiting.min(GO);
         let Ok(chunk) = consumer.read_chunk(count) else { return 0 };
         if count == 0 {
             return 0;
@@ -159,12 +198,16 @@ impl Writer {
             self.buffer.extend_from_slice(&encode(&record));
             self.buffered += 1;
             live.completed += 1;
+            if let Some(tally) = &mut self.tally {
+                tally.add(&record);
+            }
             record.measured.lateness().inspect(|lateness| live.lateness.record(*lateness));
         }
         count
     }
 
     fn flush(&mut self) {
+        let begun = Instant::now();
         let mut result = self.write();
         if let Err(error) = &result {
             self.stop.store(true, Relaxed);
@@ -188,6 +231,7 @@ impl Writer {
                 self.end.error.get_or_insert(error);
             }
         }
+        self.end.write_max = self.end.write_max.max(begun.elapsed());
         self.buffer.clear();
         self.buffered = 0;
     }

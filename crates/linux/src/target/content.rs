@@ -38,6 +38,9 @@ const RUNS_MAX: usize = 8;
 /// From this share on, zeroes and places never written make figures doubtful.
 const EMPTY_TOLERATED: f64 = 0.05;
 
+/// Equal parts of a target that are told apart, at most.
+const PARTS: u64 = 64;
+
 /// Direct I/O wants memory aligned like this anywhere.
 const ALIGNMENT: usize = 4096;
 
@@ -62,6 +65,23 @@ pub struct TargetContent {
     pub told_by: Option<&'static str>,
     /// The runs that wrote, those with the most blocks first; eight at most.
     pub runs: Vec<WrittenBy>,
+    /// How many bytes each of `parts` has; the last one perhaps fewer.
+    #[serde(skip)]
+    pub part: u64,
+    /// Equal parts of the target, with what was found in each.
+    #[serde(skip)]
+    pub parts: Vec<Part>,
+}
+
+/// What was found in a part of a target: numbers of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Looked at.
+    pub samples: u32,
+    /// Never written, as far as the system tells.
+    pub never_written: u32,
+    /// Zeroes, in places that were written or of which nobody can tell.
+    pub zeroes: u32,
 }
 
 /// A run that wrote a part of what is there.
@@ -156,21 +176,48 @@ pub fn sample(target: &OpenedTarget) -> TargetContent {
     let mut random = SplitMix64(SEED);
     let blocks = (facts.capacity.0 / block as u64).max(1);
     let mut counts = Counts::default();
+    let part = facts.capacity.0.div_ceil(PARTS).max(block as u64);
+    let mut parts = vec![Part::default(); facts.capacity.0.div_ceil(part) as usize];
     let began = Instant::now();
     while counts.looked < SAMPLES && began.elapsed() < TIME_MAX {
         let at = random.below(blocks) * block as u64;
         counts.looked += 1;
-        if let Some(written) = holes.as_ref().and_then(|holes| holes.is_written(at, block as u64)) {
+        let written = holes.as_ref().and_then(|holes| holes.is_written(at, block as u64));
+        if let Some(written) = written {
             counts.asked += 1;
             counts.never_written += usize::from(!written);
         }
+        let zeroes_before = counts.zeroes;
         match reader.read(at) {
             Ok(data) => counts.add(data),
             Err(_) => counts.unreadable += 1,
         }
+        if let Some(part) = parts.get_mut((at / part) as usize) {
+            let never = written == Some(false);
+            part.samples += 1;
+            part.never_written += u32::from(never);
+            part.zeroes += u32::from(counts.zeroes > zeroes_before && !never);
+        }
     }
     let by_zram = if counts.asked == 0 { zram_share(target) } else { None };
-    counts.shares(block, by_zram)
+    TargetContent { part, parts, ..counts.shares(block, by_zram) }
+}
+
+/// What knows whether places of a target were ever written, without reading them: reading would
+/// warm the very caches that a run is to find cold.
+#[derive(Debug)]
+pub struct Places(Holes);
+
+impl Places {
+    /// `None` where nothing knows.
+    pub fn of(target: &OpenedTarget) -> Option<Self> {
+        Holes::of(target).map(Self)
+    }
+
+    /// Whether any byte of the range was ever written; `None` where the file system does not tell.
+    pub fn is_written(&self, offset: u64, length: u64) -> Option<bool> {
+        self.0.is_written(offset, length)
+    }
 }
 
 impl Counts {
@@ -218,6 +265,7 @@ impl Counts {
                 .map(|_| "holes of the file")
                 .or(by_zram.map(|_| "statistics of the device")),
             runs: runs.collect(),
+            ..TargetContent::default()
         }
     }
 }
@@ -251,6 +299,7 @@ impl<'a> BlockReader<'a> {
 
 /// The file that knows where a target was never written: the file itself, or what lies behind a
 /// loop device. A file without holes knows too: everything was.
+#[derive(Debug)]
 struct Holes {
     file: File,
     /// Where the target begins in it.
@@ -279,9 +328,9 @@ impl Holes {
     /// Whether any of the block was ever written (lseek(2), `SEEK_DATA`); `None` where the file
     /// system does not tell.
     fn is_written(&self, at: u64, length: u64) -> Option<bool> {
-        let from = self.offset + at;
+        let from = self.offset.saturating_add(at);
         match seek(&self.file, SeekFrom::Data(from)) {
-            Ok(data) => Some(data < from + length),
+            Ok(data) => Some(data < from.saturating_add(length)),
             Err(rustix::io::Errno::NXIO) => Some(false),
             Err(_) => None,
         }
@@ -375,6 +424,24 @@ mod tests {
         assert_eq!(content.runs[0].run, format!("{:016x}", fill_run(7)));
         assert!(content.runs[0].prepared);
         assert!(content.doubt(file.path()).is_some());
+        let zeroes = |part: &Part| part.zeroes + part.never_written;
+        let empty = |from: u64| content.parts.iter().skip((from / content.part) as usize);
+        assert!(empty(SIZE / 4 * 3).all(|part| zeroes(part) == part.samples), "{content:?}");
+        let full = content.parts.iter().take((SIZE / 4 * 3 / content.part) as usize);
+        assert_eq!(full.map(zeroes).sum::<u32>(), 0, "{content:?}");
+    }
+
+    #[test]
+    fn places_are_asked_after_without_being_read() {
+        let (_file, target) = opened(&[(SIZE / 2, &[1; 4096])]);
+        let places = Places::of(&target).unwrap();
+        if places.is_written(0, 4096) == Some(true) {
+            // A file system without holes.
+            return;
+        }
+        assert_eq!(places.is_written(0, 4096), Some(false));
+        assert_eq!(places.is_written(SIZE / 2, 4096), Some(true));
+        assert_eq!(places.is_written(SIZE / 2 + 4096, u64::MAX), Some(false));
     }
 
     #[test]

@@ -7,13 +7,15 @@ mod content;
 mod error;
 mod facts;
 mod ioctl;
+mod layers;
 mod open;
 mod storage;
 
-pub use content::{BlockReader, TargetContent, WrittenBy, sample};
+pub use content::{BlockReader, Part, Places, TargetContent, WrittenBy, sample};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;
+pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
 pub(crate) use open::{kind_of, size_of, status};
-pub(crate) use storage::{Keeper, Storage, loops};
+pub(crate) use storage::{Keeper, Loop, Storage, loops};

@@ -68,7 +68,7 @@ pub(crate) struct Loop {
 
 impl Loop {
     /// The loop device that `disk` is, if it is one and has a file.
-    fn of(disk: &BlockNode) -> Option<Self> {
+    pub(crate) fn of(disk: &BlockNode) -> Option<Self> {
         let path = PathBuf::from(disk.attribute("loop/backing_file")?);
         let offset = disk.number("loop/offset").unwrap_or(0);
         let end = match disk.number("loop/sizelimit") {

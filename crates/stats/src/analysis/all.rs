@@ -1,9 +1,9 @@
 //! Everything that is asked of a load or a run, in one pass.
 //!
 //! A trace is read once, and whoever reads it wants all answers: the page of a report, the table in
-//! the terminal, the file that is merged with those of other hosts. [`Analysis`] holds every summary
-//! of this module; its two halves, the load in [`Time`] and in [`Space`], know nothing of each other,
-//! so that two threads can fill them from the same batches.
+//! the terminal, the file that is merged with those of other hosts. [`Analysis`] holds every
+//! summary of this module; its two halves, the load in [`Time`] and in [`Space`], know nothing of
+//! each other, so that two threads can fill them from the same batches.
 
 use ioecho_trace::{Batch, Header, Request};
 use serde::{Deserialize, Serialize};

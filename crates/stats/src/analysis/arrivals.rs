@@ -1,15 +1,17 @@
 //! How requests come: gaps, and burstiness at every scale of time.
 //!
-//! A mean rate says nothing about the queue that a load builds up: a thousand requests per second at
-//! equal distances need no queue, the same thousand in one millisecond do. Three measures tell them
-//! apart: the coefficient of variation of the gaps between requests (0 of a clock, 1 of independent
-//! arrivals, more of bursts), the index of dispersion of counts (variance over mean of the number of
-//! requests in equal spans; 1 of independent arrivals at every scale) and, from how it grows with
-//! the scale, the Hurst parameter (0.5 of independent arrivals, towards 1 of bursts on all scales).
+//! A mean rate says nothing about the queue that a load builds up: a thousand requests per second
+//! at equal distances need no queue, the same thousand in one millisecond do. Three measures tell
+//! them apart: the coefficient of variation of the gaps between requests (0 of a clock, 1 of
+//! independent arrivals, more of bursts), the index of dispersion of counts (variance over mean of
+//! the number of requests in equal spans; 1 of independent arrivals at every scale) and, from how
+//! it grows with the scale, the Hurst parameter (0.5 of independent arrivals, towards 1 of bursts
+//! on all scales).
 //!
-//! Spans are powers of two of nanoseconds, counted from the trace's zero, so that parts cut anywhere
-//! agree on them; what is under way at a cut is kept from both sides. Gaps and counts are those of
-//! each volume, pooled over volumes: a gap between requests of two devices says nothing of either.
+//! Spans are powers of two of nanoseconds, counted from the trace's zero, so that parts cut
+//! anywhere agree on them; what is under way at a cut is kept from both sides. Gaps and counts are
+//! those of each volume, pooled over volumes: a gap between requests of two devices says nothing of
+//! either.
 
 use std::collections::BTreeMap;
 

@@ -2,9 +2,9 @@
 //!
 //! blkreplay's `g10.latency.xy`, `g11.delay.xy` and `g12.latency.delay.xy` draw a dot per request,
 //! and dots hide each other. Here they are counted in cells, ten per power of ten either way, and
-//! Spearman's rank correlation says in one number whether one rises with the other, without assuming
-//! a line. It is taken from the cells, values in one cell being ties, so it merges; against ranks of
-//! the values themselves it is off by a few hundredths at most.
+//! Spearman's rank correlation says in one number whether one rises with the other, without
+//! assuming a line. It is taken from the cells, values in one cell being ties, so it merges;
+//! against ranks of the values themselves it is off by a few hundredths at most.
 //!
 //! What is in flight counts at the submission, the request itself included: all requests of the
 //! volume, and, as `graph.sh` has it, those of the request's own group.
@@ -180,8 +180,8 @@ impl CorrelationFigures {
     }
 }
 
-/// Spearman's rank correlation of counted pairs: Pearson's of the mean ranks of ties (Kendall, "Rank
-/// Correlation Methods").
+/// Spearman's rank correlation of counted pairs: Pearson's of the mean ranks of ties (Kendall,
+/// "Rank Correlation Methods").
 pub fn spearman(cells: &[(u32, u32, u64)]) -> Option<f64> {
     let ranks = |of: fn(&(u32, u32, u64)) -> u32| {
         let most = cells.iter().map(of).max().unwrap_or(0) as usize;

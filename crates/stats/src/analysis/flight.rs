@@ -244,8 +244,8 @@ impl Lines<'_> {
     }
 }
 
-/// Requests in flight and waiting. What is not known is `None` or empty: of a load without latencies
-/// everything, of a load with latencies what waits.
+/// Requests in flight and waiting. What is not known is `None` or empty: of a load without
+/// latencies everything, of a load with latencies what waits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlightFigures {
     /// Mean number in flight over the whole trace, weighted by time, all volumes together.

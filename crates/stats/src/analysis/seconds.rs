@@ -1,9 +1,9 @@
 //! What was asked of the device and what it did, second by second.
 //!
 //! Throughput is the first thing that anybody looks at, and a mean over an hour hides the minute
-//! that matters. Seconds are kept as they are, each with its counters, so that windows of any length
-//! are sums, parts of a trace merge by adding, and any database can do the same with them written
-//! down.
+//! that matters. Seconds are kept as they are, each with its counters, so that windows of any
+//! length are sums, parts of a trace merge by adding, and any database can do the same with them
+//! written down.
 //!
 //! * *demanded*: every request, at the instant it was due (of a load: issued);
 //! * *achieved*: every request that came back in full, at its completion, where one is known (of a
@@ -472,7 +472,7 @@ pub struct ThroughputFigures {
     pub achieved_bytes: Vec<Series>,
     /// Requests that came to nothing, by when they were due.
     pub failed_requests: Series,
-    /// Mean and longest service time of reads and of writes by submission, and lateness by schedule,
-    /// in the same windows.
+    /// Mean and longest service time of reads and of writes by submission, and lateness by
+    /// schedule, in the same windows.
     pub smoothed: Vec<Series>,
 }

@@ -3,9 +3,9 @@
 //! The manual asks for a run ten times as long as it takes to a steady state, which nobody can
 //! follow without knowing when that was. Medians of service times of reads and of writes, round by
 //! round, are held against SNIA's criterion ([`crate::steady`]) and searched for changes of level
-//! ([`crate::change_points`]). Medians, because a load that varies moves them less than means; a load
-//! whose sizes or places change moves them all the same, so what is told here is when the *service
-//! times* were steady, whatever the reason.
+//! ([`crate::change_points`]). Medians, because a load that varies moves them less than means; a
+//! load whose sizes or places change moves them all the same, so what is told here is when the
+//! *service times* were steady, whatever the reason.
 
 use ioecho_trace::{Nanos, Request};
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ use crate::change_points::change_points;
 use crate::steady::{Steady, pts};
 use crate::timeline::{Cell, Timeline};
 
-/// Into how many rounds a trace is divided, at least a second each. SNIA's rounds are a minute of an
-/// hour and more.
+/// Into how many rounds a trace is divided, at least a second each. SNIA's rounds are a minute of
+/// an hour and more.
 const ROUNDS: i64 = 60;
 
 /// No round is shorter, in nanoseconds.
@@ -136,8 +136,8 @@ impl Steadiness {
 /// When the device was steady.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SteadyFigures {
-    /// From when on service times of reads and of writes met the criterion; `None` where one of them
-    /// never did, or none is known.
+    /// From when on service times of reads and of writes met the criterion; `None` where one of
+    /// them never did, or none is known.
     pub steady_from_ns: Option<i64>,
     /// Reads and writes, those that have service times.
     pub kinds: Vec<SteadyKind>,

@@ -3,14 +3,14 @@
 //! A trace stands in the order in which its requests were issued or due, but how many requests were
 //! in flight when one of them went out depends on when the others went out and came back. Since
 //! nothing is submitted before it is due, all submissions before the instant at which a row is due
-//! are known when that row is read: they are taken out of a heap in their order, and completions out
-//! of another. What is held is what is waiting or in flight at that instant, not the trace.
+//! are known when that row is read: they are taken out of a heap in their order, and completions
+//! out of another. What is held is what is waiting or in flight at that instant, not the trace.
 //!
 //! A part of a trace does not know what was in flight when it began. So it keeps its first rows as
 //! they are and counts them only when nothing can come before them; merged behind another part,
 //! they are read again as its continuation. What the former part had in flight is then seen by
-//! [`HEAD`] rows of the volume; requests that outlast so many others are missing in the levels after
-//! them, until they are back.
+//! [`HEAD`] rows of the volume; requests that outlast so many others are missing in the levels
+//! after them, until they are back.
 //!
 //! Rows in another order (of a run without a schedule on several targets, say) are taken as they
 //! come: what went out before a row that was read earlier counts at that row's instant. The number

@@ -5,7 +5,7 @@ use ioecho_trace::{
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::all::{Space, Time};
+use super::all::{LISTED, Space, Time};
 use super::*;
 
 /// A request some time after the one before; every column that a summary over time looks at.
@@ -132,7 +132,8 @@ proptest! {
         steps in steps(), kind in 0..3, cut in 0_usize..80, other in 0_usize..80,
     ) {
         let requests = requests(&steps, kind == 0, kind < 2);
-        let (first, second) = (cut.min(other).min(requests.len()), cut.max(other).min(requests.len()));
+        let (cut, other) = (cut.min(requests.len()), other.min(requests.len()));
+        let (first, second) = (cut.min(other), cut.max(other));
         let parts = [&requests[..first], &requests[first..second], &requests[second..]];
         let [a, b, c] = parts.map(analysis);
         let whole = figures(&analysis(&requests));
@@ -198,12 +199,12 @@ proptest! {
         });
         let requests: Vec<Request> = made.collect();
         let mut analysis = Analysis::new(Settings::default());
-        requests.iter().for_each(|request| {
+        for request in &requests {
             let (mut time, mut space) = (Time::default(), Space::new(&Settings::default()));
             time.observe(request);
             space.observe(request);
             analysis.merge(&Analysis::of(Settings::default(), time, space));
-        });
+        }
         prop_assert_eq!(figures(&analysis)["requests"].as_u64(), Some(requests.len() as u64));
     }
 }
@@ -367,7 +368,7 @@ fn more_volumes_than_are_told_apart_are_counted_together() {
         .collect();
     let found = figures(&analysis(&requests(&steps, true, false)));
     let volumes = found["volumes"].as_array().unwrap();
-    assert_eq!(volumes.len(), super::all::LISTED + 1);
+    assert_eq!(volumes.len(), LISTED + 1);
     let sum: u64 = volumes.iter().map(|row| row["requests"].as_u64().unwrap()).sum();
     assert_eq!(sum, 10_000);
     assert!(volumes.last().unwrap()["id"].is_null());

@@ -1,8 +1,214 @@
 //! What the load asks for and what the target is, as far as the verdict compares the two.
 
+use ioecho_trace::Header;
 use serde::{Deserialize, Serialize};
 
-/// Facts of the load, of the recording and of the targets that a run was made of.
+/// Facts of the load, of the recording and of the targets that a run was made of. Runs that were
+/// killed, and those made before there were such facts, have none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct LoadFacts {}
+pub struct LoadFacts {
+    /// The run's targets, in their order; none of which nothing is known.
+    pub targets: Vec<TargetFacts>,
+    /// How true the recording is.
+    pub recording: Option<Recording>,
+    /// Of the recorded devices the one whose place on a target differs most from it in size.
+    pub size: Option<SizeFacts>,
+    /// What is left of the written data when they are compressed, in percent.
+    pub fill_random_percent: Option<u8>,
+    /// Blocks for every distinct one in the written data.
+    pub dedup: Option<f64>,
+}
+
+/// What is known of a target of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TargetFacts {
+    /// As it was named.
+    pub name: String,
+    /// Caches below the target that direct I/O does not bypass.
+    pub caches: Vec<Cache>,
+    /// Why the caches below cannot be known, if they cannot.
+    pub unknown_cache: Option<String>,
+    /// The layer that compresses or deduplicates what is written, if one does.
+    pub compressing: Option<String>,
+    /// The layer that keeps everything in memory, if one does.
+    pub in_memory: Option<String>,
+    /// What it held before the run.
+    pub content: Option<ContentFacts>,
+}
+
+/// A cache below a target.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Whose it is.
+    pub name: String,
+    /// How much it holds, in bytes.
+    pub bytes: u64,
+}
+
+/// What a target held before the run, by samples. Shares are from 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ContentFacts {
+    /// Blocks that were looked at, all over the target.
+    pub samples: u64,
+    /// The share of them that was never written; `None` where the system cannot tell.
+    pub never_written: Option<f64>,
+    /// The share that held zeroes though it was written, or where nobody can tell whether it was.
+    pub zeroes: f64,
+    /// Whether a fill of this program was there.
+    pub prepared: bool,
+    /// Places of the load's first requests that the system was asked about.
+    pub places: u64,
+    /// Those of them where nothing was ever written.
+    pub places_never_written: u64,
+    /// Equal parts of the target, of so many bytes …
+    #[serde(skip)]
+    pub part: u64,
+    /// … and the shares of never written and of zero blocks in each; `None` where none was looked
+    /// at.
+    #[serde(skip)]
+    pub parts: Vec<Option<(f64, f64)>>,
+}
+
+/// A recorded device and its place on a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SizeFacts {
+    /// How large the recorded device was, in bytes.
+    pub recorded_bytes: u64,
+    /// How large its place on the target is, in bytes.
+    pub target_bytes: u64,
+    /// How many of the recorded devices have no known size.
+    pub unknown: u32,
+}
+
+/// How true a recording is, counted in its requests or events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Recording {
+    /// Requests that were read.
+    pub requests: u64,
+    /// Events that the recorder itself says it lost.
+    pub lost_by_recorder: u64,
+    /// Lines or records that could not be read as requests.
+    pub unreadable: u64,
+    /// Requests whose instant is guessed.
+    pub instants_guessed: u64,
+    /// Requests whose place is guessed.
+    pub places_guessed: u64,
+    /// Where it ends before its end: the sentence that says so.
+    pub damage: Option<String>,
+}
+
+/// Words in the notes of readers that say that the recorder lost something (`blktrace`, `ETW`,
+/// `biosnoop`, `blkparse`).
+const LOST: [&str; 2] = ["lost by the recorder", "that blkparse says are missing"];
+
+/// Words in the notes of readers on what was no loss of requests that count.
+const NO_LOSS: [&str; 8] = [
+    "digests of content",
+    "copies of stacked devices removed",
+    "passthrough commands",
+    "columns",
+    "measured times and outcomes",
+    "operations that are no I/O",
+    "records that are no requests",
+    "latencies",
+];
+
+/// Words in the notes of readers that say that an instant is not the recorded one.
+const GUESSED_INSTANTS: [&str; 5] = [
+    "known to the second only",
+    "repetitions within a second",
+    "too late to be sorted",
+    "requests without an instant",
+    "known to the millisecond",
+];
+
+/// Words that say that a place is not the recorded one.
+const GUESSED_PLACES: [&str; 1] = ["without an address, placed by a hash"];
+
+impl Recording {
+    /// What the header of a trace of so many requests says, and those of traces merged into it.
+    pub fn of(header: &Header, requests: u64) -> Self {
+        let read = header.imported.as_ref().map_or(requests, |imported| imported.requests);
+        let mut recording = Self { requests: read.max(requests), ..Self::default() };
+        recording.add(header);
+        recording
+    }
+
+    fn add(&mut self, header: &Header) {
+        let is = |what: &str, words: &[&str]| words.iter().any(|word| what.contains(word));
+        for note in header.losses.iter() {
+            if is(&note.what, &LOST) {
+                self.lost_by_recorder = self.lost_by_recorder.saturating_add(note.count);
+            } else if !is(&note.what, &NO_LOSS) {
+                self.unreadable = self.unreadable.saturating_add(note.count);
+            }
+        }
+        for note in header.guesses.iter() {
+            if is(&note.what, &GUESSED_INSTANTS) {
+                self.instants_guessed = self.instants_guessed.saturating_add(note.count);
+            } else if is(&note.what, &GUESSED_PLACES) {
+                self.places_guessed = self.places_guessed.saturating_add(note.count);
+            }
+        }
+        if self.damage.is_none() {
+            self.damage.clone_from(&header.damage);
+        }
+        for merged in &header.merged {
+            self.add(merged);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_readers_note_is_told_by_what_it_means_for_a_replay() {
+        let mut header = Header::default();
+        header.losses.add("events lost by the recorder (sequence gaps)", 3, None);
+        header.losses.add("junk lines", 5, None);
+        header.losses.add("digests of content", 70, None);
+        header.guesses.add("requests known to the second only, spread evenly over it", 11, None);
+        header.guesses.add("requests sorted into time order", 90, None);
+        let mut merged = Header::default();
+        merged.losses.add("junk lines", u64::MAX, None);
+        merged.damage = Some("cut".to_owned());
+        header.merged.push(merged);
+        let recording = Recording::of(&header, 1000);
+        let expected = Recording {
+            requests: 1000,
+            lost_by_recorder: 3,
+            unreadable: u64::MAX,
+            instants_guessed: 11,
+            places_guessed: 0,
+            damage: Some("cut".to_owned()),
+        };
+        assert_eq!(recording, expected);
+    }
+
+    #[test]
+    fn facts_read_back_as_they_were_and_old_ones_as_none() {
+        let load = LoadFacts {
+            targets: vec![TargetFacts {
+                name: "/dev/x".to_owned(),
+                caches: vec![Cache { name: "a cache".to_owned(), bytes: 1 << 40 }],
+                content: Some(ContentFacts { samples: 7, ..ContentFacts::default() }),
+                ..TargetFacts::default()
+            }],
+            recording: Some(Recording::default()),
+            size: Some(SizeFacts { recorded_bytes: 1, target_bytes: 2, unknown: 3 }),
+            fill_random_percent: Some(100),
+            dedup: Some(1.0),
+        };
+        let text = serde_json::to_string(&load).unwrap();
+        assert_eq!(serde_json::from_str::<LoadFacts>(&text).unwrap(), load);
+        assert_eq!(serde_json::from_str::<LoadFacts>("{}").unwrap(), LoadFacts::default());
+    }
+}

@@ -12,13 +12,13 @@ use super::elementary::ln;
 /// xoshiro256++ 1.0 (Blackman, Vigna: "Scrambled linear pseudorandom number generators", 2021),
 /// seeded by SplitMix64 as its authors advise.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
     /// The stream of this seed.
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut at = seed;
         let state = std::array::from_fn(|_| {
             at = at.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -29,7 +29,7 @@ impl Random {
 
     /// The next number of the stream.
     #[inline]
-    pub(crate) fn next_u64(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
         let shifted = *b << 17;
@@ -45,19 +45,19 @@ impl Random {
     /// A number below `bound`, which is not zero (multiply-shift: Lemire 2019, without the
     /// rejection step: the bias is below `bound` / 2⁶⁴).
     #[inline]
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number from (0, 1].
     #[inline]
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
     /// A number of the exponential distribution of mean 1.
     #[inline]
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -ln(self.unit())
     }
 

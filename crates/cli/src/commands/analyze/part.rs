@@ -192,8 +192,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
     if version != PART_VERSION.to_string() {
         let text = format!(
             "{name} holds an analysis of version '{version}', and this program reads version \
-             {PART_VERSION}\n  = help: merge it with the ioecho that wrote it, or analyse the trace \
-             again"
+             {PART_VERSION}\n  = help: merge it with the ioecho that wrote it, or analyse the \
+             trace again"
         );
         return Err(Coded::error(exit::TRACE, text));
     }
@@ -211,8 +211,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
 pub(crate) fn is_none(path: &Path) -> anyhow::Error {
     let name = path.display();
     let text = format!(
-        "{name} is no part of an analysis, is cut short, or is not there\n  = help: name files that \
-         `ioecho analyze --partial -o` wrote"
+        "{name} is no part of an analysis, is cut short, or is not there\n  = help: name files \
+         that `ioecho analyze --partial -o` wrote"
     );
     Coded::error(exit::TRACE, text)
 }

@@ -284,7 +284,7 @@ impl Table {
 
     #[cold]
     fn index_all(&mut self) {
-        for place in (0..self.groups.len()) {
+        for place in 0..self.groups.len() {
             self.enter(place);
         }
     }

@@ -1,9 +1,423 @@
 //! Checks of the load against the target, and of the run's length against the device's memory.
 
-use crate::run_summary::{EngineFacts, RunFigures};
-use crate::verdict::Check;
+use ioecho_trace::Bytes;
 
-/// Every check of this file, in the order in which the verdict names them.
-pub(in crate::judge) fn all(_figures: &RunFigures, _engine: &EngineFacts) -> Vec<Check> {
-    Vec::new()
+use super::{WRAPAROUND, check, no_schedule};
+use crate::facts::{ContentFacts, timing};
+use crate::load_figures::{Course, Unsettled};
+use crate::run_summary::{EngineFacts, RunFigures};
+use crate::verdict::{Check, Grade};
+
+/// The share of empty places up to which a target counts as filled.
+const EMPTY_SHARE: f64 = 0.05;
+
+/// By how much a device's service times may change over a run. SNIA's PTS calls a device steady
+/// whose figure moves by a fifth under a constant load; a natural load is not constant, so only
+/// what is beyond doubt counts.
+const DRIFT: f64 = 1.5;
+
+/// The share of the run by which a device must have settled for its steady state to be what was
+/// measured.
+const SETTLED_BY: f64 = 0.5;
+
+/// A run is to be so many times as long as the time to steady state (blkreplay's manual, section
+/// 3.1.2.1).
+const RUN_TO_SETTLING: f64 = 10.0;
+
+/// How far the mean number in flight may be from the recorded one without a word: the factor that
+/// the manual allows to sizes, for want of one of its own.
+const IN_FLIGHT_LIKE: f64 = 2.0;
+
+/// An order of magnitude off, the device works in another regime than the recorded one.
+const IN_FLIGHT_OTHER: f64 = 10.0;
+
+/// Steps of time with equal demand, and their correlation, from which on two volumes have one load.
+/// Random loads of ten requests in a step agree in one of ten; copies agree in all.
+const SAME_STEPS: f64 = 0.9;
+const SAME_CORRELATION: f64 = 0.95;
+
+/// What data that do not compress may lose all the same: headers of sectors.
+const INCOMPRESSIBLE_PERCENT: u8 = 95;
+
+/// The share of a recording's events that may be missing. Recorders lose them in bursts, at the
+/// peaks that matter most, so it is small.
+const LOST_SHARE: f64 = 0.001;
+
+/// The share of requests that may be unreadable, or guessed.
+const GUESSED_SHARE: f64 = 0.01;
+
+/// Every check of this file but [`content`], in the order in which the verdict names them.
+pub(in crate::judge) fn all(figures: &RunFigures, engine: &EngineFacts) -> Vec<Check> {
+    vec![
+        target_size(engine),
+        lower_cache(figures, engine),
+        steady_state(figures),
+        run_length(figures),
+        in_flight(figures, engine),
+        same_load(figures),
+        compression(figures, engine),
+        recording(engine),
+    ]
 }
+
+fn not_applicable(name: &str, why: &str) -> Check {
+    check(name, Grade::NotApplicable, why.to_owned(), "", "")
+}
+
+/// A share in percent: never 0 of what is there or 100 of what is not all.
+fn percent(share: f64) -> String {
+    let whole = (share * 100.0).round();
+    if (whole < 1.0 && share > 0.0) || (whole > 99.0 && share < 1.0) {
+        format!("{:.2} %", share * 100.0)
+    } else {
+        format!("{whole:.0} %")
+    }
+}
+
+/// Whether the load found anything where it went. What was never written is answered from nowhere,
+/// faster than any storage; zeroes are stored as nothing by thin and compressing storage.
+pub(in crate::judge) fn content(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let under_load = engine.load.targets.iter().enumerate().filter_map(|(number, target)| {
+        let content = target.content.as_ref().filter(|content| content.samples > 0)?;
+        let (never, zeroes) = emptiness(figures, number, content);
+        Some((never, zeroes, target.name.as_str()))
+    });
+    let worst = under_load.max_by(|a, b| a.0.max(a.1).total_cmp(&b.0.max(b.1)));
+    let threshold = "at most 5 %";
+    let Some((never, zeroes, name)) = worst else {
+        // A run made before the load was looked at.
+        let Some(empty) = engine.empty_share else {
+            return not_applicable("content", "not looked at");
+        };
+        return check(
+            "content",
+            if empty <= EMPTY_SHARE { Grade::Pass } else { Grade::Suspect },
+            format!("{} of the target never written or zeroes", percent(empty)),
+            threshold,
+            NEVER_WRITTEN,
+        );
+    };
+    let of = if engine.targets > 1 { format!(" on {name}") } else { String::new() };
+    check(
+        "content",
+        if never.max(zeroes) <= EMPTY_SHARE { Grade::Pass } else { Grade::Suspect },
+        format!(
+            "under the load{of} {} was never written, {} holds zeroes only",
+            percent(never),
+            percent(zeroes)
+        ),
+        threshold,
+        if never >= zeroes { NEVER_WRITTEN } else { ZEROES },
+    )
+}
+
+const NEVER_WRITTEN: &str = "Holes and places never written are read from nowhere and written \
+                             where it suits the storage, faster than real data. Fill the target \
+                             first: ioecho prepare TARGET.";
+const ZEROES: &str = "Thin, compressing and deduplicating storage keeps zeroes as nothing: a \
+                      target wiped with zeroes is as good as empty. Fill it with data that do not \
+                      compress: ioecho prepare TARGET.";
+
+/// The shares of the load that went to places never written and to zeroes.
+fn emptiness(figures: &RunFigures, target: usize, content: &ContentFacts) -> (f64, f64) {
+    let weighed = |of: fn(&(f64, f64)) -> f64| {
+        let shares: Vec<_> = content.parts.iter().map(|part| part.as_ref().map(of)).collect();
+        figures.load().weighed(target, content.part, &shares)
+    };
+    let never = if content.places > 0 {
+        content.places_never_written as f64 / content.places as f64
+    } else if content.prepared {
+        // Filled, if only where the load goes: a sample looks everywhere.
+        0.0
+    } else {
+        let sampled = content.never_written.unwrap_or(0.0);
+        weighed(|(never, _)| *never).unwrap_or(sampled)
+    };
+    let zeroes = if content.prepared {
+        0.0
+    } else {
+        weighed(|(_, zeroes)| *zeroes).unwrap_or(content.zeroes)
+    };
+    (never, zeroes)
+}
+
+/// Whether the target is as large as the recorded device.
+fn target_size(engine: &EngineFacts) -> Check {
+    const NAME: &str = "target-size";
+    let threshold = "0.5 to 2 times the recorded device";
+    let smaller = "The recorded device was larger: seeks are shorter and caches cover more than \
+                   there. Use a target of its size.";
+    let larger = "The recorded device was smaller: more spindles or chips and more spare room work \
+                  for the same load. Use a target of its size (a partition), or spread the load \
+                  (--map with scale=).";
+    let Some(size) = engine.load.size else {
+        let Some(factor) = engine.wraparound_factor.filter(|factor| *factor > 0.0) else {
+            return not_applicable(NAME, "the size of the recorded device is not known");
+        };
+        // Its furthest request is all that is known of the device: it was no smaller than that.
+        if factor >= 1.0 / WRAPAROUND.end() {
+            let grade = if factor > *WRAPAROUND.end() { Grade::Suspect } else { Grade::Pass };
+            let measured = format!(
+                "at most {:.3} times the recorded device, judged by its furthest request",
+                1.0 / factor
+            );
+            return check(NAME, grade, measured, threshold, smaller);
+        }
+        return not_applicable(
+            NAME,
+            "the recording does not tell how large its device was, only that the load ends early",
+        );
+    };
+    let ratio = size.target_bytes as f64 / size.recorded_bytes.max(1) as f64;
+    let is_like = WRAPAROUND.contains(&ratio);
+    let unknown = match size.unknown {
+        0 => String::new(),
+        others => format!("; the size of {others} others is not known"),
+    };
+    let measured = format!(
+        "{ratio:.3} times: {} for the {} of the recorded device{unknown}",
+        Bytes(size.target_bytes),
+        Bytes(size.recorded_bytes)
+    );
+    let grade = if is_like { Grade::Pass } else { Grade::Suspect };
+    check(NAME, grade, measured, threshold, if ratio < 1.0 { smaller } else { larger })
+}
+
+/// Whether what the load touches fits into a cache below the target.
+fn lower_cache(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    const NAME: &str = "lower-cache";
+    let caches = engine.load.targets.iter().enumerate().flat_map(|(number, target)| {
+        let touched = figures.load().touched(number);
+        target.caches.iter().map(move |cache| (target, cache, touched))
+    });
+    let tightest = caches.max_by(|a, b| {
+        let ratio = |cache: u64, bytes: u64| cache as f64 / bytes.max(1) as f64;
+        ratio(a.1.bytes, a.2.bytes).total_cmp(&ratio(b.1.bytes, b.2.bytes))
+    });
+    let Some((target, cache, touched)) = tightest else {
+        let unknown = engine.load.targets.iter().find_map(|target| target.unknown_cache.as_ref());
+        let why = unknown.map_or("no cache below the target is known", String::as_str);
+        return not_applicable(NAME, &format!("{why}; --cache-size SIZE tells of one"));
+    };
+    if touched.bytes == 0 {
+        return not_applicable(NAME, "nothing was read or written");
+    }
+    let fits = touched.bytes <= cache.bytes;
+    check(
+        NAME,
+        if fits { Grade::Suspect } else { Grade::Pass },
+        format!(
+            "the load touches {} of {}, {} holds {}; {} of what was read had been touched before",
+            Bytes(touched.bytes),
+            target.name,
+            cache.name,
+            Bytes(cache.bytes),
+            percent(touched.again)
+        ),
+        "more than the cache holds",
+        "The working set fits into a cache that direct I/O does not bypass: this measured the \
+         cache. Use a longer or larger part of the load; set up loop devices with --direct-io=on; \
+         or say that the cache is what you meant to measure.",
+    )
+}
+
+/// Whether the device's service times came to rest, each held against its like.
+fn steady_state(figures: &RunFigures) -> Check {
+    const NAME: &str = "steady-state";
+    let unsettled = match figures.load().course() {
+        Course::Unknown(why) => return not_applicable(NAME, why),
+        Course::Settled => {
+            return check(NAME, Grade::Pass, ENDED_AS_BEGUN.to_owned(), SETTLED, "");
+        }
+        Course::Unsettled(unsettled) => unsettled,
+    };
+    let drifted = is_drift(&unsettled) && unsettled.share() > SETTLED_BY;
+    check(
+        NAME,
+        if drifted { Grade::Suspect } else { Grade::Pass },
+        course(&unsettled),
+        SETTLED,
+        "The device had not come to rest: a cold cache warmed up, flash filled up, or storage \
+         slowed down. The figures mix both states. Fill and warm the target as it will be in \
+         service (ioecho prepare, a first run), replay longer, or leave out the time before \
+         (--start).",
+    )
+}
+
+const SETTLED: &str = "service times of like requests at rest (within 1.5) by half of the run";
+const ENDED_AS_BEGUN: &str = "service times of like requests ended where they began";
+
+fn is_drift(unsettled: &Unsettled) -> bool {
+    unsettled.ratio > DRIFT || unsettled.ratio < 1.0 / DRIFT
+}
+
+fn course(unsettled: &Unsettled) -> String {
+    format!(
+        "service times of like requests ended at {:.2} of their first level, reached after {:.1} s \
+         of {:.1} s",
+        unsettled.ratio,
+        unsettled.since.as_secs_f64(),
+        unsettled.end.as_secs_f64()
+    )
+}
+
+/// Whether the run is long enough for what came before the steady state not to matter.
+fn run_length(figures: &RunFigures) -> Check {
+    const NAME: &str = "run-length";
+    let threshold = "at least 10 times the time to steady state";
+    let unsettled = match figures.load().course() {
+        Course::Unknown(why) => {
+            return not_applicable(NAME, &format!("{why}; an hour of a natural load is a rule"));
+        }
+        Course::Settled => {
+            return check(NAME, Grade::Pass, ENDED_AS_BEGUN.to_owned(), threshold, "");
+        }
+        Course::Unsettled(unsettled) => unsettled,
+    };
+    let short = is_drift(&unsettled) && unsettled.share() * RUN_TO_SETTLING > 1.0;
+    let wanted = unsettled.since.as_secs_f64() * RUN_TO_SETTLING;
+    let advice = format!(
+        "What came before the steady state has too much weight in all figures. Replay at least \
+         {wanted:.0} s, or leave out the first {:.0} s. The manual's rule for a natural load is an \
+         hour at least.",
+        unsettled.since.as_secs_f64().ceil()
+    );
+    let grade = if short { Grade::Suspect } else { Grade::Pass };
+    check(NAME, grade, course(&unsettled), threshold, &advice)
+}
+
+/// Whether about as many requests were in flight as in the recording.
+fn in_flight(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    const NAME: &str = "in-flight";
+    if engine.timing == timing::AFAP {
+        return no_schedule(NAME, engine);
+    }
+    let Some(mean) = figures.load().in_flight() else {
+        return not_applicable(NAME, "the recording does not tell how long its requests took");
+    };
+    let ratio = mean.replayed / mean.recorded;
+    let within = |factor: f64| (1.0 / factor..=factor).contains(&ratio);
+    let grade = if within(IN_FLIGHT_LIKE) {
+        Grade::Pass
+    } else if within(IN_FLIGHT_OTHER) {
+        Grade::Limited
+    } else {
+        Grade::Suspect
+    };
+    let advice = if ratio > 1.0 {
+        "The target is slower than the recorded device, so requests pile up that the programs of \
+         the recording would have waited for: queues and service times grow beyond what these \
+         programs would see. Replay with --timing load or --follow-in-flight to hold the recorded \
+         number, or slower (--speedup)."
+    } else {
+        "The target is faster than the recorded device: programs that wait for their requests \
+         would ask for more, so this is no measure of what the target can do. Replay with --timing \
+         load, or faster (--speedup), for that."
+    };
+    check(
+        NAME,
+        grade,
+        format!(
+            "in the mean {:.2} in flight, {:.2} in the recording (factor {ratio:.2})",
+            mean.replayed, mean.recorded
+        ),
+        "0.5 to 2 times the recorded number (suspect beyond 10 times)",
+        advice,
+    )
+}
+
+/// Whether two volumes were fed one load.
+fn same_load(figures: &RunFigures) -> Check {
+    const NAME: &str = "same-load";
+    let Some(alike) = figures.load().same_demand() else {
+        return not_applicable(NAME, "no two volumes whose demand rises and falls");
+    };
+    let same = alike.equal >= SAME_STEPS && alike.correlation >= SAME_CORRELATION;
+    check(
+        NAME,
+        if same { Grade::Suspect } else { Grade::Pass },
+        format!(
+            "volumes {} and {}: equal demand in {} of the steps of {}, correlation {:.3}",
+            alike.volumes.0,
+            alike.volumes.1,
+            percent(alike.equal),
+            alike.step,
+            alike.correlation
+        ),
+        "different loads (equal in less than 90 % of the steps)",
+        "Several volumes are fed one load: every burst hits all of them at once, which independent \
+         loads never do. Take different recordings, or different parts of one (--window, --merge \
+         with its own start).",
+    )
+}
+
+/// Whether what was written shrinks on a device that compresses or deduplicates.
+fn compression(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    const NAME: &str = "compression";
+    let facts = &engine.load;
+    let (Some(random), Some(dedup)) = (facts.fill_random_percent, facts.dedup) else {
+        return not_applicable(NAME, "what was written is not known");
+    };
+    if figures.load().writes() == 0 {
+        return not_applicable(NAME, "nothing was written");
+    }
+    if engine.simulated {
+        return not_applicable(NAME, "simulated");
+    }
+    let shrinks = random < INCOMPRESSIBLE_PERCENT || dedup > 1.0;
+    let layer = facts.targets.iter().find_map(|target| target.compressing.as_ref());
+    let written = format!("data that compress to {random} %, {dedup} blocks of one content");
+    let (grade, measured) = match layer {
+        Some(layer) if shrinks => (Grade::Suspect, format!("{written}, on {layer}")),
+        Some(layer) => (Grade::Pass, format!("data that do not compress, on {layer}")),
+        None => (Grade::Pass, format!("{written}; no layer is known to compress")),
+    };
+    check(
+        NAME,
+        grade,
+        measured,
+        "data that do not shrink where the target compresses",
+        "The storage wrote less than the load asked for. Leave out --fill-random and --dedup, or \
+         prove that the recorded data shrink as much, and say so beside the figures.",
+    )
+}
+
+/// Whether the recording is what happened.
+fn recording(engine: &EngineFacts) -> Check {
+    const NAME: &str = "recording";
+    let Some(recording) = &engine.load.recording else {
+        return not_applicable(NAME, "not known");
+    };
+    let share = |count: u64| {
+        let all = recording.requests.saturating_add(count).max(1);
+        if count > recording.requests { 1.0 } else { count as f64 / all as f64 }
+    };
+    let counted = [
+        (recording.lost_by_recorder, LOST_SHARE, "events lost by the recorder"),
+        (recording.unreadable, GUESSED_SHARE, "that could not be read"),
+        (recording.instants_guessed, GUESSED_SHARE, "with guessed instants"),
+        (recording.places_guessed, GUESSED_SHARE, "with guessed places"),
+    ];
+    let told: Vec<String> = counted
+        .iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, _, what)| format!("{count} {what} ({})", percent(share(*count))))
+        .chain(recording.damage.as_ref().map(|damage| format!("damaged: {damage}")))
+        .collect();
+    let broken = counted.iter().any(|(count, most, _)| share(*count) > *most);
+    let grade = if broken || recording.damage.is_some() { Grade::Suspect } else { Grade::Pass };
+    let measured =
+        if told.is_empty() { "nothing lost or guessed".to_owned() } else { told.join("; ") };
+    check(
+        NAME,
+        grade,
+        measured,
+        "at most 0.1 % lost by the recorder, at most 1 % unreadable or guessed, not cut",
+        "This is not quite the load that happened: recorders lose events at the peaks, and bursts \
+         within a guessed second are invented. Record again with more buffers, or say so beside \
+         the figures.",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -38,9 +38,9 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
 }
 
 /// Opens part `part`, counted from 0, of a native file cut into `of` parts: whole row groups, those
-/// of one part behind those of the part before, together all of the file. Each part can be read by a
-/// thread of its own. `None` of a file that does not say that its rows are in order: such a file has
-/// to be sorted, and so to be read as a whole.
+/// of one part behind those of the part before, together all of the file. Each part can be read by
+/// a thread of its own. `None` of a file that does not say that its rows are in order: such a file
+/// has to be sorted, and so to be read as a whole.
 pub fn open_part(
     path: &Path,
     options: &ReadOptions,

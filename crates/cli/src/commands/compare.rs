@@ -1,0 +1,171 @@
+//! `ioecho compare`: the same load on several systems, and whether they differ beyond chance.
+
+mod runs;
+mod text;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ioecho_report::{ComparePage, Section};
+use ioecho_stats::compare::{
+    Answer, Comparison, Criterion, Group, Obstacle, Outcome, Settings, Weight, compare,
+};
+use ioecho_trace::TraceError;
+use serde::Serialize;
+
+use crate::args::CompareArgs;
+use crate::commands::{tell, visible};
+use crate::exit::{self, Coded};
+use runs::{Difference, Member, Systems};
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    systems: Vec<SystemPrinted<'a>>,
+    obstacles: &'a [Obstacle],
+    differences: &'a [Difference],
+    criteria: &'a [Outcome],
+}
+
+#[derive(Serialize)]
+struct SystemPrinted<'a> {
+    name: &'a str,
+    runs: Vec<String>,
+}
+
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<u8> {
+    let systems = runs::systems(args)?;
+    if systems.systems.len() < 2 {
+        let text = "there is nothing to compare with\n  = help: name two runs; repeated runs of \
+                    one system are joined by a comma";
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let (members, paired) = runs::read(&systems)?;
+    let mut obstacles = runs::obstacles(&members);
+    refuse(&mut obstacles, &args.allow)?;
+    let differences = runs::differences(&members);
+    let settings = Settings {
+        seed: args.seed,
+        resamples: args.resamples as usize,
+        least_effect: args.least / 100.0,
+        paired,
+        ..Settings::default()
+    };
+    let comparison = compare(&groups(&systems, members), &settings);
+    let criteria = held(&args.fail_if, &comparison);
+    if let Some(path) = &args.output {
+        write_page(path, &systems, &comparison, &obstacles, &differences, &criteria)?;
+    }
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        let printed = Printed {
+            comparison: &comparison,
+            systems: systems
+                .systems
+                .iter()
+                .map(|(name, runs)| SystemPrinted {
+                    name,
+                    runs: runs.iter().map(|run| run.display().to_string()).collect(),
+                })
+                .collect(),
+            obstacles: &obstacles,
+            differences: &differences,
+            criteria: &criteria,
+        };
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&printed)?)?;
+    } else {
+        text::print(&mut stdout, &comparison, &obstacles, &differences)?;
+        text::print_criteria(&mut stdout, &criteria)?;
+    }
+    if let Some(path) = &args.output {
+        tell(&format!("written: {}", path.display()));
+    }
+    let fails = |outcome: &Outcome| match outcome.answer {
+        // A criterion on something that nobody measured guards nothing.
+        Answer::Met | Answer::NothingMeasured => true,
+        Answer::DoubtfullyMet => args.fail_on_doubt,
+        Answer::NotMet | Answer::DoubtfullyNotMet => false,
+    };
+    Ok(if criteria.iter().any(fails) { exit::CRITERION_MET } else { exit::OK })
+}
+
+/// Ends the command where something is in the way that was not allowed; what was allowed stays as a
+/// doubt.
+fn refuse(obstacles: &mut [Obstacle], allowed: &[String]) -> anyhow::Result<()> {
+    for obstacle in obstacles.iter_mut() {
+        if allowed.iter().any(|name| name == obstacle.name) {
+            obstacle.weight = Weight::Doubt;
+        }
+    }
+    let refused: Vec<&Obstacle> =
+        obstacles.iter().filter(|obstacle| obstacle.weight == Weight::Refusal).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let mut names: Vec<&str> = refused.iter().map(|obstacle| obstacle.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let reasons: Vec<String> = refused
+        .iter()
+        .map(|obstacle| format!("  - {} ({})", visible(&obstacle.text), obstacle.name))
+        .collect();
+    let text = format!(
+        "these runs are not comparable:\n{}\n  = help: repeat the runs alike, or, if you know what \
+         the figures then mean, say --allow {}",
+        reasons.join("\n"),
+        names.join(",")
+    );
+    Err(Coded::error(exit::NOT_COMPARABLE, text))
+}
+
+fn groups(systems: &Systems, members: Vec<Member>) -> Vec<Group> {
+    let mut groups: Vec<Group> = systems
+        .systems
+        .iter()
+        .map(|(name, _)| Group { name: name.clone(), runs: Vec::new() })
+        .collect();
+    for member in members {
+        groups[member.system].runs.push(member.profile);
+    }
+    groups
+}
+
+fn held(criteria: &[Criterion], comparison: &Comparison) -> Vec<Outcome> {
+    let many = criteria.len() * comparison.pairs.len();
+    let pairs = comparison.pairs.iter();
+    pairs.flat_map(|pair| criteria.iter().map(|one| one.hold(pair, many))).collect()
+}
+
+fn write_page(
+    path: &Path,
+    systems: &Systems,
+    comparison: &Comparison,
+    obstacles: &[Obstacle],
+    differences: &[Difference],
+    criteria: &[Outcome],
+) -> anyhow::Result<()> {
+    let names: Vec<&str> = systems.systems.iter().map(|(name, _)| name.as_str()).collect();
+    let runs = systems.systems.iter().map(|(name, runs)| {
+        let runs: Vec<String> = runs.iter().map(|run| run.display().to_string()).collect();
+        (name.clone(), runs.join(", "))
+    });
+    let differing = differences.iter().map(|one| (one.key.clone(), one.values.join(" · ")));
+    let page = ComparePage {
+        title: names.join(" · "),
+        comparison: comparison.clone(),
+        obstacles: obstacles.to_vec(),
+        criteria: criteria.to_vec(),
+        facts: vec![
+            Section { heading: "Systems and their runs".to_owned(), rows: runs.collect() },
+            Section {
+                heading: "What differs in their plans".to_owned(),
+                rows: differing.collect(),
+            },
+        ],
+    };
+    let html = ioecho_report::compare_html(&page)?;
+    std::fs::write(path, html).map_err(|error| TraceError::write(path, error))?;
+    Ok(())
+}

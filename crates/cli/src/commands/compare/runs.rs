@@ -1,0 +1,273 @@
+//! The runs of a comparison: which there are, what they replayed, and in what they differ.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use ioecho_stats::compare::{Blocking, Cut, Obstacle, Replayed, RunProfile, obstacles as found};
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Batch, Source};
+use serde::Serialize;
+
+use crate::args::CompareArgs;
+use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
+use crate::run::open::JournalSource;
+use crate::run::settle;
+
+/// Facts of a plan that differ between runs of the same plan: what was measured before the start.
+const MEASURED: [&str; 6] =
+    ["plan.spin_ns", "plan.wake_up_p50_ns", "plan.wake_up_p99_ns", "pid", "run", "plan.trace"];
+
+/// Longest value of a fact that is shown, in characters.
+const SHOWN_MAX: usize = 60;
+
+/// The systems by their names, each with the directories of its runs.
+#[derive(Debug)]
+pub(super) struct Systems {
+    pub(super) systems: Vec<(String, Vec<PathBuf>)>,
+}
+
+/// A run that was read.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Which system it is of.
+    pub(super) system: usize,
+    name: String,
+    summary: RunSummary,
+    facts: toml::Table,
+    pub(super) profile: RunProfile,
+}
+
+/// A fact in which the runs differ, with the value of each.
+#[derive(Debug, Serialize)]
+pub(super) struct Difference {
+    pub(super) key: String,
+    pub(super) values: Vec<String>,
+}
+
+/// The systems that were named.
+pub(super) fn systems(args: &CompareArgs) -> anyhow::Result<Systems> {
+    let mut systems: Vec<(String, Vec<PathBuf>)> = Vec::new();
+    for text in &args.runs {
+        let runs = listed(text);
+        let first = runs.first().map_or(text.clone(), |run| run.display().to_string());
+        systems.push((first.trim_end_matches('/').to_owned(), runs));
+    }
+    for text in &args.group {
+        let (name, runs) = text.split_once('=').ok_or_else(|| {
+            let text = format!(
+                "--group {text}: there is no name\n  = help: write it like --group new=RUN1,RUN2"
+            );
+            Coded::error(exit::USAGE, text)
+        })?;
+        systems.push((name.to_owned(), listed(runs)));
+    }
+    for (number, (name, _)) in systems.iter().enumerate() {
+        if systems[..number].iter().any(|(other, _)| other == name) {
+            let text = format!("{name} is named twice\n  = help: name two different runs");
+            return Err(Coded::error(exit::USAGE, text));
+        }
+    }
+    Ok(Systems { systems })
+}
+
+/// Paths joined by commas; a path that is there with its comma is one.
+fn listed(text: &str) -> Vec<PathBuf> {
+    if Path::new(text).exists() {
+        return vec![PathBuf::from(text)];
+    }
+    text.split(',').filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+}
+
+/// A run before its requests were read.
+struct Begun {
+    system: usize,
+    name: String,
+    directory: RunDirectory,
+    summary: RunSummary,
+    facts: toml::Table,
+}
+
+/// Reads every run, several at a time; answers whether all replayed the same requests.
+pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
+    let mut begun = Vec::new();
+    for (system, (_, runs)) in systems.systems.iter().enumerate() {
+        for path in runs {
+            begun.push(begin(system, path)?);
+        }
+    }
+    refuse_the_same_twice(&begun)?;
+    let requests = begun.iter().map(|run| run.summary.recorded).max().unwrap_or(0);
+    let has_schedule = begun.iter().all(|run| run.summary.engine.has_schedule());
+    let demanded = begun.iter().map(|run| run.summary.engine.demanded_duration_ns).max();
+    let cut = match demanded {
+        Some(demanded) if has_schedule && demanded > 0 => Cut::Time(demanded.saturating_add(1)),
+        _ => Cut::Requests(requests),
+    };
+    let blocking = Blocking::new(cut, requests);
+    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let mut members = Vec::new();
+    while !begun.is_empty() {
+        let some: Vec<Begun> = begun.drain(..at_once.min(begun.len())).collect();
+        let read: Vec<anyhow::Result<Member>> = thread::scope(|scope| {
+            let threads: Vec<_> =
+                some.into_iter().map(|run| scope.spawn(move || fold(run, blocking))).collect();
+            let joined = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("reading a run panicked")))
+            });
+            joined.collect()
+        });
+        for member in read {
+            members.push(member?);
+        }
+    }
+    let first = members.first().map(|member| member.profile.load());
+    let paired = members.iter().all(|member| {
+        let load = member.profile.load();
+        first.is_some_and(|first| {
+            load.content == first.content
+                && (load.schedule == first.schedule || matches!(cut, Cut::Requests(_)))
+        })
+    });
+    Ok((members, paired))
+}
+
+/// Refuses a run that is named twice, also by a copy: it would pass for a repetition that came out
+/// alike to the nanosecond.
+fn refuse_the_same_twice(runs: &[Begun]) -> anyhow::Result<()> {
+    for (number, run) in runs.iter().enumerate() {
+        let own = run.facts.get("run").and_then(toml::Value::as_str);
+        let is_same = |other: &&Begun| {
+            own.is_some() && own == other.facts.get("run").and_then(toml::Value::as_str)
+        };
+        if let Some(other) = runs[..number].iter().find(is_same) {
+            let text = format!(
+                "{} and {} are the same run\n  = help: name each run once; repeat a run to know how \
+                 much it varies",
+                other.name, run.name
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
+    }
+    Ok(())
+}
+
+fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
+    let directory = RunDirectory::at(path).ok_or_else(|| {
+        let name = path.display();
+        let text = format!(
+            "{name} is no run: it holds no run.toml\n  = help: name a directory that \
+             `ioecho replay -o` made"
+        );
+        Coded::error(exit::TRACE, text)
+    })?;
+    let facts = directory.read_facts()?;
+    if !directory.summary().exists() {
+        let text = format!(
+            "{} has no summary: it still goes on, or was killed\n  = help: if it was killed, \
+             `ioecho report {}` makes up the rest",
+            path.display(),
+            path.display()
+        );
+        return Err(Coded::error(exit::TRACE, text));
+    }
+    let summary = settle::read_summary(&directory)?;
+    Ok(Begun { system, name: path.display().to_string(), directory, summary, facts })
+}
+
+fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
+    let mut source: Box<dyn Source> = if run.directory.requests().exists() {
+        formats::open(&run.directory.requests(), &ReadOptions::default())?
+    } else {
+        Box::new(JournalSource::open(&run.directory)?)
+    };
+    let mut batch = Batch::new(source.header().columns);
+    let mut profile = RunProfile::new(blocking);
+    while source.next_batch(&mut batch)? {
+        profile.observe(&batch);
+    }
+    let Begun { system, name, summary, facts, .. } = run;
+    Ok(Member { system, name, summary, facts, profile })
+}
+
+/// What is in the way of comparing these runs.
+pub(super) fn obstacles(members: &[Member]) -> Vec<Obstacle> {
+    let rules: Vec<String> = members.iter().map(|member| rule(&member.facts)).collect();
+    let replayed: Vec<Replayed<'_>> = members
+        .iter()
+        .zip(&rules)
+        .map(|(member, conflicts)| Replayed {
+            name: &member.name,
+            summary: &member.summary,
+            load: member.profile.load(),
+            conflicts,
+        })
+        .collect();
+    found(&replayed)
+}
+
+/// The conflict rule and its strength.
+fn rule(facts: &toml::Table) -> String {
+    let plan = facts.get("plan").and_then(toml::Value::as_table);
+    let of = |key: &str| plan.and_then(|plan| plan.get(key)).map(shown).unwrap_or_default();
+    format!("{} {}", of("conflicts"), of("strong")).trim().to_owned()
+}
+
+/// Facts of plan, targets and host in which the runs differ.
+pub(super) fn differences(members: &[Member]) -> Vec<Difference> {
+    let facts: Vec<BTreeMap<String, String>> = members
+        .iter()
+        .map(|member| {
+            let mut flat = BTreeMap::new();
+            for key in ["ioecho", "plan", "target", "targets", "host"] {
+                if let Some(value) = member.facts.get(key) {
+                    flatten(key, value, &mut flat);
+                }
+            }
+            flat
+        })
+        .collect();
+    let mut keys: Vec<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let differing = keys.into_iter().filter(|key| !MEASURED.contains(&key.as_str()));
+    let differing = differing.filter_map(|key| {
+        let values: Vec<String> =
+            facts.iter().map(|flat| flat.get(key).cloned().unwrap_or_else(|| "–".into())).collect();
+        let is_alike = values.iter().all(|value| *value == values[0]);
+        (!is_alike).then(|| Difference { key: key.clone(), values })
+    });
+    differing.collect()
+}
+
+fn flatten(key: &str, value: &toml::Value, flat: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                flatten(&format!("{key}.{name}"), value, flat);
+            }
+        }
+        toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
+            for (number, value) in items.iter().enumerate() {
+                flatten(&format!("{key}.{number}"), value, flat);
+            }
+        }
+        other => {
+            flat.insert(key.to_owned(), shown(other));
+        }
+    }
+}
+
+fn shown(value: &toml::Value) -> String {
+    let text = match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= SHOWN_MAX {
+        return text;
+    }
+    let cut: String = text.chars().take(SHOWN_MAX).collect();
+    format!("{cut}…")
+}

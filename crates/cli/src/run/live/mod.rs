@@ -1,0 +1,362 @@
+//! What is told of a run while it goes on.
+//!
+//! A person wants to see that a long run goes well, a script wants a line a second, a collector
+//! wants counters; and none of them may cost the run anything. So nothing here touches the issuing
+//! threads: the writer's thread, which sees every result anyway, adds it to the current interval
+//! ([`tally`]), and closed intervals go to one place ([`board`]), from where each consumer takes
+//! them in a thread of its own: lines and metrics ([`outputs`]), the served page ([`serve`]), the
+//! panels in the terminal ([`panels`]). A consumer that is too slow gets fewer and wider intervals:
+//! they add up ([`ioecho_stats::interval`]), so that nothing is missing in any sum.
+
+pub(crate) mod board;
+mod csv;
+mod flatfile;
+mod json;
+mod metrics;
+mod outputs;
+#[cfg(feature = "live")]
+mod panels;
+mod processors;
+mod serve;
+mod tally;
+mod view;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ioecho_replay::engine::Control;
+use ioecho_replay::plan::TimingMode;
+use ioecho_report::Page;
+use ioecho_trace::Nanos;
+
+use crate::args::LiveArgs;
+use crate::commands::tell;
+use crate::exit::{self, Coded};
+use crate::run::directory::{RunDirectory, RunFacts};
+use crate::run::ends::facts_beforehand;
+use crate::run::feeder::Demand;
+use crate::run::plan::ReplayPlan;
+#[cfg(feature = "live")]
+use crate::run::plan::known_duration;
+use crate::run::target::{Target, same_file};
+use board::Board;
+use outputs::Outputs;
+#[cfg(feature = "live")]
+use panels::Panels;
+use serve::Server;
+use tally::Portrait;
+pub(crate) use tally::Tally;
+use view::View;
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LivePlan {
+    /// The length of an interval in the replay's own time.
+    pub(crate) interval: Nanos,
+    /// `-` is the standard output, here and below.
+    csv: Option<PathBuf>,
+    json: Option<PathBuf>,
+    flatfile: Option<PathBuf>,
+    metrics: Option<PathBuf>,
+    serve: Option<SocketAddr>,
+    /// Whether panels are shown.
+    live: bool,
+    /// How long the finished report is served.
+    serve_after: Nanos,
+}
+
+impl LivePlan {
+    pub(crate) fn new(args: &LiveArgs) -> Self {
+        Self {
+            interval: args.interval,
+            csv: args.interval_csv.clone(),
+            json: args.interval_json.clone(),
+            flatfile: args.interval_flatfile.clone(),
+            metrics: args.metrics.clone(),
+            serve: args.serve,
+            #[cfg(feature = "live")]
+            live: args.live,
+            #[cfg(not(feature = "live"))]
+            live: false,
+            serve_after: args.serve_after.unwrap_or_default(),
+        }
+    }
+
+    /// Whether intervals are needed at all.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.writes_files() || self.is_drawn()
+    }
+
+    /// Whether the whole run so far is drawn somewhere.
+    fn is_drawn(&self) -> bool {
+        self.serve.is_some() || self.live
+    }
+
+    fn writes_files(&self) -> bool {
+        self.files().next().is_some()
+    }
+
+    /// What is written, with the flag that names it.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            ("--interval-csv", &self.csv),
+            ("--interval-json", &self.json),
+            ("--interval-flatfile", &self.flatfile),
+            ("--metrics", &self.metrics),
+        ];
+        files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
+    }
+
+    /// Whether the standard output is taken by lines, so that nothing else may stand there.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.files().any(|(_, path)| is_stdout(path))
+    }
+
+    /// Refuses files that would overwrite the trace, a target, a device or each other.
+    pub(crate) fn check(&self, plan: &ReplayPlan) -> anyhow::Result<()> {
+        let refuse = |flag: &str, path: &Path, why: &str| {
+            let text = format!("{flag} {} {why}\n  = help: name another file", path.display());
+            Err(Coded::error(exit::USAGE, text))
+        };
+        let files: Vec<_> = self.files().collect();
+        for (number, (flag, path)) in files.iter().enumerate() {
+            if *flag == "--metrics" && is_stdout(path) {
+                return refuse(flag, path, "must be a file: it is replaced again and again");
+            }
+            if files[..number].iter().any(|(_, other)| same_file(path, other)) {
+                return refuse(flag, path, "is named twice");
+            }
+            if is_stdout(path) {
+                continue;
+            }
+            if same_file(path, &plan.trace) {
+                return refuse(flag, path, "is the trace");
+            }
+            if plan.targets.iter().any(|target| target.is_file(path)) {
+                return refuse(flag, path, "is a target");
+            }
+            if is_block_device(path) {
+                return refuse(flag, path, "is a block device");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What lines need to know of the run besides the intervals.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct About {
+    /// The run's directory.
+    pub(crate) run: String,
+    /// The targets, in order.
+    pub(crate) targets: Vec<String>,
+    /// Their sizes together, in bytes.
+    pub(crate) capacity: u64,
+    /// Most requests in flight on a target.
+    pub(crate) in_flight_max: u32,
+    /// To how much of its size written data can be compressed, in percent.
+    pub(crate) fill_random: u8,
+    /// How many blocks share one content on average.
+    pub(crate) dedup: f64,
+    /// Whether requests have instants at which they are due.
+    pub(crate) has_schedule: bool,
+    /// Whether time is simulated, so that the writer may wait for whoever reads.
+    pub(crate) simulated: bool,
+}
+
+impl About {
+    /// What the plan says.
+    pub(crate) fn of(plan: &ReplayPlan) -> Self {
+        let capacities = plan.targets.iter().map(|target| target.limits().capacity.0);
+        Self {
+            run: plan.output.display().to_string(),
+            targets: plan.targets.iter().map(Target::name).collect(),
+            capacity: capacities.fold(0, u64::saturating_add),
+            in_flight_max: plan.scheduler.in_flight_max,
+            fill_random: plan.fill.random,
+            dedup: plan.fill.dedup,
+            has_schedule: plan.timing.mode == TimingMode::Timed,
+            simulated: plan.targets.iter().any(Target::is_simulated),
+        }
+    }
+}
+
+/// The threads and files that tell of the run.
+pub(crate) struct Live {
+    board: Arc<Board>,
+    outputs: Outputs,
+    server: Option<Server>,
+    view: Option<Arc<View>>,
+    #[cfg(feature = "live")]
+    panels: Mutex<Option<Panels>>,
+    about: About,
+    plan: LivePlan,
+    /// Whether somebody asked the program to end.
+    asked: Arc<AtomicBool>,
+}
+
+impl Live {
+    /// Opens what is to be written and served; `None` where nothing was asked for. An error means
+    /// that it cannot be.
+    pub(crate) fn start(
+        plan: &ReplayPlan,
+        run: &RunDirectory,
+        facts: &RunFacts,
+        asked: &Arc<AtomicBool>,
+    ) -> anyhow::Result<Option<Self>> {
+        if !plan.live.is_asked() {
+            return Ok(None);
+        }
+        let about = About::of(plan);
+        let board = Arc::new(Board::new(about.simulated, plan.live.writes_files()));
+        let outputs = Outputs::start(&plan.live, &about, &board)?;
+        let mut live = Self {
+            board,
+            outputs,
+            server: None,
+            view: None,
+            #[cfg(feature = "live")]
+            panels: Mutex::default(),
+            about,
+            plan: plan.live.clone(),
+            asked: Arc::clone(asked),
+        };
+        if plan.live.is_drawn() {
+            let view = Arc::new(View {
+                board: Arc::clone(&live.board),
+                figures: Arc::default(),
+                engine: facts_beforehand(plan, facts),
+                facts: run.read_facts()?,
+                last: Mutex::default(),
+            });
+            live.server = live.serve(&view)?;
+            #[cfg(feature = "live")]
+            if plan.live.live {
+                let duration = known_duration(plan);
+                let panels = Panels::start(Arc::clone(&view), duration, Arc::clone(asked));
+                live.panels = Mutex::new(panels);
+            }
+            live.view = Some(view);
+        }
+        Ok(Some(live))
+    }
+
+    fn serve(&self, view: &Arc<View>) -> anyhow::Result<Option<Server>> {
+        let Some(address) = self.plan.serve else { return Ok(None) };
+        let view = Arc::clone(view);
+        let server = Server::start(address, view, self.about.clone(), self.plan.interval)?;
+        tell(&format!("serving the run so far at http://{}/", server.address));
+        if !address.ip().is_loopback() {
+            tell("warning: whoever reaches that address can read the report; there is no password");
+        }
+        Ok(Some(server))
+    }
+
+    /// What counts results, for the writer's thread.
+    pub(crate) fn tally(&self, controls: &[Arc<Control>], demand: &Arc<Mutex<Demand>>) -> Tally {
+        let mut tally = Tally::new(self.plan.interval, controls.to_vec(), Arc::clone(&self.board))
+            .simulated(self.about.simulated);
+        if self.about.has_schedule {
+            tally = tally.with_demand(Arc::clone(demand));
+        }
+        if let Some(view) = &self.view {
+            tally = tally.with_portrait(Portrait::new(Arc::clone(&view.figures)));
+        }
+        tally
+    }
+
+    /// The lanes have ended, and every result stands on the board.
+    pub(crate) fn run_ended(&self) {
+        self.board.end();
+        #[cfg(feature = "live")]
+        drop(self.panels.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// A flag that is raised while the terminal belongs to panels.
+    pub(crate) fn has_terminal(&self) -> Option<Arc<AtomicBool>> {
+        #[cfg(feature = "live")]
+        {
+            let panels = self.panels.lock().unwrap_or_else(PoisonError::into_inner);
+            panels.as_ref().map(|panels| Arc::clone(&panels.shown))
+        }
+        #[cfg(not(feature = "live"))]
+        None
+    }
+
+    /// Waits until everything is told and the page, the run's own report, was shown.
+    pub(crate) fn finish(mut self, page: Option<Page>) {
+        self.end();
+        if let (Some(view), Some(server), Some(page)) = (&self.view, &self.server, page) {
+            view.finish(page);
+            if self.plan.serve_after > Nanos::ZERO {
+                tell(&format!(
+                    "serving the report at http://{}/ for {} more; Ctrl-C ends it",
+                    server.address, self.plan.serve_after
+                ));
+            }
+            server.linger(self.plan.serve_after, &self.asked);
+        }
+    }
+
+    fn end(&mut self) {
+        self.run_ended();
+        self.outputs.finish();
+    }
+}
+
+impl Drop for Live {
+    /// A run that fails ends what tells of it, too.
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn is_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device())
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_stats::interval::Interval;
+    use ioecho_trace::{Bytes, Integrity, LateCause, Measured, Op, Outcome};
+
+    use super::*;
+
+    /// An interval in which something of everything happened.
+    pub(crate) fn busy() -> Interval {
+        let mut interval = Interval::between(3, Nanos::from_secs(2), Nanos::from_secs(3));
+        interval.epoch_ns = 1_700_000_000_500_000_000;
+        interval.demanded = Some(9);
+        interval.in_flight = 5;
+        for (op, late_us, service_us, outcome) in [
+            (Op::Read, 0, 100, Outcome::Ok),
+            (Op::Read, 10, 200, Outcome::Ok),
+            (Op::Write, 2_000, 5_000, Outcome::Ok),
+            (Op::Write, 0, 10, Outcome::Error(5)),
+        ] {
+            let scheduled = Nanos::from_secs(2);
+            let submitted = scheduled + Nanos::from_micros(late_us);
+            let measured = Measured {
+                scheduled,
+                submitted: Some(submitted),
+                completed: Some(submitted + Nanos::from_micros(service_us)),
+                target_offset: None,
+                in_flight: 4,
+                outcome,
+                pushed_back: false,
+                late_cause: LateCause::InFlightCap,
+                target: 0,
+                integrity: Integrity::Unchecked,
+            };
+            interval.observe(op, Bytes(4096), &measured);
+        }
+        interval
+    }
+}

@@ -1,0 +1,187 @@
+//! The thread that writes lines and metrics.
+//!
+//! It writes to what may be slow or break: a pipe, a disk that fills. It takes intervals from the
+//! board in its own time, and what it cannot write any more it gives up with one warning: a run is
+//! not stopped for somebody who watches it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use ioecho_stats::interval::Interval;
+
+use crate::commands::tell;
+use crate::exit::{self, Coded};
+use crate::run::live::board::Board;
+use crate::run::live::processors::{Shares, Ticks};
+use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Csv,
+    Json,
+    Flatfile,
+}
+
+/// One of the files with lines.
+struct Lines {
+    form: Form,
+    name: String,
+    out: Box<dyn Write + Send>,
+}
+
+/// The thread; it ends when the board does.
+pub(crate) struct Outputs(Option<JoinHandle<()>>);
+
+impl Outputs {
+    /// Opens the files, so that what cannot be written is known before the run.
+    pub(crate) fn start(
+        plan: &LivePlan,
+        about: &About,
+        board: &Arc<Board>,
+    ) -> anyhow::Result<Self> {
+        if !plan.writes_files() {
+            return Ok(Self(None));
+        }
+        let mut lines = Vec::new();
+        for (form, path, header) in [
+            (Form::Csv, &plan.csv, csv::header()),
+            (Form::Json, &plan.json, String::new()),
+            (Form::Flatfile, &plan.flatfile, flatfile::header()),
+        ] {
+            if let Some(path) = path {
+                match open(form, path, &header) {
+                    Ok(opened) => lines.push(opened),
+                    // Whoever has seen enough already does not end the run.
+                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                    Err(error) => return Err(cannot(path, &error)),
+                }
+            }
+        }
+        if let Some(path) = &plan.metrics {
+            let text = metrics::text(&Interval::default(), false, about);
+            replace(path, &text).map_err(|error| cannot(path, &error))?;
+        }
+        let writer = Writer {
+            lines,
+            metrics: plan.metrics.clone(),
+            about: about.clone(),
+            board: Arc::clone(board),
+            ticks: Ticks::now(),
+            first_ticks: None,
+            all_but_first: Interval::default(),
+            last: 0,
+        };
+        let thread = thread::Builder::new().name("ioecho-lines".to_owned());
+        Ok(Self(Some(thread.spawn(move || writer.work())?)))
+    }
+
+    /// Waits until everything is written.
+    pub(crate) fn finish(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn cannot(path: &Path, error: &io::Error) -> anyhow::Error {
+    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+}
+
+fn open(form: Form, path: &Path, header: &str) -> io::Result<Lines> {
+    let mut out: Box<dyn Write + Send> =
+        if is_stdout(path) { Box::new(io::stdout()) } else { Box::new(File::create(path)?) };
+    if !header.is_empty() {
+        writeln!(out, "{header}")?;
+        out.flush()?;
+    }
+    Ok(Lines { form, name: path.display().to_string(), out })
+}
+
+/// Puts the text in the place of the file in one step: a collector never reads half of it.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&partial);
+    })
+}
+
+struct Writer {
+    lines: Vec<Lines>,
+    metrics: Option<PathBuf>,
+    about: About,
+    board: Arc<Board>,
+    /// The processors' ticks at the end of the last interval, and of the first.
+    ticks: Option<Ticks>,
+    first_ticks: Option<Ticks>,
+    all_but_first: Interval,
+    last: u64,
+}
+
+impl Writer {
+    fn work(mut self) {
+        // Whoever issues goes first.
+        let _ = ioecho_linux::thread::stand_back();
+        while let Some(interval) = self.board.next() {
+            let shares = self.look_at_processors();
+            self.last = interval.number;
+            self.write(|form, about| match form {
+                Form::Csv => Ok(csv::line(&interval)),
+                Form::Json => json::line(&interval).map_err(io::Error::other),
+                Form::Flatfile => Ok(flatfile::line(&interval, about, shares.as_ref())),
+            });
+            self.write_metrics(false);
+            if interval.number > 1 && self.lines.iter().any(|lines| lines.form == Form::Flatfile) {
+                self.all_but_first.merge(&interval);
+            }
+        }
+        self.finish();
+    }
+
+    fn finish(mut self) {
+        if self.all_but_first.number > 0 {
+            let since = self.ticks.zip(self.first_ticks).and_then(|(now, first)| now.since(&first));
+            let (average, last) = (std::mem::take(&mut self.all_but_first), self.last);
+            self.lines.retain(|lines| lines.form == Form::Flatfile);
+            self.write(|_, about| Ok(flatfile::average(&average, last, about, since.as_ref())));
+        }
+        self.write_metrics(true);
+    }
+
+    fn look_at_processors(&mut self) -> Option<Shares> {
+        let now = Ticks::now();
+        let shares = now.zip(self.ticks).and_then(|(now, before)| now.since(&before));
+        self.ticks = now;
+        self.first_ticks = self.first_ticks.or(now);
+        shares
+    }
+
+    /// Writes a line to each file and gives up those that take none.
+    fn write(&mut self, line: impl Fn(Form, &About) -> io::Result<String>) {
+        let about = &self.about;
+        self.lines.retain_mut(|lines| {
+            let written = line(lines.form, about)
+                .and_then(|line| writeln!(lines.out, "{line}"))
+                .and_then(|()| lines.out.flush());
+            if let Err(error) = &written
+                && error.kind() != io::ErrorKind::BrokenPipe
+            {
+                tell(&format!("warning: no more lines are written to {}: {error}", lines.name));
+            }
+            written.is_ok()
+        });
+    }
+
+    fn write_metrics(&mut self, ended: bool) {
+        let Some(path) = &self.metrics else { return };
+        let whole = self.board.look().whole.clone();
+        if let Err(error) = replace(path, &metrics::text(&whole, ended, &self.about)) {
+            tell(&format!("warning: no more metrics are written to {}: {error}", path.display()));
+            self.metrics = None;
+        }
+    }
+}

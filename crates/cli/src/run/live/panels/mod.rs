@@ -1,0 +1,212 @@
+//! The panels in the terminal.
+//!
+//! They draw what stands on the board, in a thread of their own that lets all others go first. The
+//! terminal belongs to them while they are shown: so what the program has to say meanwhile is held
+//! back and shown when they go, and whatever ends them (a key, a signal, a panic, the end of the
+//! run) puts the terminal back as it was.
+
+mod draw;
+mod heat;
+mod scene;
+
+use std::io::{self, IsTerminal, Stderr};
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ioecho_trace::Nanos;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use signal_hook::consts::SIGINT;
+
+use crate::commands::{hold_back, let_out, tell};
+use crate::run::live::view::View;
+use scene::Scene;
+
+/// How often keys and news are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Whether the terminal is ours.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The thread that draws.
+pub(crate) struct Panels {
+    thread: Option<JoinHandle<()>>,
+    end: Arc<AtomicBool>,
+    /// Whether they are shown: then nobody else may write to the terminal.
+    pub(crate) shown: Arc<AtomicBool>,
+}
+
+impl Panels {
+    /// Takes the terminal and draws; `None`, with a word, where there is no terminal. `asked` is
+    /// raised when somebody asks the run to end.
+    pub(crate) fn start(
+        view: Arc<View>,
+        duration: Option<Nanos>,
+        asked: Arc<AtomicBool>,
+    ) -> Option<Self> {
+        if !io::stderr().is_terminal() {
+            tell(
+                "--live needs a terminal on standard error; the line of progress stands in for it",
+            );
+            return None;
+        }
+        let terminal = match take() {
+            Ok(terminal) => terminal,
+            Err(error) => {
+                give_back();
+                tell(&format!("--live cannot use this terminal: {error}"));
+                return None;
+            }
+        };
+        let (end, shown) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+        let (their_end, their_shown) = (Arc::clone(&end), Arc::clone(&shown));
+        let thread = thread::Builder::new().name("ioecho-panels".to_owned()).spawn(move || {
+            let _ = ioecho_linux::thread::stand_back();
+            let guard = Guard(their_shown);
+            // A terminal that went away is no reason to end a run.
+            let left = watch(terminal, &view, duration, &their_end, &asked);
+            drop(guard);
+            if matches!(left, Ok(Left::Interrupted)) {
+                let _ = signal_hook::low_level::raise(SIGINT);
+            }
+        });
+        match thread {
+            Ok(thread) => Some(Self { thread: Some(thread), end, shown }),
+            Err(_) => {
+                give_back();
+                None
+            }
+        }
+    }
+
+    /// Puts the terminal back.
+    pub(crate) fn finish(&mut self) {
+        self.end.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Panels {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Gives the terminal back however the thread ends.
+struct Guard(Arc<AtomicBool>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        give_back();
+        self.0.store(false, Relaxed);
+    }
+}
+
+/// Why the panels are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// The run has ended, or is about to.
+    Ended,
+    /// A key takes them away; the run goes on.
+    Detached,
+    /// Ctrl-C, which reaches no program in its raw state as a signal.
+    Interrupted,
+}
+
+fn take() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        // First, so that the message is not lost with the screen that it would stand on.
+        give_back();
+        before(panic);
+    }));
+    hold_back();
+    TAKEN.store(true, Relaxed);
+    enable_raw_mode()?;
+    execute!(io::stderr(), EnterAlternateScreen, Hide)?;
+    let mut terminal = Terminal::new(CrosstermBackend::new(io::stderr()))?;
+    terminal.clear()?;
+    Ok(terminal)
+}
+
+/// Puts the terminal back as it was, once.
+fn give_back() {
+    if TAKEN.swap(false, Relaxed) {
+        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+        let_out();
+    }
+}
+
+fn watch(
+    mut terminal: Terminal<CrosstermBackend<Stderr>>,
+    view: &View,
+    duration: Option<Nanos>,
+    end: &AtomicBool,
+    asked: &AtomicBool,
+) -> io::Result<Left> {
+    let mut drawn = None;
+    let mut scene = Scene::default();
+    // A panic elsewhere gives the terminal back too.
+    while TAKEN.load(Relaxed) && !end.load(Relaxed) && !asked.load(Relaxed) {
+        let number = view.board.look().last.number;
+        let is_new = drawn != Some(number);
+        if is_new {
+            scene = Scene::of(view, duration);
+            drawn = Some(number);
+        }
+        let mut is_resized = false;
+        if event::poll(LOOK_EVERY)? {
+            match event::read()? {
+                Event::Key(key) => match meaning(key) {
+                    Some(left) => return Ok(left),
+                    None => continue,
+                },
+                Event::Resize(..) => is_resized = true,
+                _ => {}
+            }
+        }
+        if is_new || is_resized {
+            terminal.draw(|frame| draw::draw(frame, &scene))?;
+        }
+    }
+    Ok(Left::Ended)
+}
+
+/// What a key asks for.
+fn meaning(key: KeyEvent) -> Option<Left> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(Left::Interrupted)
+        }
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Some(Left::Detached),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn q_takes_the_panels_away_and_ctrl_c_is_what_it_always_was() {
+        let plain = |c| meaning(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+        assert_eq!((plain('q'), plain('x'), plain('c')), (Some(Left::Detached), None, None));
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(meaning(interrupt), Some(Left::Interrupted));
+    }
+}

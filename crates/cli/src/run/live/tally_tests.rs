@@ -1,0 +1,161 @@
+use ioecho_replay::plan::Planned;
+use ioecho_trace::{Bytes, Flags, Integrity, LateCause, Measured, Op, Outcome, VolumeId};
+
+use super::*;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn record(completed: Option<i64>) -> Record {
+    let submitted = completed.map(|at| Nanos(at - 1000));
+    let outcome = if completed.is_some() { Outcome::Ok } else { Outcome::Unsupported };
+    let planned = Planned {
+        seq: 0,
+        scheduled: submitted.unwrap_or_default(),
+        issue: Nanos::ZERO,
+        op: Op::Read,
+        flags: Flags::empty(),
+        trace_offset: Bytes(0),
+        offset: Bytes(0),
+        length: Bytes(4096),
+        volume: VolumeId(0),
+        latency: None,
+        recorded_in_flight: 0,
+        target: 0,
+        origin: None,
+        refusal: None,
+    };
+    let measured = Measured {
+        scheduled: planned.scheduled,
+        submitted,
+        completed: completed.map(Nanos),
+        target_offset: None,
+        in_flight: 1,
+        outcome,
+        pushed_back: false,
+        late_cause: LateCause::None,
+        target: 0,
+        integrity: Integrity::Unchecked,
+    };
+    Record { planned, measured }
+}
+
+struct Stand {
+    board: Arc<Board>,
+    controls: Vec<Arc<Control>>,
+    demand: Arc<Mutex<Demand>>,
+}
+
+impl Stand {
+    fn new() -> (Self, Tally) {
+        let stand = Self {
+            board: Arc::new(Board::new(false, true)),
+            controls: vec![Arc::default(), Arc::default()],
+            demand: Arc::new(Mutex::new(Demand::with_intervals(Some(Nanos(SECOND))))),
+        };
+        let tally = Tally::new(Nanos(SECOND), stand.controls.clone(), Arc::clone(&stand.board))
+            .with_demand(Arc::clone(&stand.demand));
+        (stand, tally)
+    }
+
+    /// What was put up: number, end, requests, whether it is partial.
+    fn lines(&self) -> Vec<(u64, i64, u64, bool)> {
+        self.board.end();
+        std::iter::from_fn(|| self.board.next())
+            .map(|line| (line.number, line.end.0, line.requests, line.partial))
+            .collect()
+    }
+}
+
+#[test]
+fn a_request_counts_in_the_interval_in_which_it_completed() {
+    let (stand, mut tally) = Stand::new();
+    for at in [SECOND - 1, SECOND, 2 * SECOND + 5] {
+        tally.add(&record(Some(at)));
+    }
+    tally.close_until(2 * SECOND - 1);
+    tally.close_until(2 * SECOND);
+    tally.finish();
+    let expected =
+        vec![(1, SECOND, 1, false), (2, 2 * SECOND, 1, false), (3, 2 * SECOND + 5, 1, true)];
+    assert_eq!(stand.lines(), expected);
+}
+
+#[test]
+fn an_interval_in_which_nothing_happened_has_its_line_too() {
+    let (stand, mut tally) = Stand::new();
+    tally.add(&record(Some(5)));
+    tally.close_until(3 * SECOND);
+    tally.finish();
+    let requests: Vec<u64> = stand.lines().iter().map(|line| line.2).collect();
+    assert_eq!(requests, [1, 0, 0]);
+}
+
+#[test]
+fn a_gap_of_a_century_is_one_line() {
+    let (stand, mut tally) = Stand::new();
+    tally.add(&record(Some(5)));
+    tally.close_until(SECOND);
+    tally.add(&record(Some(i64::MAX - 5)));
+    tally.close_until(i64::MAX - 5);
+    tally.finish();
+    let lines = stand.lines();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(lines[2].1, i64::MAX - 5);
+    assert_eq!(lines.iter().map(|line| line.2).sum::<u64>(), 2);
+}
+
+#[test]
+fn what_comes_too_late_or_never_completed_counts_in_the_oldest_open_interval() {
+    let (stand, mut tally) = Stand::new();
+    tally.close_until(2 * SECOND);
+    tally.add(&record(Some(5)));
+    tally.add(&record(None));
+    tally.close_until(3 * SECOND);
+    tally.finish();
+    let requests: Vec<u64> = stand.lines().iter().map(|line| line.2).collect();
+    assert_eq!(requests, [0, 0, 2]);
+}
+
+#[test]
+fn lanes_far_apart_do_not_keep_any_number_of_intervals_open() {
+    let (stand, mut tally) = Stand::new();
+    for second in 0..1000 {
+        tally.add(&record(Some(second * SECOND)));
+        assert!(tally.open.len() <= OPEN_MAX + 1);
+    }
+    tally.add(&record(Some(0)));
+    tally.finish();
+    assert_eq!(stand.lines().iter().map(|line| line.2).sum::<u64>(), 1001);
+}
+
+#[test]
+fn the_clock_is_that_of_the_lane_furthest_behind_that_still_runs() {
+    let (stand, tally) = Stand::new();
+    stand.controls[0].now_ns.store(7, Relaxed);
+    stand.controls[1].now_ns.store(3, Relaxed);
+    assert_eq!(tally.clock([true, true].into_iter()), Some(3));
+    assert_eq!(tally.clock([true, false].into_iter()), Some(7));
+    assert_eq!(tally.clock([false, false].into_iter()), None);
+}
+
+#[test]
+fn demand_counts_where_it_falls_due() {
+    let (stand, mut tally) = Stand::new();
+    for at in [0, 1, SECOND, 5 * SECOND] {
+        stand.demand.lock().unwrap().add(at);
+    }
+    tally.close_until(3 * SECOND);
+    stand.controls[0].now_ns.store(5 * SECOND + 10, Relaxed);
+    tally.finish();
+    stand.board.end();
+    let demanded: Vec<_> =
+        std::iter::from_fn(|| stand.board.next()).map(|line| line.demanded.unwrap()).collect();
+    assert_eq!(demanded, [2, 1, 0, 0, 0, 1]);
+}
+
+#[test]
+fn a_run_of_nothing_has_no_line() {
+    let (stand, tally) = Stand::new();
+    tally.finish();
+    assert!(stand.lines().is_empty());
+}

@@ -1,0 +1,81 @@
+//! The run so far, as the page and the panels show it: judged like a whole one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ioecho_report::Page;
+use ioecho_stats::facts::EngineFacts;
+use ioecho_stats::run_summary::{RunFigures, RunSummary};
+
+use crate::run::live::board::Board;
+use crate::run::settle;
+
+/// What looks at the run.
+pub(crate) struct View {
+    pub(crate) board: Arc<Board>,
+    pub(crate) figures: Arc<Mutex<RunFigures>>,
+    /// What is known of the engine and its targets before the run begins.
+    pub(crate) engine: EngineFacts,
+    /// `run.toml` as it was then.
+    pub(crate) facts: toml::Table,
+    /// The page of the finished run.
+    pub(crate) last: Mutex<Option<Page>>,
+}
+
+impl View {
+    /// The figures so far. The writer waits while they are copied: some milliseconds.
+    fn figures(&self) -> RunFigures {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The summary of what was replayed so far, as if that were all.
+    pub(crate) fn summary(&self) -> RunSummary {
+        self.summary_of(&self.figures())
+    }
+
+    fn summary_of(&self, figures: &RunFigures) -> RunSummary {
+        let so_far = figures.engine_facts();
+        let mut summary = figures.summary(EngineFacts {
+            planned: so_far.planned,
+            issued: so_far.issued,
+            pushed_back: so_far.pushed_back,
+            dropped: so_far.dropped,
+            in_flight_peak: so_far.in_flight_peak,
+            demanded_duration_ns: so_far.demanded_duration_ns,
+            ..self.engine.clone()
+        });
+        // Whether it comes to its end, nobody knows yet.
+        summary.verdict.checks.retain(|check| check.name != "complete");
+        summary
+    }
+
+    /// The page: of the run so far, or of the finished run.
+    pub(crate) fn page(&self) -> Page {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = last.as_ref() {
+            return page.clone();
+        }
+        drop(last);
+        let figures = self.figures();
+        let mut summary = self.summary_of(&figures);
+        summary.verdict.summary = format!("The run goes on. So far: {}", summary.verdict.summary);
+        settle::page_so_far(&self.facts, &summary, figures.into_picture())
+    }
+
+    /// What is replayed on what.
+    #[cfg(feature = "live")]
+    pub(crate) fn title(&self) -> String {
+        settle::title(&self.facts)
+    }
+
+    /// The run has ended, and this is its page.
+    pub(crate) fn finish(&self, page: Page) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(page);
+    }
+
+    /// How many intervals there are so far, and whether the page is the last one: what is shown is
+    /// new when this changes.
+    pub(crate) fn state(&self) -> (u64, bool) {
+        let is_last = self.last.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        (self.board.look().last.number, is_last)
+    }
+}

@@ -1,0 +1,122 @@
+//! The host's clocks and processors while a run goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ioecho_linux::HostFacts as Host;
+use ioecho_linux::host::CpuList;
+use ioecho_linux::watch::{
+    ClockSample, ClockWatch, CpuState, is_synchronised, mean_frequency_khz, usable_cpus,
+};
+use ioecho_stats::facts::{ClockFacts, CpuFacts};
+use ioecho_trace::Nanos;
+
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The thread that looks; ends when told.
+pub(crate) struct HostWatch {
+    thread: JoinHandle<(ClockFacts, Option<CpuFacts>)>,
+    end: Arc<AtomicBool>,
+}
+
+impl HostWatch {
+    /// Begins to look: at these processors, or at all that the program may use.
+    pub(crate) fn start(cpus: Option<&CpuList>) -> Self {
+        let cpus = cpus.map_or_else(usable_cpus, |cpus| cpus.numbers().to_vec());
+        let mut watched = Watched::begin(cpus);
+        let end = Arc::new(AtomicBool::new(false));
+        let their_end = Arc::clone(&end);
+        let thread = thread::spawn(move || {
+            let mut looked = Instant::now();
+            while !their_end.load(Relaxed) {
+                thread::park_timeout(LOOK_EVERY.saturating_sub(looked.elapsed()));
+                if looked.elapsed() >= LOOK_EVERY {
+                    watched.look();
+                    looked = Instant::now();
+                }
+            }
+            watched.end()
+        });
+        Self { thread, end }
+    }
+
+    /// Looks a last time and says what was seen.
+    pub(crate) fn finish(self) -> (ClockFacts, Option<CpuFacts>) {
+        self.end.store(true, Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+struct Watched {
+    cpus: Vec<usize>,
+    clock: ClockWatch,
+    source: String,
+    before: Option<CpuState>,
+    /// Lowest and highest mean frequency.
+    frequencies: Option<(u64, u64)>,
+}
+
+impl Watched {
+    fn begin(cpus: Vec<usize>) -> Self {
+        let before = CpuState::of(&cpus);
+        let mut watched = Self {
+            cpus,
+            clock: ClockWatch::default(),
+            source: clock_source(),
+            before,
+            frequencies: None,
+        };
+        watched.look();
+        watched
+    }
+
+    fn look(&mut self) {
+        self.clock.take(ClockSample::now());
+        if let Some(now) = mean_frequency_khz(&self.cpus) {
+            let (low, high) = self.frequencies.unwrap_or((now, now));
+            self.frequencies = Some((low.min(now), high.max(now)));
+        }
+    }
+
+    fn end(mut self) -> (ClockFacts, Option<CpuFacts>) {
+        self.look();
+        let clock = ClockFacts {
+            source: self.source.clone(),
+            source_after: clock_source(),
+            samples: self.clock.samples,
+            steps: self.clock.steps,
+            step_max_ns: self.clock.step_max.0,
+            suspended_ns: self.clock.suspended.0,
+            slew_ppm: self.clock.slew_ppm(),
+            is_synchronised: is_synchronised(),
+        };
+        (clock, self.cpu())
+    }
+
+    fn cpu(&self) -> Option<CpuFacts> {
+        let (before, after) = (self.before.as_ref()?, CpuState::of(&self.cpus)?);
+        let own = after.own_user - before.own_user;
+        let pressure = |state: &CpuState| state.pressure.map(|span| span.0.max(0) as u64);
+        let since = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
+        Some(CpuFacts {
+            processors: self.cpus.len() as u64,
+            total_ns: (after.total - before.total).0,
+            stolen_ns: (after.stolen - before.stolen).0,
+            others_ns: (after.user - before.user - own).max(Nanos::ZERO).0,
+            waited_ns: None,
+            governor: Host::collect().cpu_governor.unwrap_or_default(),
+            frequency_min_khz: self.frequencies.map(|(low, _)| low),
+            frequency_max_khz: self.frequencies.map(|(_, high)| high),
+            throttled: since(after.throttled, before.throttled),
+            pressure_ns: since(pressure(&after), pressure(before)),
+        })
+    }
+}
+
+fn clock_source() -> String {
+    Host::collect().clocksource.unwrap_or_default()
+}

@@ -1,0 +1,195 @@
+//! Comparing and merging runs, through the program: what is told apart, what is refused, what a
+//! pipeline gets.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Some 40,000 requests; the size of the device makes the wraparound factor 1.
+const LOAD: &str = "gen:random?read=70&size=4k&rate=4000&dist=poisson&duration=10s&area=64M";
+
+fn ioecho(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ioecho"))
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap()
+}
+
+fn replay(directory: &Path, name: &str, load: &str, device: &str) {
+    let target = format!("sim:size=64M,{device}");
+    let output = ioecho(directory, &["replay", load, "-t", &target, "-o", name]);
+    assert!(directory.join(name).join("summary.json").exists(), "{}", told(&output));
+}
+
+fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+fn compared(directory: &Path, arguments: &[&str]) -> (Value, i32) {
+    let all: Vec<&str> = ["compare", "--json"].iter().chain(arguments).copied().collect();
+    let output = ioecho(directory, &all);
+    let json = serde_json::from_slice(&output.stdout);
+    (json.unwrap_or_else(|_| panic!("{}", told(&output))), output.status.code().unwrap())
+}
+
+/// The row of a figure of the service time of all requests.
+fn row<'a>(json: &'a Value, metric: &str) -> &'a Value {
+    let rows = json["pairs"][0]["rows"].as_array().unwrap();
+    let is_meant =
+        |row: &&Value| row["metric"] == metric && row["span"] == "service" && row["kind"] == "all";
+    rows.iter().find(is_meant).unwrap()
+}
+
+#[test]
+fn simulated_devices_of_80_and_88_microseconds_are_told_apart_and_one_twice_is_not() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "a", LOAD, "service=80us,seed=1");
+    replay(home, "again", LOAD, "service=80us,seed=2");
+    replay(home, "slower", LOAD, "service=88us,seed=3");
+    let (same, code) = compared(home, &["a", "again", "--fail-if", "p99 > +5%"]);
+    assert_eq!(code, 0);
+    assert_eq!(row(&same, "p99")["decision"], "not-told-apart");
+    assert_eq!(same["criteria"][0]["answer"], "not-met", "{}", same["criteria"]);
+    let (apart, code) = compared(home, &["a", "slower", "--fail-if", "p99.all.service > +2%"]);
+    assert_eq!((&row(&apart, "p99")["decision"], code), (&Value::from("worse"), 21));
+    let interval = row(&apart, "p99")["interval"].as_array().unwrap();
+    assert!(interval[0].as_f64().unwrap() < 1.09 && interval[1].as_f64().unwrap() > 1.09);
+    assert_eq!(apart["criteria"][0]["answer"], "met");
+    // Turned round, the same is an improvement, and no criterion is met.
+    let (better, code) = compared(home, &["slower", "a", "--fail-if", "p99.all.service > +2%"]);
+    assert_eq!((&row(&better, "p99")["decision"], code), (&Value::from("better"), 0));
+}
+
+#[test]
+fn repeated_runs_are_a_system_and_a_page_needs_no_network() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    for (name, device) in [
+        ("a1", "service=80us,seed=1"),
+        ("a2", "service=80us,seed=2"),
+        ("b1", "service=96us,seed=3"),
+        ("b2", "service=96us,seed=4"),
+    ] {
+        replay(home, name, LOAD, device);
+    }
+    let groups = ["--group", "old=a1,a2", "--group", "<b>new=b1,b2", "-o", "page.html"];
+    let (json, code) = compared(home, &groups);
+    assert_eq!(code, 0);
+    assert_eq!(json["pairs"][0]["runs"], serde_json::json!([2, 2]));
+    assert_eq!(row(&json, "p50")["decision"], "worse");
+    let page = std::fs::read_to_string(home.join("page.html")).unwrap();
+    assert!(page.contains("&#60;b&#62;new") && !page.contains("<b>new"));
+    assert!(!page.contains("http://") && !page.contains("https://"));
+}
+
+#[test]
+fn another_load_is_refused_by_name_until_it_is_allowed() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "a", LOAD, "seed=1");
+    replay(home, "other", &format!("{LOAD}&seed=7"), "seed=1");
+    let refused = ioecho(home, &["compare", "a", "other"]);
+    assert_eq!(refused.status.code(), Some(20));
+    assert!(told(&refused).contains("--allow load"), "{}", told(&refused));
+    let allowed = ioecho(home, &["compare", "a", "other", "--allow", "load"]);
+    assert_eq!(allowed.status.code(), Some(0), "{}", told(&allowed));
+    assert!(told(&allowed).contains("doubtful"), "{}", told(&allowed));
+    let twice = ioecho(home, &["compare", "a,./a", "other"]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(told(&twice).contains("are the same run"), "{}", told(&twice));
+    let unknown = ioecho(home, &["compare", "a", "other", "--allow", "everything"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn another_speed_wraparound_or_an_invalid_run_is_refused() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "a", LOAD, "seed=1");
+    let fast = ["replay", LOAD, "-t", "sim:size=64M", "--speedup", "2", "-o", "fast"];
+    ioecho(home, &fast);
+    let wide = ["replay", LOAD, "-t", "sim:size=48M", "-o", "wrapped"];
+    ioecho(home, &wide);
+    let broken = ["replay", LOAD, "-t", "sim:size=64M,errors=0.05", "-o", "broken"];
+    ioecho(home, &broken);
+    for (run, name) in [("fast", "speedup"), ("wrapped", "wraparound"), ("broken", "valid")] {
+        let refused = ioecho(home, &["compare", "a", run]);
+        assert_eq!(refused.status.code(), Some(20), "{run}: {}", told(&refused));
+        assert!(told(&refused).contains(&format!("({name})")), "{run}: {}", told(&refused));
+    }
+}
+
+#[test]
+fn a_criterion_that_cannot_be_read_is_pointed_at_and_one_on_nothing_fails() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "a", LOAD, "seed=1");
+    replay(home, "b", LOAD, "seed=2");
+    let odd = ioecho(home, &["compare", "a", "b", "--fail-if", "p99.reed > +5%"]);
+    assert_eq!(odd.status.code(), Some(2));
+    assert!(told(&odd).contains("'reed' is neither"), "{}", told(&odd));
+    let nothing = ioecho(home, &["compare", "a", "b", "--fail-if", "p99.flush > +5%"]);
+    assert_eq!(nothing.status.code(), Some(21), "{}", told(&nothing));
+}
+
+#[test]
+fn merged_runs_have_the_percentiles_of_all_their_requests() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "fast", LOAD, "service=50us,seed=1");
+    replay(home, "slow", LOAD, "service=500us,seed=2");
+    let merged = ioecho(home, &["merge", "fast", "slow", "-o", "both"]);
+    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    let summary = |run: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(home.join(run).join("summary.json")).unwrap())
+            .unwrap()
+    };
+    let (fast, slow, both) = (summary("fast"), summary("slow"), summary("both"));
+    let at = |of: &Value, key: &str| of["service_time"]["all"][key].as_u64().unwrap();
+    assert_eq!(at(&both, "count"), at(&fast, "count") + at(&slow, "count"));
+    assert_eq!(at(&both, "max_ns"), at(&fast, "max_ns").max(at(&slow, "max_ns")));
+    // Half of the requests are fast: the median lies between, and p99 is p98 of the slow ones.
+    assert!(at(&fast, "p99_ns") > at(&both, "p50_ns") || at(&both, "p50_ns") < at(&slow, "p50_ns"));
+    assert!(at(&both, "p99_ns") < at(&slow, "p99_ns"));
+    assert!(at(&both, "p99_ns") > (at(&slow, "p99_ns") + at(&fast, "p99_ns")) / 2);
+    assert_eq!(both["per_target"].as_array().unwrap().len(), 2);
+    assert_eq!(both["engine"]["targets"], 2);
+    // The result is a run like any other.
+    assert_eq!(ioecho(home, &["report", "both"]).status.code(), Some(0));
+    let info = ioecho(home, &["info", "both"]);
+    assert!(told(&info).contains("slow:"), "{}", told(&info));
+    let twice = ioecho(home, &["merge", "fast", "fast", "-o", "twice"]);
+    assert_eq!(twice.status.code(), Some(20), "{}", told(&twice));
+}
+
+#[test]
+fn runs_by_the_wall_clock_stand_one_after_the_other() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "first", LOAD, "seed=1");
+    replay(home, "second", LOAD, "seed=2");
+    let facts = home.join("second/run.toml");
+    let text = std::fs::read_to_string(&facts).unwrap();
+    let old = text.lines().find(|line| line.starts_with("started = ")).unwrap().to_owned();
+    let first = std::fs::read_to_string(home.join("first/run.toml")).unwrap();
+    let started = first.lines().find(|line| line.starts_with("started = ")).unwrap();
+    let instant: jiff::Timestamp =
+        started["started = \"".len()..started.len() - 1].parse().unwrap();
+    let later = instant + jiff::SignedDuration::from_secs(3600);
+    std::fs::write(&facts, text.replace(&old, &format!("started = \"{later}\""))).unwrap();
+    let wall = ["merge", "first", "second", "--align", "wall", "-o", "both"];
+    let merged = ioecho(home, &wall);
+    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    let summary = std::fs::read(home.join("both/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    let demanded = summary["engine"]["demanded_duration_ns"].as_i64().unwrap();
+    assert!((demanded - 3_610_000_000_000).abs() < 1_000_000_000, "{demanded}");
+}

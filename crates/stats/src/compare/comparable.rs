@@ -1,0 +1,233 @@
+//! Whether runs may be compared at all.
+//!
+//! The commonest way to a wrong comparison is not statistics but two runs that did not do the same:
+//! another part of the trace, a device so small that half of the load wrapped around, a run that
+//! broke off, a generator that fell behind. Each of these is a named obstacle here. Where the
+//! figures could not mean what they seem to, the comparison is refused until the user says that he
+//! knows; where it is merely doubtful, it is said.
+
+use serde::Serialize;
+
+use super::load::LoadMark;
+use crate::run_summary::RunSummary;
+use crate::verdict::Validity;
+
+/// Wraparound factors that are further apart than this are different loads: 5 %, what disks of one
+/// nominal size differ by.
+const WRAPAROUND_APART: f64 = 1.05;
+
+/// A larger share of failed requests than this makes percentiles doubtful: those that failed are in
+/// none of them.
+const FAILED_SHARE: f64 = 0.001;
+
+/// The names of all obstacles that are refusals.
+pub const REFUSALS: [&str; 10] = [
+    "complete",
+    "valid",
+    "load",
+    "timing",
+    "speedup",
+    "schedule",
+    "conflicts",
+    "wraparound",
+    "substituted",
+    "left-out",
+];
+
+/// What an obstacle does to a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// It is told.
+    Doubt,
+    /// Nothing is compared unless the user allows it by name.
+    Refusal,
+}
+
+/// Why two runs are hard to compare.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Obstacle {
+    /// Its stable name, such as `load`.
+    pub name: &'static str,
+    /// What it does.
+    pub weight: Weight,
+    /// What differs, with both values.
+    pub text: String,
+}
+
+/// What a comparison must know of a run before it looks at its figures.
+#[derive(Clone, Debug)]
+pub struct Replayed<'a> {
+    /// What the run is called.
+    pub name: &'a str,
+    /// Its figures and verdict.
+    pub summary: &'a RunSummary,
+    /// Which load it replayed.
+    pub load: LoadMark,
+    /// What its plan says of conflicts between requests: the rule and its strength, in words.
+    pub conflicts: &'a str,
+}
+
+/// Everything that is in the way of comparing runs with the first of them.
+pub fn obstacles(runs: &[Replayed<'_>]) -> Vec<Obstacle> {
+    let mut found = Vec::new();
+    for run in runs {
+        of_one(run, &mut found);
+    }
+    let Some((first, others)) = runs.split_first() else { return found };
+    for other in others {
+        of_two(first, other, &mut found);
+    }
+    found
+}
+
+fn of_one(run: &Replayed<'_>, found: &mut Vec<Obstacle>) {
+    let Replayed { name, summary, .. } = run;
+    let mut add = |obstacle, weight, text| found.push(Obstacle { name: obstacle, weight, text });
+    if !summary.engine.incomplete.is_empty() {
+        let why = &summary.engine.incomplete;
+        add("complete", Weight::Refusal, format!("{name} is incomplete: {why}"));
+    }
+    let verdict = &summary.verdict;
+    match verdict.validity {
+        Validity::Invalid => {
+            let text = format!("{name} is invalid: {}", verdict.summary);
+            add("valid", Weight::Refusal, text);
+        }
+        Validity::Suspect => {
+            let text = format!("{name} is suspect: {}", verdict.summary);
+            add("suspect", Weight::Doubt, text);
+        }
+        Validity::Valid => {}
+    }
+    let share = summary.failed as f64 / summary.engine.issued.max(1) as f64;
+    if share > FAILED_SHARE {
+        let text = format!(
+            "{} requests of {name} failed ({:.2} %), and are in no percentile",
+            summary.failed,
+            share * 100.0
+        );
+        add("failures", Weight::Doubt, text);
+    }
+}
+
+fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>) {
+    use Weight::{Doubt, Refusal};
+    let (a, b) = (&first.summary.engine, &other.summary.engine);
+    let mut differ = |name, weight, what: &str, one: String, two: String| {
+        if one != two {
+            let text = format!("{what}: {} {one}, {} {two}", first.name, other.name);
+            found.push(Obstacle { name, weight, text });
+        }
+    };
+    let (one, two) = (first.load, other.load);
+    if one.requests == two.requests {
+        let told = |load: LoadMark| format!("{:016x}", load.content);
+        differ("load", Refusal, "other requests (mark of the load)", told(one), told(two));
+    } else {
+        let told = |load: LoadMark| format!("{} requests", load.requests);
+        differ("load", Refusal, "another load", told(one), told(two));
+    }
+    differ("timing", Refusal, "another timing", a.timing.clone(), b.timing.clone());
+    let speed = |factor: f64| format!("{factor}");
+    differ("speedup", Refusal, "another speed", speed(a.speedup), speed(b.speedup));
+    if a.has_schedule() && b.has_schedule() && one.content == two.content {
+        let told = |load: LoadMark| format!("{:016x}", load.schedule);
+        let (one, two) = (told(one), told(two));
+        if (a.speedup - b.speedup).abs() < f64::EPSILON {
+            differ("schedule", Refusal, "requests due at other instants (mark)", one, two);
+        }
+    }
+    let (one, two) = (first.conflicts.to_owned(), other.conflicts.to_owned());
+    differ("conflicts", Refusal, "another conflict rule", one, two);
+    match (a.wraparound_factor, b.wraparound_factor) {
+        (Some(one), Some(two)) => {
+            let apart = (one / two).max(two / one);
+            if apart > WRAPAROUND_APART || apart.is_nan() || (a.wrapped == 0) != (b.wrapped == 0) {
+                let told = |factor: f64, wrapped: u64| format!("{factor:.3} ({wrapped} wrapped)");
+                let (one, two) = (told(one, a.wrapped), told(two, b.wrapped));
+                differ("wraparound", Refusal, "another wraparound factor", one, two);
+            }
+        }
+        (one, two) => {
+            let known = |factor: Option<f64>| factor.map_or("unknown", |_| "known").to_owned();
+            differ("wraparound", Doubt, "the wraparound factor", known(one), known(two));
+        }
+    }
+    let count = |number: u64| number.to_string();
+    let (one, two) = (count(a.substituted), count(b.substituted));
+    differ("substituted", Refusal, "writes replayed as reads", one, two);
+    let (one, two) = (count(a.left_out), count(b.left_out));
+    differ("left-out", Refusal, "requests left out", one, two);
+    let cap = |cap: u32| if cap == 0 { "unknown".to_owned() } else { cap.to_string() };
+    let (one, two) = (cap(a.in_flight_max), cap(b.in_flight_max));
+    differ("in-flight", Doubt, "another cap on requests in flight", one, two);
+    let word = |yes: bool, word: &str, other: &str| if yes { word } else { other }.to_owned();
+    let storage = |simulated| word(simulated, "simulated", "real");
+    differ("storage", Doubt, "storage", storage(a.simulated), storage(b.simulated));
+    let cache = |direct| word(direct, "bypassed", "in between");
+    differ("page-cache", Doubt, "page cache", cache(a.direct), cache(b.direct));
+    let (one, two) = (a.targets.to_string(), b.targets.to_string());
+    differ("targets", Doubt, "targets", one, two);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run_summary::{EngineFacts, RunFigures};
+    use crate::verdict::{Finding, Verdict};
+
+    fn summary(change: impl Fn(&mut RunSummary)) -> RunSummary {
+        let facts = EngineFacts { wraparound_factor: Some(1.0), ..EngineFacts::default() };
+        let mut summary = RunFigures::default().summary(facts);
+        summary.verdict = Verdict {
+            validity: Validity::Valid,
+            finding: Finding::Faithful,
+            summary: String::new(),
+            checks: Vec::new(),
+        };
+        change(&mut summary);
+        summary
+    }
+
+    fn found(change: impl Fn(&mut RunSummary), load: LoadMark) -> Vec<(&'static str, Weight)> {
+        let (one, two) = (summary(|_| ()), summary(change));
+        let of = |name, summary, load| Replayed { name, summary, load, conflicts: "push 2" };
+        let all = obstacles(&[of("a", &one, LoadMark::default()), of("b", &two, load)]);
+        all.into_iter().map(|obstacle| (obstacle.name, obstacle.weight)).collect()
+    }
+
+    #[test]
+    fn runs_of_the_same_load_under_the_same_rules_have_nothing_in_the_way() {
+        assert!(found(|_| (), LoadMark::default()).is_empty());
+        let close = |summary: &mut RunSummary| summary.engine.wraparound_factor = Some(1.04);
+        assert!(found(close, LoadMark::default()).is_empty());
+        assert!(obstacles(&[]).is_empty());
+    }
+
+    #[test]
+    fn each_difference_that_makes_another_load_is_refused_by_its_name() {
+        use Weight::{Doubt, Refusal};
+        type Change = fn(&mut RunSummary);
+        let other = LoadMark { content: 1, ..LoadMark::default() };
+        assert_eq!(found(|_| (), other), [("load", Refusal)]);
+        let longer = LoadMark { requests: 1, ..LoadMark::default() };
+        assert_eq!(found(|_| (), longer), [("load", Refusal)]);
+        let later = LoadMark { schedule: 1, ..LoadMark::default() };
+        assert_eq!(found(|_| (), later), [("schedule", Refusal)]);
+        let cases: [(Change, (&str, Weight)); 9] = [
+            (|s| s.engine.timing = "afap".to_owned(), ("timing", Refusal)),
+            (|s| s.engine.speedup = 2.0, ("speedup", Refusal)),
+            (|s| s.engine.wraparound_factor = Some(1.2), ("wraparound", Refusal)),
+            (|s| s.engine.wrapped = 5, ("wraparound", Refusal)),
+            (|s| s.engine.incomplete = "killed".to_owned(), ("complete", Refusal)),
+            (|s| s.verdict.validity = Validity::Invalid, ("valid", Refusal)),
+            (|s| s.verdict.validity = Validity::Suspect, ("suspect", Doubt)),
+            (|s| s.engine.simulated = true, ("storage", Doubt)),
+            (|s| s.engine.in_flight_max = 8, ("in-flight", Doubt)),
+        ];
+        for (change, expected) in cases {
+            assert_eq!(found(change, LoadMark::default()), [expected]);
+        }
+    }
+}

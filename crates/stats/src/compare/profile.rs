@@ -1,0 +1,317 @@
+//! A run in blocks of time, from one pass over its requests.
+//!
+//! Latencies of neighbouring requests are alike: a burst, a flush, a garbage collection makes
+//! thousands of them slow together. A hundred thousand slow requests of one bad second are one
+//! observation, not a hundred thousand, and whoever counts them singly finds differences between a
+//! system and itself. So a run is kept in blocks of its schedule, each with its distributions; what
+//! is drawn at random later are blocks, never requests.
+//!
+//! Both runs of a pair are cut alike, so block 17 of one had the same requests as block 17 of the
+//! other: what the load does to both then cancels out of their ratio.
+
+use ioecho_trace::{Batch, Measured, Outcome, Request};
+
+use super::bins::Bins;
+use super::load::LoadMark;
+use crate::picture::{Kind, Span};
+
+/// Blocks that a run is cut into if it is long enough.
+pub const BLOCKS_MAX: usize = 128;
+
+/// Requests that a block has on average at least: with fewer, a block is hardly a distribution.
+const BLOCK_REQUESTS: u64 = 32;
+
+/// How many of the classes of size there are.
+pub(super) const SIZES: usize = 5;
+
+/// The largest request of each class of size but the last, in bytes.
+pub(super) const SIZE_LIMITS: [u64; SIZES - 1] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+
+/// What each class of size is called.
+pub const SIZE_NAMES: [&str; SIZES] = ["≤ 4 KiB", "≤ 16 KiB", "≤ 64 KiB", "≤ 256 KiB", "> 256 KiB"];
+
+/// What blocks are cut by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The instant at which a request was due, up to this many nanoseconds: runs with a schedule.
+    Time(i64),
+    /// The number of the request, up to this many: runs as fast as possible, whose instants are
+    /// their own.
+    Requests(u64),
+}
+
+/// How a run is cut into blocks. All runs of a comparison are cut alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocking {
+    /// By what.
+    pub cut: Cut,
+    /// Into how many blocks.
+    pub blocks: usize,
+}
+
+impl Blocking {
+    /// As many blocks as so many requests are good for.
+    pub fn new(cut: Cut, requests: u64) -> Self {
+        let most = usize::try_from(requests / BLOCK_REQUESTS).unwrap_or(BLOCKS_MAX);
+        Self { cut, blocks: most.clamp(1, BLOCKS_MAX) }
+    }
+
+    /// The block of a request by the instant at which it is due and its number in the run.
+    fn block(&self, scheduled_ns: i64, number: u64) -> usize {
+        let (at, extent) = match self.cut {
+            Cut::Time(extent) => (scheduled_ns.max(0) as u64, extent.max(1) as u64),
+            Cut::Requests(extent) => (number, extent.max(1)),
+        };
+        let block = u128::from(at) * self.blocks as u128 / u128::from(extent);
+        (block as usize).min(self.blocks - 1)
+    }
+
+    /// When a block ends by the schedule, in nanoseconds; zero where there is none.
+    pub(super) fn scheduled_end(&self, block: usize) -> i64 {
+        match self.cut {
+            Cut::Time(extent) => {
+                let end = i128::from(extent) * (block as i128 + 1) / self.blocks.max(1) as i128;
+                i64::try_from(end).unwrap_or(i64::MAX)
+            }
+            Cut::Requests(_) => 0,
+        }
+    }
+}
+
+/// What one kind of request of one class of size did in a block.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Cell {
+    /// In the order of [`Span::ALL`].
+    pub(super) spans: [Bins; Span::ALL.len()],
+    /// Requests that completed in full.
+    pub(super) completed: u64,
+    /// Their bytes.
+    pub(super) bytes: u64,
+}
+
+impl Cell {
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.spans.iter_mut().zip(&other.spans) {
+            mine.merge(theirs);
+        }
+        self.completed += other.completed;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Block {
+    pub(super) cells: [[Option<Box<Cell>>; SIZES]; Kind::ALL.len()],
+    /// The last completion of a request of this block.
+    pub(super) end_ns: i64,
+}
+
+/// A run, or a part of one, in blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunProfile {
+    blocking: Blocking,
+    pub(super) blocks: Vec<Block>,
+    load: LoadMark,
+    failed: u64,
+    not_issued: u64,
+}
+
+impl RunProfile {
+    /// A run of which nothing was seen yet.
+    pub fn new(blocking: Blocking) -> Self {
+        let blocks = vec![Block::default(); blocking.blocks];
+        Self { blocking, blocks, load: LoadMark::default(), failed: 0, not_issued: 0 }
+    }
+
+    /// Adds the requests of a batch. A request that carries nothing measured counts for the load
+    /// alone.
+    pub fn observe(&mut self, batch: &Batch) {
+        for request in batch.iter() {
+            let number = self.load.requests;
+            self.load.observe(&request);
+            if let Some(measured) = &request.measured {
+                self.add(&request, measured, number);
+            }
+        }
+    }
+
+    fn add(&mut self, request: &Request, measured: &Measured, number: u64) {
+        if measured.outcome != Outcome::Ok {
+            let counter =
+                if measured.outcome.was_issued() { &mut self.failed } else { &mut self.not_issued };
+            *counter += 1;
+            return;
+        }
+        let (Some(service), Some(response), Some(lateness), Some(completed)) = (
+            measured.service_time(),
+            measured.response_time(),
+            measured.lateness(),
+            measured.completed,
+        ) else {
+            return;
+        };
+        let block = &mut self.blocks[self.blocking.block(measured.scheduled.0, number)];
+        block.end_ns = block.end_ns.max(completed.0);
+        let cell = &mut block.cells[Kind::of(request.op) as usize][size_class(request.length.0)];
+        let cell = cell.get_or_insert_default();
+        cell.spans[Span::Service as usize].record(service.0);
+        cell.spans[Span::Response as usize].record(response.0);
+        cell.spans[Span::Lateness as usize].record(lateness.0);
+        cell.completed += 1;
+        cell.bytes = cell.bytes.saturating_add(request.length.0);
+    }
+
+    /// Adds another part of the same run, in any order; both are cut alike.
+    pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.blocking, other.blocking);
+        for (mine, theirs) in self.blocks.iter_mut().zip(&other.blocks) {
+            mine.end_ns = mine.end_ns.max(theirs.end_ns);
+            let cells = mine.cells.iter_mut().flatten().zip(theirs.cells.iter().flatten());
+            for (mine, theirs) in cells {
+                if let Some(theirs) = theirs {
+                    mine.get_or_insert_default().merge(theirs);
+                }
+            }
+        }
+        self.load.merge(&other.load);
+        self.failed += other.failed;
+        self.not_issued += other.not_issued;
+    }
+
+    /// How the run is cut.
+    pub fn blocking(&self) -> Blocking {
+        self.blocking
+    }
+
+    /// Which load it replayed.
+    pub fn load(&self) -> LoadMark {
+        self.load
+    }
+
+    /// Requests that were issued and did not complete in full: they are in no distribution.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Requests that were never issued.
+    pub fn not_issued(&self) -> u64 {
+        self.not_issued
+    }
+
+    /// Whether there were completed requests of a kind.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.blocks.iter().any(|block| block.cells[kind as usize].iter().any(Option::is_some))
+    }
+
+    /// The span of all requests of a kind (`None`: of every kind) and class of size (`None`: of
+    /// any) in some of the blocks.
+    pub(super) fn spans(
+        &self,
+        span: Span,
+        kind: Option<Kind>,
+        size: Option<usize>,
+        blocks: std::ops::Range<usize>,
+    ) -> Bins {
+        let mut all = Bins::default();
+        for block in &self.blocks[blocks] {
+            for cell in block.of(kind, size) {
+                all.merge(&cell.spans[span as usize]);
+            }
+        }
+        all
+    }
+
+    /// How long each block lasted, in nanoseconds: from where the one before ended to its scheduled
+    /// end or to the last completion of its requests, whichever is later. They add up to the length
+    /// of the run.
+    pub(super) fn durations(&self) -> Vec<i64> {
+        let mut end = 0_i64;
+        let durations = self.blocks.iter().enumerate().map(|(number, block)| {
+            let began = end;
+            end = end.max(block.end_ns).max(self.blocking.scheduled_end(number));
+            end - began
+        });
+        durations.collect()
+    }
+}
+
+impl Block {
+    pub(super) fn of(
+        &self,
+        kind: Option<Kind>,
+        size: Option<usize>,
+    ) -> impl Iterator<Item = &Cell> + '_ {
+        let kinds = self.cells.iter().enumerate();
+        let kinds =
+            kinds.filter(move |(number, _)| kind.is_none_or(|kind| kind as usize == *number));
+        kinds.flat_map(move |(_, sizes)| {
+            let sizes = sizes.iter().enumerate();
+            sizes
+                .filter(move |(number, _)| size.is_none_or(|size| size == *number))
+                .filter_map(|(_, cell)| cell.as_deref())
+        })
+    }
+}
+
+/// The class of size of a request.
+pub(super) fn size_class(bytes: u64) -> usize {
+    SIZE_LIMITS.iter().position(|limit| bytes <= *limit).unwrap_or(SIZES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::testing::{measured, run};
+    use ioecho_trace::Columns;
+
+    #[test]
+    fn a_request_lies_in_the_block_of_its_schedule_and_the_last_block_takes_the_rest() {
+        let blocking = Blocking { cut: Cut::Time(1_000), blocks: 10 };
+        let at = |ns| blocking.block(ns, 0);
+        assert_eq!((at(-5), at(0), at(99), at(100), at(1_000)), (0, 0, 0, 1, 9));
+        assert_eq!(at(i64::MAX), 9);
+        let counted = Blocking { cut: Cut::Requests(0), blocks: 1 };
+        assert_eq!(counted.block(0, u64::MAX), 0);
+    }
+
+    #[test]
+    fn parts_of_a_run_merge_to_the_whole() {
+        let requests = run(3, 2_000, 80_000.0);
+        let blocking = Blocking::new(Cut::Time(2_000_000_000), 2_000);
+        let fold = |part: &[Request]| {
+            let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+            batch.extend(part);
+            let mut profile = RunProfile::new(blocking);
+            profile.observe(&batch);
+            profile
+        };
+        let mut merged = fold(&requests[..700]);
+        merged.merge(&fold(&requests[700..]));
+        assert_eq!(merged, fold(&requests));
+    }
+
+    #[test]
+    fn durations_add_up_to_the_length_of_the_run_also_where_the_device_falls_behind() {
+        let late = measured(900, 900, 5_000);
+        let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+        batch.push(&measured(0, 0, 10));
+        batch.push(&late);
+        let mut profile = RunProfile::new(Blocking { cut: Cut::Time(1_000), blocks: 4 });
+        profile.observe(&batch);
+        assert_eq!(profile.durations(), [250, 250, 250, 4_250]);
+    }
+
+    #[test]
+    fn failed_requests_are_counted_and_in_no_distribution() {
+        let mut request = measured(0, 0, 10);
+        if let Some(measured) = &mut request.measured {
+            measured.outcome = Outcome::Error(5);
+        }
+        let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+        batch.push(&request);
+        let mut profile = RunProfile::new(Blocking::new(Cut::Requests(1), 1));
+        profile.observe(&batch);
+        assert_eq!((profile.failed(), profile.load().requests), (1, 1));
+        assert!(Kind::ALL.iter().all(|kind| !profile.has(*kind)));
+    }
+}

@@ -1,0 +1,387 @@
+//! What the kernel made of the requests on their way to the device, and who else used it.
+
+use std::fmt::Write as _;
+
+use ioecho_trace::{Bytes, LateCause, Op};
+
+use super::{is_known, silent};
+use crate::facts::{CountedFacts, DeviceFacts};
+use crate::judge::checks::{check, share};
+use crate::reached::{Reach, TargetReach};
+use crate::run_summary::{EngineFacts, RunFigures};
+use crate::verdict::{Check, Grade};
+
+/// The share of requests that may be merged or cut though the device would take them whole:
+/// blkreplay's manual, section 2.3, calls less than this a minor modification.
+const ALTERED_SHARE: f64 = 0.01;
+/// The share of submissions that may find the queue full: beyond, it reaches the 99th percentile.
+const FULL_SHARE: f64 = 0.01;
+/// The share of a device's requests or bytes that may be others': as much as blkreplay's manual
+/// allows to be dropped before a load is another load.
+const OTHERS_SHARE: f64 = 0.05;
+/// The same of what lies below a file system or a loop device, which add writes of their own.
+const OTHERS_SHARE_BELOW: f64 = 0.25;
+/// Fewer requests than this are what a look at the partition table and the signatures of a device
+/// takes (udev, blkid).
+const OTHERS_REQUESTS: u64 = 100;
+/// As many bytes.
+const OTHERS_BYTES: u64 = 4 << 20;
+/// The share of writes that may need a block to be read first: beyond, it reaches the 99th
+/// percentile.
+const MISALIGNED_SHARE: f64 = 0.01;
+
+/// How a check came out on one device.
+struct Found {
+    grade: Grade,
+    measured: String,
+    advice: &'static str,
+}
+
+impl Found {
+    fn nothing(why: impl Into<String>) -> Self {
+        Self { grade: Grade::NotApplicable, measured: why.into(), advice: "" }
+    }
+}
+
+/// Judges every target's device and tells of the worst.
+fn of_devices(
+    name: &str,
+    threshold: &str,
+    figures: &RunFigures,
+    engine: &EngineFacts,
+    judge: impl Fn(&DeviceFacts, &TargetReach) -> Found,
+) -> Check {
+    if engine.simulated || !is_known(&engine.host) {
+        return silent(name, engine);
+    }
+    let none = TargetReach::default();
+    let found = engine.host.devices.iter().enumerate().map(|(number, device)| {
+        let reach = figures.reached().target(number).unwrap_or(&none);
+        (device, judge(device, reach))
+    });
+    // Of equals the first.
+    let worst = found.reduce(|a, b| if b.1.grade > a.1.grade { b } else { a });
+    let Some((device, found)) = worst else { return silent(name, engine) };
+    let measured = match engine.host.devices.len() {
+        1 => found.measured,
+        count => format!("{}: {} (the worst of {count} targets)", device.name, found.measured),
+    };
+    let threshold = if found.grade == Grade::NotApplicable { "" } else { threshold };
+    check(name, found.grade, measured, threshold, found.advice)
+}
+
+/// Why a device's own counters say nothing.
+fn uncounted(device: &DeviceFacts) -> Found {
+    Found::nothing(if device.unknown.is_empty() {
+        format!("the kernel counts nothing on {}", device.name)
+    } else {
+        device.unknown.clone()
+    })
+}
+
+/// What cannot be told where the run's own part is not known.
+const LOST: &str = "results were lost, so nobody can tell which requests were the run's own";
+
+/// The run's own part of what the kernel counted.
+#[derive(Clone, Copy)]
+struct Own {
+    requests: u64,
+    /// In pieces, as many as they may have been cut into.
+    pieces: u64,
+    bytes: u64,
+}
+
+impl Own {
+    fn of(device: &DeviceFacts, reach: &TargetReach, engine: &EngineFacts) -> Self {
+        // As many pieces as can be: what may be the run's own is not told as others'.
+        let limit = [device.request_max, device.request_max_scattered].into_iter().flatten().min();
+        let cut = limit.map_or(0, |limit| reach.pieces_beyond(limit));
+        let moved = reach.bytes();
+        // Every write is read again (`--verify paranoia`), which the records do not hold.
+        let rereads = engine.verify.as_ref().is_some_and(|verify| verify.mode == "paranoia");
+        let again = if rereads { reach.writes } else { Reach::default() };
+        let requests = reach.requests().saturating_add(again.requests);
+        Self {
+            requests,
+            pieces: requests.saturating_add(cut.saturating_mul(1 + u64::from(rereads))),
+            bytes: moved.saturating_add(reach.zeroes.bytes).saturating_add(again.bytes),
+        }
+    }
+}
+
+/// Others' part of what a device was given, in requests and bytes.
+fn others(counted: &CountedFacts, own: Own) -> (u64, u64) {
+    let requests = counted.requests().saturating_add(counted.merges).saturating_sub(own.pieces);
+    (requests, counted.bytes().saturating_sub(own.bytes))
+}
+
+/// Whether others' part is more than noise and more than this share.
+fn is_busy(counted: &CountedFacts, (requests, bytes): (u64, u64), most: f64) -> bool {
+    let all = counted.requests().saturating_add(counted.merges);
+    (requests > OTHERS_REQUESTS && share(requests, all) > most)
+        || (bytes > OTHERS_BYTES && share(bytes, counted.bytes()) > most)
+}
+
+/// Whether the kernel gave the device other requests than the load has.
+pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let threshold = "no scheduler that delays; at most 1 % of the requests merged, or cut though \
+                     the device takes them whole";
+    of_devices("scheduler", threshold, figures, engine, |device, reach| {
+        let Some(counted) = &device.counted else { return uncounted(device) };
+        if engine.results_lost > 0 {
+            return Found::nothing(LOST);
+        }
+        let own = Own::of(device, reach, engine);
+        let pieces = |limit: Option<u64>| limit.map_or(0, |limit| reach.pieces_beyond(limit));
+        let forced = pieces(device.request_max_hardware);
+        let avoidable = pieces(device.request_max).saturating_sub(forced);
+        // What others do is merged too, and nobody can tell whose requests were. But requests that
+        // are missing at the device were merged.
+        let disturbed = is_busy(counted, others(counted, own), OTHERS_SHARE);
+        let missing = own.requests.saturating_sub(counted.requests());
+        let merged = if disturbed { missing } else { counted.merges };
+        let more = counted.requests().saturating_add(counted.merges);
+        let more = more.saturating_sub(own.requests);
+        let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
+        let (before, after) = (&device.scheduler, &device.scheduler_after);
+        let mut measured = format!(
+            "{}: {} requests became {}, {merged} merged, cut {cut} times",
+            if before.is_empty() { "no scheduler" } else { before },
+            own.requests,
+            counted.requests()
+        );
+        if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
+            let _ = write!(measured, " at {} or less", Bytes(limit));
+        }
+        let altered = share(merged.saturating_add(avoidable), own.requests);
+        let (grade, advice) = if before != after {
+            let _ = write!(measured, "; changed to {after} during the run");
+            (Grade::Suspect, "The scheduler was changed while the run went on: do it again.")
+        } else if matches!(before.as_str(), "bfq" | "kyber" | "cfq") {
+            (
+                Grade::Suspect,
+                "This scheduler reorders requests and lets some wait on purpose, and its latencies \
+                 are taken for the device's. Write none into queue/scheduler in sysfs.",
+            )
+        } else if altered <= ALTERED_SHARE {
+            (Grade::Pass, "")
+        } else if avoidable > merged {
+            (
+                Grade::Suspect,
+                "The kernel cut requests that the device would take whole: write the value of \
+                 queue/max_hw_sectors_kb into queue/max_sectors_kb.",
+            )
+        } else {
+            (
+                Grade::Suspect,
+                "The kernel put requests together, so the device was given fewer and longer ones \
+                 than the load has: write 2 into queue/nomerges and none into queue/scheduler, or \
+                 read throughput in bytes.",
+            )
+        };
+        Found { grade, measured, advice }
+    })
+}
+
+/// Whether requests waited in a queue of the host before the device was given them.
+pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let threshold = "at most 1 % of the requests held back by the cap or issued into a full queue";
+    of_devices("queue-depth", threshold, figures, engine, |device, reach| {
+        let issued = reach.submissions();
+        if issued == 0 {
+            return Found::nothing("nothing was issued");
+        }
+        let cap = u64::from(engine.in_flight_max);
+        let held = share(figures.late(LateCause::InFlightCap).requests, figures.issued());
+        let slow = share(engine.slow_submissions, figures.issued());
+        let limit = device.queue_limit.filter(|limit| *limit > 0);
+        let full = limit.map_or(0.0, |limit| share(reach.deeper_than(limit), issued));
+        let queue = limit.map_or("no known limit".to_owned(), |limit| format!("{limit} places"));
+        let measured = format!(
+            "queue of {queue}, cap {cap}, at most {} in flight; {:.2} % of the requests issued \
+             into a full queue, {:.2} % held back by the cap, {:.2} % of the hand-overs slow",
+            reach.deepest(),
+            full * 100.0,
+            held * 100.0,
+            slow * 100.0
+        );
+        // On a busy host hand-overs are slow by themselves; into a full queue by the device.
+        let was_full = limit.is_none_or(|limit| reach.deepest() >= limit);
+        let cap_is_less = limit.is_some_and(|limit| cap > 0 && cap < limit);
+        let (grade, advice) = if held > FULL_SHARE && cap_is_less {
+            (
+                Grade::Suspect,
+                "The cap held requests back though the device had places left: the cap was \
+                 measured. Raise --in-flight-max.",
+            )
+        } else if full > FULL_SHARE && !engine.has_schedule() {
+            (
+                Grade::Suspect,
+                "More was in flight than the device's queue takes, so service times count the \
+                 waiting in the host's queue. Lower --in-flight-max to what the queue takes.",
+            )
+        } else if held.max(full) > FULL_SHARE || (was_full && slow > FULL_SHARE) {
+            (
+                Grade::Limited,
+                "The device's queue was full: that is the finding. Service times count the waiting \
+                 in the host's queue; read response times.",
+            )
+        } else {
+            (Grade::Pass, "")
+        };
+        Found { grade, measured, advice }
+    })
+}
+
+/// Whether the device worked for others too.
+pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let threshold = "at most 5 % of the device's requests and bytes by others (25 % below a file \
+                     system or a loop device)";
+    of_devices("other-load", threshold, figures, engine, |device, reach| {
+        let Some(counted) = &device.counted else { return uncounted(device) };
+        if engine.results_lost > 0 {
+            return Found::nothing(LOST);
+        }
+        let own = Own::of(device, reach, engine);
+        let (requests, bytes) = others(counted, own);
+        let most = if device.is_file { OTHERS_SHARE_BELOW } else { OTHERS_SHARE };
+        let all = counted.requests().saturating_add(counted.merges);
+        let mut busy = is_busy(counted, (requests, bytes), most);
+        let mut measured = format!(
+            "{}: {requests} requests ({:.1} %) and {} ({:.1} %) by others",
+            device.name,
+            share(requests, all) * 100.0,
+            Bytes(bytes),
+            share(bytes, counted.bytes()) * 100.0
+        );
+        for layer in &device.layers {
+            let Some(below) = &layer.counted else { continue };
+            let (requests, bytes) = if layer.is_disk {
+                others(below, own)
+            } else {
+                // What a page cache makes of requests is nobody's to count; bytes are bytes.
+                (0, below.bytes().saturating_sub(own.bytes))
+            };
+            let most = if layer.is_disk { OTHERS_SHARE } else { OTHERS_SHARE_BELOW };
+            busy |= is_busy(below, (requests, bytes), most);
+            let _ = write!(
+                measured,
+                "; on {} {} ({:.1} %) more",
+                layer.name,
+                Bytes(bytes),
+                share(bytes, below.bytes()) * 100.0
+            );
+        }
+        Found {
+            grade: if busy { Grade::Suspect } else { Grade::Pass },
+            measured,
+            advice: "The device worked for others during the run, and their requests stood in the \
+                     same queue. Stop them, or take a device of its own; results belong on another \
+                     disk (-o), and what a fill wrote must have reached the disk (sync).",
+        }
+    })
+}
+
+/// Whether writes fit the blocks that the storage is written in.
+pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let threshold = "at most 1 % of the writes not in whole blocks";
+    of_devices("alignment", threshold, figures, engine, |device, reach| {
+        let writes = reach.writes.requests;
+        if device.block == 0 {
+            return uncounted(device);
+        }
+        if writes == 0 {
+            return Found::nothing("the load wrote nothing");
+        }
+        let block = Bytes(device.block);
+        if device.partition_start % device.block != 0 {
+            return Found {
+                grade: Grade::Suspect,
+                measured: format!(
+                    "the partition begins at byte {}, in the middle of a block of {block} ({})",
+                    device.partition_start, device.block_of
+                ),
+                advice: "Every write touches a block more than it should, which is read first. \
+                         Make the partition anew at a multiple of 1 MiB.",
+            };
+        }
+        let misaligned = reach.misaligned_writes(device.block);
+        let part = share(misaligned, writes);
+        let mut measured = format!(
+            "{misaligned} of {writes} writes ({:.2} %) not in whole blocks of {block} ({})",
+            part * 100.0,
+            device.block_of
+        );
+        if device.optimal > device.block {
+            let partial = reach.misaligned_writes(device.optimal);
+            let _ = write!(
+                measured,
+                ", {:.1} % not in the {} that the device likes best",
+                share(partial, writes) * 100.0,
+                Bytes(device.optimal)
+            );
+        }
+        Found {
+            grade: if part <= MISALIGNED_SHARE { Grade::Pass } else { Grade::Suspect },
+            measured,
+            advice: "For each of these writes a block is read first, which costs a disk a turn and \
+                     a flash device a page. Replay on blocks like the recorded ones, or widen \
+                     requests to whole blocks (--align round on a target with such blocks).",
+        }
+    })
+}
+
+/// Whether flushes and discards did what they are for.
+pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
+    let threshold = "no flush, forced write or discard lost";
+    of_devices("durability", threshold, figures, engine, |device, reach| {
+        let lost: u64 = [Op::Flush, Op::Discard, Op::WriteZeroes]
+            .into_iter()
+            .map(|op| figures.unsupported(op))
+            .sum();
+        let durable = reach.flushes.saturating_add(reach.forced);
+        if durable.saturating_add(reach.discards.requests).saturating_add(lost) == 0 {
+            return Found::nothing("the load has no flush, no forced write and no discard");
+        }
+        let cache = &device.write_cache;
+        let mut measured = format!(
+            "{} flushes, {} forced writes, {} discards; {lost} could not be done",
+            reach.flushes, reach.forced, reach.discards.requests
+        );
+        if !cache.is_empty() {
+            let _ = write!(measured, "; cache {cache}");
+        }
+        let through = |state: &str| state == "write through";
+        let is_through = through(cache) || through(&device.write_cache_after);
+        let seen = device.counted.map(|counted| counted.flushes);
+        if let Some(seen) = seen.filter(|_| !device.is_file) {
+            let _ = write!(measured, ", {seen} flushes reached the device");
+        }
+        let needs_flush = reach.flushes > 0 || (reach.forced > 0 && device.fua != Some(true));
+        let unseen = !device.is_file && !is_through && seen == Some(0) && needs_flush;
+        let (grade, advice) = if lost > 0 {
+            (
+                Grade::Suspect,
+                "The target cannot do these requests, so their cost is missing from the figures \
+                 and what was to be freed is not. Use a target that can, or leave them out of the \
+                 load (--filter).",
+            )
+        } else if durable > 0 && is_through && device.is_volatile == Some(true) {
+            (
+                Grade::Suspect,
+                "The kernel was told that this device has no volatile cache, and it has one: \
+                 flushes cost nothing because they do nothing. Write 'write back' into \
+                 queue/write_cache in sysfs.",
+            )
+        } else if durable > 0 && unseen {
+            (
+                Grade::Suspect,
+                "Not one flush reached the device: a layer between drops them, and their cost is \
+                 missing from the figures.",
+            )
+        } else {
+            (Grade::Pass, "")
+        };
+        Found { grade, measured, advice }
+    })
+}

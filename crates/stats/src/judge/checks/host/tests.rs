@@ -1,0 +1,340 @@
+//! Each check of the host on facts that are wrong in one way.
+
+use ioecho_trace::{
+    Batch, Bytes, Columns, Flags, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+};
+
+use super::*;
+use crate::facts::{
+    ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
+};
+
+/// Requests as they came from a run: kind, offset, length, in flight, how it ended.
+fn figures(requests: &[(Op, u64, u64, u32)]) -> RunFigures {
+    figures_of(requests, |_| {})
+}
+
+fn figures_of(requests: &[(Op, u64, u64, u32)], change: impl Fn(&mut Request)) -> RunFigures {
+    let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+    for &(op, offset, length, in_flight) in requests {
+        let mut request = Request::new(Nanos::ZERO, op, Bytes(offset), Bytes(length));
+        request.measured = Some(Measured {
+            scheduled: Nanos::ZERO,
+            submitted: Some(Nanos(1)),
+            completed: Some(Nanos(2)),
+            target_offset: Some(Bytes(offset)),
+            in_flight,
+            outcome: Outcome::Ok,
+            pushed_back: false,
+            late_cause: LateCause::None,
+            target: 0,
+            integrity: Integrity::Unchecked,
+        });
+        change(&mut request);
+        batch.push(&request);
+    }
+    let mut figures = RunFigures::default();
+    figures.observe(&batch);
+    figures
+}
+
+/// A thousand writes of 4 KiB on a device that got them as they are.
+fn writes() -> RunFigures {
+    let requests: Vec<_> = (0..1000).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
+    figures(&requests)
+}
+
+fn device() -> DeviceFacts {
+    DeviceFacts {
+        name: "sdx".to_owned(),
+        scheduler: "none".to_owned(),
+        scheduler_after: "none".to_owned(),
+        queue_limit: Some(32),
+        request_max: Some(64 << 10),
+        request_max_hardware: Some(1 << 20),
+        block: 4096,
+        block_of: "sdx".to_owned(),
+        write_cache: "write back".to_owned(),
+        write_cache_after: "write back".to_owned(),
+        counted: Some(CountedFacts {
+            writes: 1000,
+            write_bytes: 1000 * 4096,
+            span_ns: 1_000_000_000,
+            ..CountedFacts::default()
+        }),
+        ..DeviceFacts::default()
+    }
+}
+
+fn counted() -> CountedFacts {
+    device().counted.unwrap()
+}
+
+fn on(device: DeviceFacts) -> EngineFacts {
+    let host = HostFacts { devices: vec![device], ..HostFacts::default() };
+    EngineFacts { in_flight_max: 4096, host, ..EngineFacts::default() }
+}
+
+fn judged(figures: &RunFigures, engine: &EngineFacts, name: &str) -> (Grade, String) {
+    let check = all(figures, engine).into_iter().find(|check| check.name == name).unwrap();
+    assert_eq!(check.advice.is_empty(), check.grade <= Grade::Pass, "{check:?}");
+    (check.grade, check.measured)
+}
+
+fn grade(figures: &RunFigures, engine: &EngineFacts, name: &str) -> Grade {
+    judged(figures, engine, name).0
+}
+
+#[test]
+fn a_run_of_which_nothing_was_looked_at_is_not_judged() {
+    let checks = all(&writes(), &EngineFacts::default());
+    assert!(checks.iter().all(|check| check.grade == Grade::NotApplicable), "{checks:#?}");
+    let simulated = EngineFacts { simulated: true, ..on(device()) };
+    let checks = all(&writes(), &simulated);
+    assert!(checks.iter().all(|check| check.grade == Grade::NotApplicable), "{checks:#?}");
+    let unknown = DeviceFacts { unknown: "no device (tmpfs)".to_owned(), ..DeviceFacts::default() };
+    assert_eq!(
+        judged(&writes(), &on(unknown), "other-load"),
+        (Grade::NotApplicable, "no device (tmpfs)".to_owned())
+    );
+}
+
+#[test]
+fn a_device_that_got_the_load_as_it_is_passes() {
+    let engine = on(device());
+    for name in ["scheduler", "queue-depth", "other-load", "alignment"] {
+        assert_eq!(grade(&writes(), &engine, name), Grade::Pass, "{name}");
+    }
+    assert_eq!(grade(&writes(), &engine, "durability"), Grade::NotApplicable);
+}
+
+#[test]
+fn merges_are_told_above_one_percent_and_a_scheduler_that_delays_at_once() {
+    let scheduler = |merges, name: &str| {
+        let counted = CountedFacts { writes: 1000 - merges, merges, ..counted() };
+        let name = name.to_owned();
+        let device = DeviceFacts {
+            scheduler: name.clone(),
+            scheduler_after: name,
+            counted: Some(counted),
+            ..device()
+        };
+        grade(&writes(), &on(device), "scheduler")
+    };
+    assert_eq!(scheduler(10, "mq-deadline"), Grade::Pass);
+    assert_eq!(scheduler(11, "none"), Grade::Suspect);
+    assert_eq!(scheduler(0, "bfq"), Grade::Suspect);
+    let changed = DeviceFacts { scheduler_after: "mq-deadline".to_owned(), ..device() };
+    assert_eq!(grade(&writes(), &on(changed), "scheduler"), Grade::Suspect);
+}
+
+#[test]
+fn cuts_count_only_where_the_device_would_take_the_request_whole() {
+    let large: Vec<_> = (0..1000).map(|n| (Op::Write, n << 20, 1 << 20, 1)).collect();
+    let counted = CountedFacts { writes: 16_000, write_bytes: 1000 << 20, ..counted() };
+    let cut = DeviceFacts { counted: Some(counted), ..device() };
+    assert_eq!(grade(&figures(&large), &on(cut.clone()), "scheduler"), Grade::Suspect);
+    let small = DeviceFacts { request_max_hardware: cut.request_max, ..cut };
+    let (grade, measured) = judged(&figures(&large), &on(small.clone()), "scheduler");
+    assert_eq!(grade, Grade::Pass);
+    assert!(measured.contains("cut 15000 times at 64.0 KiB or less"), "{measured}");
+    assert_eq!(judged(&figures(&large), &on(small), "other-load").0, Grade::Pass);
+}
+
+#[test]
+fn a_full_queue_is_a_finding_with_a_schedule_and_a_doubt_without() {
+    let deep: Vec<_> = (0..1000).map(|n| (Op::Read, n * 4096, 4096, 33)).collect();
+    let timed = on(device());
+    assert_eq!(grade(&figures(&deep), &timed, "queue-depth"), Grade::Limited);
+    let afap = EngineFacts { timing: "afap".to_owned(), ..timed };
+    assert_eq!(grade(&figures(&deep), &afap, "queue-depth"), Grade::Suspect);
+    let deeper = DeviceFacts { queue_limit: Some(33), ..device() };
+    let afap = EngineFacts { timing: "afap".to_owned(), ..on(deeper) };
+    assert_eq!(grade(&figures(&deep), &afap, "queue-depth"), Grade::Pass);
+}
+
+#[test]
+fn a_cap_below_the_queue_that_holds_requests_back_is_told() {
+    let held = figures_of(&[(Op::Read, 0, 4096, 4)], |request| {
+        let measured = request.measured.as_mut().unwrap();
+        measured.submitted = Some(Nanos::from_millis(5));
+        measured.completed = Some(Nanos::from_millis(6));
+        measured.late_cause = LateCause::InFlightCap;
+    });
+    let capped = |in_flight_max| EngineFacts { in_flight_max, ..on(device()) };
+    assert_eq!(grade(&held, &capped(4), "queue-depth"), Grade::Suspect);
+    assert_eq!(grade(&held, &capped(4096), "queue-depth"), Grade::Limited);
+    let slow = |queue_limit| EngineFacts {
+        slow_submissions: 1000,
+        ..on(DeviceFacts { queue_limit, ..device() })
+    };
+    assert_eq!(grade(&writes(), &slow(Some(8)), "queue-depth"), Grade::Limited);
+    assert_eq!(grade(&writes(), &slow(None), "queue-depth"), Grade::Limited);
+    assert_eq!(grade(&writes(), &slow(Some(9)), "queue-depth"), Grade::Pass);
+}
+
+#[test]
+fn what_others_did_on_the_device_or_below_it_is_told() {
+    let with = |counted: CountedFacts| {
+        let engine = on(DeviceFacts { counted: Some(counted), ..device() });
+        grade(&writes(), &engine, "other-load")
+    };
+    assert_eq!(with(CountedFacts { reads: 50, ..counted() }), Grade::Pass);
+    assert_eq!(with(CountedFacts { reads: 150, ..counted() }), Grade::Suspect);
+    assert_eq!(with(CountedFacts { reads: 5, read_bytes: 5 << 20, ..counted() }), Grade::Suspect);
+    let below = |is_disk, bytes| {
+        let counted = CountedFacts { read_bytes: bytes, ..counted() };
+        let layer = LayerFacts { name: "sdy".to_owned(), is_disk, counted: Some(counted) };
+        let engine = on(DeviceFacts { layers: vec![layer], ..device() });
+        grade(&writes(), &engine, "other-load")
+    };
+    assert_eq!((below(true, 0), below(false, 1 << 20)), (Grade::Pass, Grade::Pass));
+    assert_eq!((below(true, 5 << 20), below(false, 5 << 20)), (Grade::Suspect, Grade::Suspect));
+}
+
+#[test]
+fn what_checks_every_write_is_the_runs_own_and_what_was_lost_is_nobodys() {
+    let reread = CountedFacts { reads: 1000, read_bytes: 1000 * 4096, ..counted() };
+    let engine = on(DeviceFacts { counted: Some(reread), ..device() });
+    assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Suspect);
+    let mode = "paranoia".to_owned();
+    let verify = Some(crate::facts::VerifyFigures { mode, ..Default::default() });
+    let engine = EngineFacts { verify, ..engine };
+    assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Pass);
+    let lost = EngineFacts { results_lost: 1, ..on(device()) };
+    assert_eq!(grade(&writes(), &lost, "other-load"), Grade::NotApplicable);
+    assert_eq!(grade(&writes(), &lost, "scheduler"), Grade::NotApplicable);
+}
+
+#[test]
+fn writes_that_are_no_whole_blocks_are_told_and_so_is_a_partition_that_begins_in_one() {
+    let mut requests: Vec<_> = (0..990).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
+    requests.extend((0..10).map(|n| (Op::Write, n * 4096 + 512, 4096, 8)));
+    assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Pass);
+    requests.push((Op::Write, 0, 512, 1));
+    assert_eq!(grade(&figures(&requests), &on(device()), "alignment"), Grade::Suspect);
+    let fine = DeviceFacts { block: 512, ..device() };
+    assert_eq!(grade(&figures(&requests), &on(fine), "alignment"), Grade::Pass);
+    let shifted = DeviceFacts { partition_start: 63 * 512, ..device() };
+    assert_eq!(grade(&writes(), &on(shifted), "alignment"), Grade::Suspect);
+    let read = figures(&[(Op::Read, 512, 512, 1)]);
+    assert_eq!(grade(&read, &on(device()), "alignment"), Grade::NotApplicable);
+}
+
+#[test]
+fn a_flush_that_reaches_nothing_and_a_discard_that_cannot_be_done_are_told() {
+    let flushed = figures(&[(Op::Write, 0, 4096, 1), (Op::Flush, 0, 0, 1)]);
+    let with = |flushes, cache: &str, is_volatile| {
+        let cache = cache.to_owned();
+        grade(
+            &flushed,
+            &on(DeviceFacts {
+                counted: Some(CountedFacts { flushes, ..counted() }),
+                write_cache_after: cache.clone(),
+                write_cache: cache,
+                is_volatile,
+                ..device()
+            }),
+            "durability",
+        )
+    };
+    assert_eq!(with(1, "write back", None), Grade::Pass);
+    assert_eq!(with(0, "write back", None), Grade::Suspect);
+    assert_eq!(with(0, "write through", Some(false)), Grade::Pass);
+    assert_eq!(with(0, "write through", Some(true)), Grade::Suspect);
+    let refused = figures_of(&[(Op::Discard, 0, 4096, 1)], |request| {
+        let measured = request.measured.as_mut().unwrap();
+        (measured.submitted, measured.completed) = (None, None);
+        measured.outcome = Outcome::Unsupported;
+    });
+    assert_eq!(grade(&refused, &on(device()), "durability"), Grade::Suspect);
+    let forced = figures_of(&[(Op::Write, 0, 4096, 1)], |request| request.flags = Flags::FUA);
+    let through_cache = DeviceFacts { fua: Some(true), ..device() };
+    assert_eq!(grade(&forced, &on(through_cache), "durability"), Grade::Pass);
+}
+
+#[test]
+fn a_clock_that_steps_sleeps_changes_or_runs_backwards_is_told() {
+    let sound = ClockFacts {
+        source: "tsc".to_owned(),
+        source_after: "tsc".to_owned(),
+        samples: 9,
+        slew_ppm: Some(12.0),
+        is_synchronised: Some(true),
+        ..ClockFacts::default()
+    };
+    let with = |clock: ClockFacts| {
+        let mut engine = on(device());
+        engine.host.clock = Some(clock);
+        grade(&writes(), &engine, "clock")
+    };
+    assert_eq!(with(sound.clone()), Grade::Pass);
+    for wrong in [
+        ClockFacts { steps: 1, step_max_ns: -3_600_000_000_000, ..sound.clone() },
+        ClockFacts { suspended_ns: 1_000_000_000, ..sound.clone() },
+        ClockFacts { source_after: "hpet".to_owned(), ..sound.clone() },
+        ClockFacts {
+            source: "acpi_pm".to_owned(),
+            source_after: "acpi_pm".to_owned(),
+            ..sound.clone()
+        },
+        ClockFacts { slew_ppm: Some(-1500.0), ..sound.clone() },
+        ClockFacts { slew_ppm: Some(f64::NAN), ..sound },
+    ] {
+        assert_eq!(with(wrong.clone()), Grade::Suspect, "{wrong:?}");
+    }
+    let backwards = figures_of(&[(Op::Read, 0, 512, 1)], |request| {
+        request.measured.as_mut().unwrap().completed = Some(Nanos::ZERO);
+    });
+    assert_eq!(grade(&backwards, &EngineFacts::default(), "clock"), Grade::Invalid);
+}
+
+#[test]
+fn processors_that_others_take_that_get_hot_or_slow_are_told() {
+    let sound = CpuFacts { processors: 2, total_ns: 1000, ..CpuFacts::default() };
+    let with = |cpu: CpuFacts| {
+        let mut engine = on(device());
+        engine.host.cpu = Some(cpu);
+        grade(&writes(), &engine, "cpu")
+    };
+    assert_eq!(with(sound.clone()), Grade::Pass);
+    assert_eq!(with(CpuFacts { stolen_ns: 10, others_ns: 500, ..sound.clone() }), Grade::Pass);
+    assert_eq!(with(CpuFacts { others_ns: -5, ..sound.clone() }), Grade::Pass);
+    let frequencies = |low| CpuFacts {
+        frequency_min_khz: Some(low),
+        frequency_max_khz: Some(4_000_000),
+        ..sound.clone()
+    };
+    assert_eq!(with(frequencies(3_000_000)), Grade::Pass);
+    for wrong in [
+        CpuFacts { stolen_ns: 11, ..sound.clone() },
+        CpuFacts { others_ns: 501, ..sound.clone() },
+        CpuFacts { throttled: Some(1), ..sound.clone() },
+        frequencies(2_900_000),
+    ] {
+        assert_eq!(with(wrong.clone()), Grade::Suspect, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_writer_that_hardly_keeps_up_is_told_and_one_that_loses_results_makes_the_run_invalid() {
+    let with = |peak, results_lost| {
+        let recorder = RecorderFacts { room: 100, peak, write_max_ns: 1 };
+        let host = HostFacts { recorder: Some(recorder), ..HostFacts::default() };
+        grade(&writes(), &EngineFacts { results_lost, host, ..EngineFacts::default() }, "recorder")
+    };
+    assert_eq!(with(50, 0), Grade::Pass);
+    assert_eq!(with(51, 0), Grade::Suspect);
+    assert_eq!(with(100, 1), Grade::Invalid);
+}
+
+#[test]
+fn of_several_targets_the_worst_is_named() {
+    let mut engine = on(device());
+    let busy = CountedFacts { reads: 500, ..counted() };
+    let other = DeviceFacts { name: "sdy".to_owned(), counted: Some(busy), ..device() };
+    engine.host.devices.push(other);
+    let (grade, measured) = judged(&writes(), &engine, "other-load");
+    assert_eq!(grade, Grade::Suspect);
+    assert!(measured.starts_with("sdy: "), "{measured}");
+}
