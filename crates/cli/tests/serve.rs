@@ -79,7 +79,7 @@ impl Served {
 
     /// Waits until there is something to see.
     fn wait_for_intervals(&self) {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         while self.json("/state.json")["interval"].as_u64().unwrap() < 3 {
             assert!(Instant::now() < until, "no interval after a minute");
             sleep(Duration::from_millis(50));
@@ -110,7 +110,7 @@ fn the_page_of_a_run_that_goes_on_grows_until_it_is_the_report() {
     let so_far = served.json("/data.json");
     assert!(so_far["texts"]["words"].as_str().unwrap().contains("So far:"));
 
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + Duration::from_mins(2);
     while served.json("/state.json")["ended"] != true {
         assert!(Instant::now() < until, "the run does not end");
         sleep(Duration::from_millis(100));
@@ -169,13 +169,13 @@ fn idle_and_endless_requests_take_no_place_for_long_and_the_run_goes_on() {
     // More than there are places for, none of which says anything.
     let idle: Vec<TcpStream> =
         (0..20).filter_map(|_| TcpStream::connect(served.address).ok()).collect();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     while served.get("/state.json").0 != 200 {
         assert!(Instant::now() < until, "nobody is answered any more");
         sleep(Duration::from_millis(200));
     }
     drop(idle);
-    let endless = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'a'; 32 << 10]].concat();
+    let endless = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &vec![b'a'; 32 << 10]].concat();
     let (status, _) = served.send(&endless);
     assert!([431, 0].contains(&status), "{status}");
     let before = served.json("/state.json")["interval"].as_u64();

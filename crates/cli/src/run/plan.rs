@@ -15,8 +15,8 @@ use ioecho_trace::{Bytes, Header, Nanos, Source};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
-use crate::run::live::LivePlan;
 use crate::required::Requirement;
+use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::{command, open, routes};
 

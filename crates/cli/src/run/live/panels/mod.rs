@@ -79,13 +79,10 @@ impl Panels {
                 let _ = signal_hook::low_level::raise(SIGINT);
             }
         });
-        match thread {
-            Ok(thread) => Some(Self { thread: Some(thread), end, shown }),
-            Err(_) => {
-                give_back();
-                None
-            }
+        if thread.is_err() {
+            give_back();
         }
+        Some(Self { thread: Some(thread.ok()?), end, shown })
     }
 
     /// Puts the terminal back.

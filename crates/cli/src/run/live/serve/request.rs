@@ -216,7 +216,7 @@ mod tests {
         let request = Request { asked: Asked::Metrics, head_only: true };
         assert_eq!(read(&mut Slow(whole, 1)), Some(Ok(request)));
         assert_eq!(read(&mut Slow(&whole[..20], 3)), None);
-        let endless = [b'a'; 1 << 16];
+        let endless = vec![b'a'; 1 << 16];
         assert_eq!(read(&mut Slow(&endless, 500)).unwrap().map_err(|r| r.0), Err(431));
     }
 }
