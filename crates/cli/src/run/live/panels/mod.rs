@@ -79,12 +79,10 @@ impl Panels {
                 let _ = signal_hook::low_level::raise(SIGINT);
             }
         });
-        if let Ok(thread) = thread {
-            Some(Self { thread: Some(thread), end, shown })
-        } else {
+        if thread.is_err() {
             give_back();
-            None
         }
+        Some(Self { thread: Some(thread.ok()?), end, shown })
     }
 
     /// Puts the terminal back.
