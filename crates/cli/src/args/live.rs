@@ -29,7 +29,7 @@ pub(crate) struct LiveArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Nanos,
 
-    /// Write a line of comma-separated figures per interval (docs/live.md); - is the standard output
+    /// Write a line of comma-separated figures per interval (docs/live.md); - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) interval_csv: Option<PathBuf>,
 
