@@ -1,6 +1,6 @@
 //! The picture as a page carries it: small, and harmless whatever the run contained.
 //!
-//! A raster of 2048 × 216 counts is mostly zeroes, so only filled cells travel: for each, how
+//! A raster of 2048 × 264 counts is mostly zeroes, so only filled cells travel: for each, how
 //! far it lies behind the last one and its count, both as variable-length integers (LEB128), the
 //! whole as base64 in JSON. That is two to three bytes per filled cell: 0.8 MB for a busy run of a
 //! million requests, 1.2 MB for eight million, and hardly more from there on.
@@ -181,7 +181,7 @@ mod tests {
             raster.at(Nanos(0)).record(Nanos(0));
         }
         raster.at(Nanos::from_millis(1)).record(Nanos(0));
-        assert_eq!(pack(&raster), [0, 0xac, 0x02, 0xd7, 0x01, 1]);
+        assert_eq!(pack(&raster), [0, 0xac, 0x02, 0x87, 0x02, 1]);
     }
 
     #[test]

@@ -17,8 +17,9 @@ pub const ROWS_PER_DECADE: usize = 24;
 /// The lower edge of the first row, in nanoseconds. What is shorter counts in the first row.
 pub const LOWEST_NS: i64 = 100;
 
-/// Nine decades: from 100 ns to 100 s. What is longer counts in the last row.
-pub const ROWS: usize = 9 * ROWS_PER_DECADE;
+/// Eleven decades: from 100 ns to 10,000 s, for a backlog may grow for hours. What is longer counts
+/// in the last row.
+pub const ROWS: usize = 11 * ROWS_PER_DECADE;
 
 /// The lower edges of all rows but the first, in nanoseconds. A table, so that a span falls into
 /// the same row on every machine, whatever its logarithm function.

@@ -16,6 +16,7 @@ use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::run::directory;
 use crate::run::pass::{self, Counted, Input};
 
 pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<u8> {
@@ -32,10 +33,11 @@ pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<u8> {
     } else {
         let figures = analysis.figures(&header, &args.asked());
         let stdout = io::stdout().lock();
+        let run = directory::read_facts(&args.file);
         let printed = if args.json {
-            print_json(stdout, &figures, &header)
+            print_json(stdout, &figures, &header, run.as_ref())
         } else {
-            text::print(stdout, &args.file, &figures, &header)
+            text::print(stdout, &args.file, &figures, &header, run.as_ref())
         };
         printed.map_err(unprinted)?;
     }
@@ -96,9 +98,17 @@ impl Counted for Analysis {
 }
 
 /// The keys are stable; what is not known is `null`, empty or missing.
-fn print_json(mut out: impl Write, figures: &AnalysisFigures, header: &Header) -> io::Result<()> {
+fn print_json(
+    mut out: impl Write,
+    figures: &AnalysisFigures,
+    header: &Header,
+    run: Option<&toml::Table>,
+) -> io::Result<()> {
     let mut all = serde_json::to_value(figures)?;
     if let Value::Object(all) = &mut all {
+        if let Some(verdict) = run.and_then(|run| run.get("verdict")) {
+            all.insert("verdict".to_owned(), serde_json::to_value(verdict)?);
+        }
         all.insert("trace".to_owned(), serde_json::to_value(header)?);
     }
     serde_json::to_writer(&mut out, &all)?;

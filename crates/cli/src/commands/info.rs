@@ -210,23 +210,23 @@ fn print_provenance(
         row!(out, "transform", "{transform}")?;
     }
     let text = |key: &str| run.and_then(|run| run.get(key)).and_then(toml::Value::as_str);
-    if let Some(state) = text("state") {
+    if let Some(run) = run
+        && let Some(state) = text("state")
+    {
         row!(out, "run", "{state}{}", text("reason").map_or(String::new(), |r| format!(": {r}")))?;
-        let verdict = run.and_then(|run| run.get("verdict"));
-        let word = |key: &str| verdict.and_then(|v| v.get(key)).and_then(toml::Value::as_str);
-        match (word("validity"), word("summary")) {
-            (Some(validity), Some(summary)) => {
-                row!(out, "verdict", "{}. {summary}", validity.to_uppercase())?;
-            }
-            _ => row!(
-                out,
-                "verdict",
-                "none yet; if the run was killed: ioecho report {}",
-                file.display()
-            )?,
-        }
+        row!(out, "verdict", "{}", verdict_of(run, file))?;
     }
     Ok(())
+}
+
+/// The verdict on a run in a line: no figure of a run is told without it.
+pub(crate) fn verdict_of(run: &toml::Table, file: &Path) -> String {
+    let verdict = run.get("verdict");
+    let word = |key: &str| verdict.and_then(|v| v.get(key)).and_then(toml::Value::as_str);
+    match (word("validity"), word("summary")) {
+        (Some(validity), Some(summary)) => format!("{}. {summary}", validity.to_uppercase()),
+        _ => format!("none yet; if the run was killed: ioecho report {}", file.display()),
+    }
 }
 
 fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {

@@ -178,8 +178,12 @@ fn in_parts<C: Counted>(
     let parts: Vec<_> = thread::scope(|scope| {
         let spawn = |mut source: Box<dyn Source>| {
             scope.spawn(move || {
+                // The results of a run that was ended say so from the start, and are all there.
+                let known = source.header().damage.clone();
                 let counted = whole(&mut *source, new())?;
-                Ok::<_, TraceError>((counted, source.header().clone()))
+                let header = source.header().clone();
+                let breaks_off = header.damage != known;
+                Ok::<_, TraceError>((counted, header, breaks_off))
             })
         };
         let threads: Vec<_> = sources.into_iter().map(spawn).collect();
@@ -187,17 +191,17 @@ fn in_parts<C: Counted>(
     });
     let mut all: Option<(C, Header)> = None;
     for part in parts {
-        // What is read in order ends at a damage, and so does what is read in parts.
-        if all.as_ref().is_some_and(|(_, header)| header.damage.is_some()) {
-            break;
-        }
-        let (counted, header) = part?;
+        let (counted, header, breaks_off) = part?;
         match &mut all {
             None => all = Some((counted, header)),
             Some((whole, known)) => {
                 whole.merge(counted);
                 known.damage = header.damage;
             }
+        }
+        // What is read in order ends at a damage, and so does what is read in parts.
+        if breaks_off {
+            break;
         }
     }
     Ok(all)

@@ -139,12 +139,14 @@ def dispersion(instants):
     points = []
     for power in range(20, 46):
         first, last = instants[0] >> power, instants[-1] >> power
-        if last - first + 1 < 16:
+        # The first and the last span are covered in part alone.
+        if last - first - 1 < 16:
             break
         counts = [0] * (last - first + 1)
         for instant in instants:
             counts[(instant >> power) - first] += 1
-        mean = len(instants) / len(counts)
+        counts = counts[1:-1]
+        mean = sum(counts) / len(counts)
         variance = sum((count - mean) ** 2 for count in counts) / len(counts)
         points.append([2**power / 1e9, variance / mean])
     return points

@@ -103,6 +103,11 @@ impl Time {
         self.first_ns
     }
 
+    /// How requests came.
+    pub fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
     /// The counters by the second.
     pub fn seconds(&self) -> &Seconds {
         &self.seconds

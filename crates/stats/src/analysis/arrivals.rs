@@ -9,7 +9,8 @@
 //! on all scales).
 //!
 //! Spans are powers of two of nanoseconds, counted from the trace's zero, so that parts cut
-//! anywhere agree on them; what is under way at a cut is kept from both sides. Gaps and counts are
+//! anywhere agree on them; what is under way at a cut is kept from both sides. The first and the
+//! last span, which the trace covers in part, do not count: half a span is no quiet one. Gaps and counts are
 //! those of each volume, pooled over volumes: a gap between requests of two devices says nothing of
 //! either.
 
@@ -82,9 +83,18 @@ impl Scale {
         self.squares += later.squares;
     }
 
-    fn squares(&self) -> u128 {
-        let ends = self.first.into_iter().chain(self.last);
-        self.squares + ends.map(|span| u128::from(span.requests).pow(2)).sum::<u128>()
+    /// How many whole spans there are: those between the first and the last, which the trace
+    /// covers in part alone.
+    fn whole(&self) -> u64 {
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => last.number - first.number - 1,
+            _ => 0,
+        }
+    }
+
+    /// Requests in the first span and in the last.
+    fn at_the_ends(&self) -> u64 {
+        self.first.into_iter().chain(self.last).map(|span| span.requests).sum()
     }
 }
 
@@ -182,13 +192,6 @@ impl OfVolume {
         }
         self.open.requests += later.open.requests;
     }
-
-    /// Whole spans from the first request to the last, of a scale.
-    fn spans(&self, shift: usize) -> u64 {
-        let first = self.first.unwrap_or(0).max(0) as u64 >> FINEST;
-        let last = self.last.max(0) as u64 >> FINEST;
-        (last >> shift) - (first >> shift) + 1
-    }
 }
 
 /// Gaps and counts of arrivals.
@@ -212,6 +215,12 @@ impl Summary for Arrivals {
 impl Arrivals {
     pub(crate) fn add(&mut self, event: &Event) {
         self.of_volume(event.volume).add(event.scheduled);
+    }
+
+    /// From when to when requests of a volume were due, of each volume that is counted apart.
+    pub fn stretches(&self) -> impl Iterator<Item = (u32, i64, i64)> {
+        let apart = self.volumes.iter().filter(|(volume, _)| **volume != OTHERS);
+        apart.filter_map(|(volume, found)| Some((*volume, found.first?, found.last)))
     }
 
     fn of_volume(&mut self, volume: u32) -> &mut OfVolume {
@@ -272,11 +281,15 @@ fn dispersions(volumes: &[OfVolume]) -> Vec<Dispersion> {
     for shift in 0..SCALES {
         let (mut spans, mut requests, mut deviation) = (0, 0.0, 0.0);
         for volume in volumes.iter().filter(|volume| !volume.scales.is_empty()) {
-            let count = volume.spans(shift);
+            let scale = &volume.scales[shift];
+            let count = scale.whole();
+            if count == 0 {
+                continue;
+            }
             spans += count;
-            requests += volume.requests as f64;
-            let total = volume.requests as f64;
-            deviation += volume.scales[shift].squares() as f64 - total * total / count as f64;
+            let total = (volume.requests - scale.at_the_ends()) as f64;
+            requests += total;
+            deviation += scale.squares as f64 - total * total / count as f64;
         }
         if spans < SPANS_MIN || requests <= 0.0 {
             break;

@@ -157,6 +157,8 @@ pub struct Seconds {
     used: usize,
     /// The last instant of any request.
     end_ns: i64,
+    /// The last instant at which a request was due.
+    due_end_ns: i64,
     /// Whether anything was achieved: of a load without latencies, nothing is known of that.
     answered: bool,
 }
@@ -175,6 +177,7 @@ impl Summary for Seconds {
             self.cell(at >> shift).add(theirs);
         }
         self.end_ns = self.end_ns.max(later.end_ns);
+        self.due_end_ns = self.due_end_ns.max(later.due_end_ns);
         self.answered |= later.answered;
     }
 }
@@ -188,6 +191,7 @@ impl Seconds {
             due.lateness.record(delay);
         }
         self.end_ns = self.end_ns.max(event.end());
+        self.due_end_ns = self.due_end_ns.max(event.scheduled);
         if let (Some(submitted), Some(completed), Some(service)) =
             (event.submitted, event.completed, event.service())
         {
@@ -228,7 +232,8 @@ impl Seconds {
         for (at, second) in self.filled() {
             doubled.cell(at / 2).add(second);
         }
-        (doubled.end_ns, doubled.answered) = (self.end_ns, self.answered);
+        (doubled.end_ns, doubled.due_end_ns) = (self.end_ns, self.due_end_ns);
+        doubled.answered = self.answered;
         *self = doubled;
     }
 
@@ -284,6 +289,7 @@ impl Seconds {
             window_ns: windows.window_ns,
             last_window_ns: windows.last_ns(),
             end_ns: self.end_ns,
+            demanded_end_ns: self.due_end_ns,
             answered: self.answered,
             demanded: Totals::of(&total.demanded),
             achieved: Totals::of(&total.achieved),
@@ -310,7 +316,14 @@ impl Seconds {
     fn peak(&self, of: fn(&Second) -> u64) -> Peak {
         let mut peak = Peak::default();
         let (mut most, mut sum) = (0, 0.0);
+        // The mean is that of the seconds from the first in use to the last: a part of a trace
+        // begins late, and an overloaded device answers for long after the last request was due.
+        let (mut first, mut last) = (None, 0);
         for (at, value) in self.filled().map(|(at, second)| (at, of(second))) {
+            if value > 0 {
+                first = first.or(Some(at));
+                last = at;
+            }
             sum += value as f64;
             if value > most {
                 most = value;
@@ -319,7 +332,8 @@ impl Seconds {
         }
         if most > 0 {
             peak.per_s = most as f64 / self.width_s() as f64;
-            peak.to_mean = most as f64 / (sum / self.used as f64);
+            let seconds = last - first.unwrap_or(0) + 1;
+            peak.to_mean = most as f64 / (sum / seconds as f64);
         }
         peak
     }
@@ -449,6 +463,9 @@ pub struct ThroughputFigures {
     pub last_window_ns: i64,
     /// The last instant of any request.
     pub end_ns: i64,
+    /// When the last request was due: what was demanded was demanded within this time, however
+    /// long the answers took.
+    pub demanded_end_ns: i64,
     /// Whether completions are known. Without them there is nothing achieved.
     pub answered: bool,
     /// What was due in all.

@@ -10,6 +10,7 @@ use ioecho_stats::analysis::slowest::Slow;
 use ioecho_stats::steady::WINDOW;
 use ioecho_trace::{Bytes, Header, Nanos};
 
+use crate::commands::info::verdict_of;
 use crate::commands::visible;
 
 /// How many volumes, and how many processes, are shown.
@@ -36,12 +37,16 @@ pub(super) fn print(
     file: &Path,
     figures: &AnalysisFigures,
     header: &Header,
+    run: Option<&toml::Table>,
 ) -> io::Result<()> {
     row!(out, "file", "{}", file.display())?;
     row!(out, "origin", "{}, {}", header.source, header.format)?;
     let duration = Nanos(figures.end_ns.saturating_sub(figures.first_ns));
     let kind = if figures.measured > 0 { "run" } else { "load" };
     row!(out, kind, "{} requests in {duration}", figures.requests)?;
+    if let Some(run) = run {
+        row!(out, "verdict", "{}", verdict_of(run, file))?;
+    }
     print_throughput(&mut out, figures)?;
     print_arrivals(&mut out, figures)?;
     print_space(&mut out, figures)?;
@@ -66,8 +71,8 @@ fn rate(amount: Amount, seconds: f64) -> String {
 
 fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
     let throughput = &figures.throughput;
-    let seconds = Nanos(figures.end_ns.saturating_sub(figures.first_ns)).as_secs_f64();
-    let mut lines = |name: &str, totals: &Totals| -> io::Result<()> {
+    let until = |end_ns: i64| Nanos(end_ns.saturating_sub(figures.first_ns)).as_secs_f64();
+    let mut lines = |name: &str, totals: &Totals, seconds: f64| -> io::Result<()> {
         let Totals { reads, writes, other, pushed_back } = *totals;
         let sum = Amount {
             requests: reads.requests + writes.requests + other.requests,
@@ -84,9 +89,9 @@ fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Resu
         }
         Ok(())
     };
-    lines("demanded", &throughput.demanded)?;
+    lines("demanded", &throughput.demanded, until(throughput.demanded_end_ns))?;
     if throughput.answered {
-        lines("achieved", &throughput.achieved)?;
+        lines("achieved", &throughput.achieved, until(figures.end_ns))?;
     }
     if throughput.failed > 0 {
         row!(out, "failed", "{}", throughput.failed)?;

@@ -3,10 +3,11 @@
 //! Parts by time must be merged in the order of time, parts by volume in any; putting them in the
 //! order of their first requests serves both, whatever the order of the names.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ioecho_stats::analysis::Analysis;
-use ioecho_trace::Header;
+use ioecho_trace::{Header, Nanos};
 
 use crate::commands::analyze::part;
 use crate::exit::{self, Coded};
@@ -34,6 +35,7 @@ pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
             );
             return Err(Coded::error(exit::USAGE, text));
         }
+        refuse_overlap(merged, &analysis, input)?;
         merged.merge(&analysis);
         learn(known, header);
     }
@@ -41,6 +43,33 @@ pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
         part::write(output, &analysis, &header)?;
     }
     Ok(exit::OK)
+}
+
+/// Refuses a part that goes over time which others have covered on the same volume: its requests
+/// would count twice.
+fn refuse_overlap(merged: &Analysis, part: &Analysis, input: &Path) -> anyhow::Result<()> {
+    let covered: BTreeMap<u32, i64> = merged
+        .time()
+        .arrivals()
+        .stretches()
+        .map(|(volume, _, last_ns)| (volume, last_ns))
+        .collect();
+    for (volume, first_ns, last_ns) in part.time().arrivals().stretches() {
+        let Some(until_ns) = covered.get(&volume).copied() else { continue };
+        // At the instant of a cut both sides may have requests; a part of one instant may not.
+        if first_ns < until_ns || (first_ns == until_ns && first_ns == last_ns) {
+            let text = format!(
+                "{} begins at {:.9} s on volume {volume}, where another part goes on to {:.9} s: \
+                 its requests would count twice\n  = help: name each part once, and parts that were \
+                 cut at the same instants",
+                input.display(),
+                Nanos(first_ns).as_secs_f64(),
+                Nanos(until_ns).as_secs_f64()
+            );
+            return Err(Coded::error(exit::USAGE, text));
+        }
+    }
+    Ok(())
 }
 
 /// Takes over the volumes and processes that are not known yet, and a damage. What was done to one

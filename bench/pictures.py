@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""How long it takes to see a result: ioecho beside blkreplay's graph.sh and blktrace's btt.
+
+    bench/pictures.py [--load linux-webserver-1.load.gz] [--times 1,10,100] [--ioecho PROGRAM]
+
+Replays the load on a simulated device, so that it has latencies, and lets everybody make everything
+that they make of the same result, one after the other:
+
+* `ioecho plot` (the same graphics under the same names), `ioecho report` (the page), and
+  `ioecho analyze --json`;
+* `graph.sh --static --dynamic` of Debian's package blkreplay (with gnuplot, gawk, buffer), on the
+  same result as `*.replay.gz`; of longer ones only if --patient, because it takes hours;
+* `btt`, of a recording of blktrace ($IOECHO_BLKTRACE names its prefix), where there is one.
+
+Longer results are the load repeated. Printed are seconds of the wall clock and of the processors,
+the memory of the largest process, the peak of the files in TMPDIR, and processes started.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOAD = Path(
+    "/usr/share/doc/blkreplay-examples/examples/example-load/natural/linux-webserver-1.load.gz"
+)
+GRAPH = Path("/usr/lib/blkreplay/scripts/graph.sh")
+
+
+def processes():
+    """How many processes this system has started so far."""
+    for line in Path("/proc/stat").read_text().splitlines():
+        if line.startswith("processes "):
+            return int(line.split()[1])
+    return 0
+
+
+class Scratch:
+    """A TMPDIR whose largest size is watched."""
+
+    def __init__(self, directory):
+        self.path, self.most, self.over = directory, 0, False
+        directory.mkdir()
+        self.watcher = threading.Thread(target=self.watch)
+        self.watcher.start()
+
+    def watch(self):
+        while not self.over:
+            size = 0
+            for path in self.path.rglob("*"):
+                try:
+                    size += path.stat().st_blocks * 512
+                except OSError:
+                    pass
+            self.most = max(self.most, size)
+            time.sleep(0.1)
+
+    def close(self):
+        self.over = True
+        self.watcher.join()
+        shutil.rmtree(self.path, ignore_errors=True)
+        return self.most
+
+
+def measure(what, command, where, scratch):
+    """Runs a command and prints its row."""
+    scratch = Scratch(scratch)
+    before, begun = processes(), time.monotonic()
+    child = subprocess.Popen(
+        list(map(str, command)),
+        cwd=where,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(scratch.path)},
+    )
+    errors = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    took = time.monotonic() - begun
+    started = processes() - before
+    most = scratch.close()
+    if os.waitstatus_to_exitcode(status) not in (0, 10):
+        print(f"| {what} | failed: {errors.decode(errors='replace').strip()[-200:]} | | | | |")
+        return
+    print(
+        f"| {what} | {took:.2f} | {usage.ru_utime + usage.ru_stime:.2f} "
+        f"| {usage.ru_maxrss // 1024} | {most / 1e6:.0f} | {started} |",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ioecho", default=ROOT / "target/release/ioecho", type=Path)
+    parser.add_argument("--load", default=LOAD, type=Path)
+    parser.add_argument("--times", default="1", help="how often the load is repeated")
+    parser.add_argument("--patient", action="store_true", help="graph.sh for longer ones, too")
+    options = parser.parse_args()
+    if not options.ioecho.exists():
+        sys.exit(f"there is no {options.ioecho}: cargo build --release, or --ioecho PROGRAM")
+    if not options.load.exists():
+        sys.exit(f"there is no {options.load}: apt-get install blkreplay-examples, or --load FILE")
+    ioecho = options.ioecho.resolve()
+    print("| what | seconds | processor seconds | peak MiB | peak of /tmp in MB | processes |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as directory:
+        directory = Path(directory)
+        for times in map(int, options.times.split(",")):
+            where = directory / f"x{times}"
+            where.mkdir()
+            command = [ioecho, "replay", options.load.resolve(), "-o", "run"]
+            command += ["--repeat", times] if times > 1 else []
+            target = "sim:model=ssd,size=1T"
+            subprocess.run(
+                [*map(str, command), "--target", target],
+                cwd=where,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
+            subject = f"{times} x {options.load.name.split('.')[0]}"
+            scratch = directory / "scratch"
+            for words in ("plot run -o pictures", "report run", "analyze --json run"):
+                name = f"{subject}: ioecho {words.split()[0]}"
+                measure(name, [ioecho, *words.split()], where, scratch)
+            if not GRAPH.exists() or not shutil.which("gnuplot"):
+                print("skipped: graph.sh (apt-get install blkreplay gnuplot-nox gawk buffer)")
+            elif times == 1 or options.patient:
+                (where / "graphs").mkdir()
+                result = where / "graphs/run.replay.gz"
+                subprocess.run([str(ioecho), "convert", "run", str(result)], cwd=where, check=True,
+                               stderr=subprocess.DEVNULL)
+                graph = [GRAPH, "--static", "--dynamic", result.name]
+                measure(f"{subject}: graph.sh", graph, result.parent, scratch)
+            shutil.rmtree(where)
+        recording = os.environ.get("IOECHO_BLKTRACE")
+        if recording and shutil.which("btt"):
+            merged = directory / "merged.bin"
+            subprocess.run(["blkparse", "-i", recording, "-d", str(merged), "-O"],
+                           stdout=subprocess.DEVNULL, check=True)
+            measure("a recording: btt", ["btt", "-i", merged], directory, directory / "scratch")
+            measure("the same: ioecho analyze", [ioecho, "analyze", recording], directory,
+                    directory / "scratch")
+
+
+if __name__ == "__main__":
+    main()
