@@ -8,6 +8,7 @@
 mod args;
 mod commands;
 mod exit;
+mod outputs;
 mod panics;
 mod pitfalls;
 mod required;

@@ -16,10 +16,14 @@ use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::{self, Writing};
 use crate::run::directory;
 use crate::run::pass::{self, Counted, Input};
 
 pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<u8> {
+    if let Some(path) = &args.output {
+        outputs::check(path, [&*args.file], Writing::Replacing)?;
+    }
     let (analysis, header) = match part::read(&args.file)? {
         Some(whole) => {
             refuse_choices(args)?;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::args::CompareArgs;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::outputs::{self, Writing};
 use runs::{Difference, Member, Systems};
 
 /// What is printed as JSON.
@@ -41,6 +42,10 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<u8> {
         let text = "there is nothing to compare with\n  = help: name two runs; repeated runs of \
                     one system are joined by a comma";
         return Err(Coded::error(exit::USAGE, text));
+    }
+    if let Some(path) = &args.output {
+        let runs = systems.systems.iter().flat_map(|(_, runs)| runs);
+        outputs::check(path, runs.map(AsRef::as_ref), Writing::Over)?;
     }
     let (members, paired) = runs::read(&systems)?;
     let mut obstacles = runs::obstacles(&members);

@@ -3,12 +3,15 @@
 mod parts;
 mod runs;
 
+use std::path::PathBuf;
+
 use crate::args::MergeArgs;
 use crate::exit::{self, Coded};
+use crate::outputs::{self, Writing};
 use crate::run::directory::RunDirectory;
 
 pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
-    let is_run = |path: &std::path::PathBuf| RunDirectory::at(path).is_some();
+    let is_run = |path: &PathBuf| RunDirectory::at(path).is_some();
     if args.inputs.iter().all(is_run) {
         return runs::run(args);
     }
@@ -24,5 +27,7 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
         );
         return Err(Coded::error(exit::TRACE, text));
     }
+    let inputs = args.inputs.iter().map(PathBuf::as_path);
+    outputs::check(&args.output, inputs, Writing::Replacing)?;
     parts::run(&args.inputs, &args.output)
 }

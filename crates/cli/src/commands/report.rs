@@ -10,10 +10,14 @@ use crate::args::ReportArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
+use crate::outputs::{self, Writing};
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, page, settle};
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
+    if let Some(path) = &args.output {
+        outputs::check(path, [&*args.run], Writing::Over)?;
+    }
     let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args) };
     let window = &args.load.window;
     let is_part = window.start.is_some() || window.duration.is_some();

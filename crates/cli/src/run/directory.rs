@@ -224,6 +224,11 @@ impl RunDirectory {
     }
 
     /// `run.toml` as it is.
+    /// The files that hold what a run measured and what it was. The report can be made again.
+    pub(crate) fn own_files(&self) -> [PathBuf; 4] {
+        [self.facts_file(), self.requests(), self.summary(), self.journal()]
+    }
+
     pub(crate) fn read_facts(&self) -> anyhow::Result<toml::Table> {
         let path = self.facts_file();
         let broken = |error: String| {

@@ -114,8 +114,12 @@ fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
     }
 }
 
-/// The recorded device whose place on its target differs most from it in size.
+/// The recorded device whose place on its target differs most from it in size. A load that was
+/// made comes from no device: its area is what was asked for.
 pub(crate) fn size(map: &Map, header: &Header) -> Option<SizeFacts> {
+    if header.source.starts_with("gen:") {
+        return None;
+    }
     let mut unknown = 0;
     let mut worst: Option<(f64, SizeFacts)> = None;
     for volume in &header.volumes {

@@ -10,9 +10,9 @@
 //!
 //! Spans are powers of two of nanoseconds, counted from the trace's zero, so that parts cut
 //! anywhere agree on them; what is under way at a cut is kept from both sides. The first and the
-//! last span, which the trace covers in part, do not count: half a span is no quiet one. Gaps and counts are
-//! those of each volume, pooled over volumes: a gap between requests of two devices says nothing of
-//! either.
+//! last span, which the trace covers in part, do not count: half a span is no quiet one. Gaps and
+//! counts are those of each volume, pooled over volumes: a gap between requests of two devices says
+//! nothing of either.
 
 use std::collections::BTreeMap;
 

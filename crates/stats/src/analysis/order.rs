@@ -2,8 +2,8 @@
 //!
 //! A disk's head that has to go back, a prefetcher that has to recognise a stream among others:
 //! what a device makes of a load depends on what comes after what. blkreplay counts the turns,
-//! Sun's Swat sequential streams besides. Here only requests of one volume are looked at together: no
-//! device knows of the order of requests to others.
+//! Sun's Swat sequential streams besides. Here only requests of one volume are looked at together:
+//! no device knows of the order of requests to others.
 
 mod completed;
 mod figures;

@@ -204,6 +204,9 @@ fn limit(text: &str) -> Result<f64, String> {
             number(percent)?;
             return Err(format!("'{text}' needs a sign: +{text} is a rise, -{text} a fall"));
         }
+        None if text.starts_with('+') => {
+            return Err(format!("'{text}' needs a unit: {text}% is a rise, 1.05 a ratio"));
+        }
         None => number(text)?,
     };
     if limit > 0.0 { Ok(limit) } else { Err(format!("a ratio is never as low as '{text}'")) }

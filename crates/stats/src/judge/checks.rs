@@ -209,9 +209,11 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     if engine.rounded > 0 {
         measured.push(format!("{} were widened to the block size", engine.rounded));
     }
+    let grade = graded(share, 0.0, REFUSED_SHARE);
     check(
         "issued",
-        graded(share, 0.0, REFUSED_SHARE),
+        // Who leaves a volume out means it, and what is replayed is a part of the load all the same.
+        if engine.unmapped > 0 { grade.max(Grade::Suspect) } else { grade },
         measured.join("; "),
         "none (invalid above 1 %)",
         "The target cannot take these requests: they cross its end, are misaligned for its block \

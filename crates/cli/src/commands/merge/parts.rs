@@ -60,8 +60,8 @@ fn refuse_overlap(merged: &Analysis, part: &Analysis, input: &Path) -> anyhow::R
         if first_ns < until_ns || (first_ns == until_ns && first_ns == last_ns) {
             let text = format!(
                 "{} begins at {:.9} s on volume {volume}, where another part goes on to {:.9} s: \
-                 its requests would count twice\n  = help: name each part once, and parts that were \
-                 cut at the same instants",
+                 its requests would count twice\n  = help: name each part once, and parts that \
+                 were cut at the same instants",
                 input.display(),
                 Nanos(first_ns).as_secs_f64(),
                 Nanos(until_ns).as_secs_f64()

@@ -140,6 +140,9 @@ impl LivePlan {
             if is_block_device(path) {
                 return refuse(flag, path, "is a block device");
             }
+            if *flag == "--metrics" && path.exists() && !path.is_file() {
+                return refuse(flag, path, "is no file, and a file would take its place");
+            }
         }
         Ok(())
     }
