@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ioecho_trace::{Batch, Bytes, Columns, Header, Nanos, Op, Request, Volume, VolumeId, formats};
+
 use crate::devices::{LoopOnFile, Ramfs, Zram, skipped, system};
 use crate::stand::{Stand, check, grade};
 
@@ -25,6 +27,24 @@ impl Stand {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(run.join("summary.json").exists(), "{said}");
         grade(&run, name)
+    }
+
+    /// A trace of a device of this many bytes, most of which it reads.
+    fn of_device(&self, name: &str, size: u64) -> String {
+        let volume = Volume { id: VolumeId(0), name: "sda".to_owned(), size: Some(Bytes(size)) };
+        let source = "sda".to_owned();
+        let header = Header { source, volumes: vec![volume], ..Header::default() };
+        let mut batch = Batch::new(Columns::default());
+        for n in 0..200 {
+            let offset = Bytes(n * (size / 200) / 4096 * 4096);
+            let issue = Nanos(n as i64 * 500_000);
+            batch.push(&Request::new(issue, Op::Read, offset, Bytes(4096)));
+        }
+        let path = self.path(name);
+        let mut sink = formats::create(&path, &header).unwrap();
+        sink.write(&batch).unwrap();
+        sink.finish(&header).unwrap();
+        path.to_str().unwrap().to_owned()
     }
 
     /// A file of so many MiB, without any data.
@@ -72,12 +92,16 @@ fn a_load_wrapped_many_times_onto_a_small_target_is_suspect() {
 #[test]
 fn a_target_of_another_size_than_the_recorded_device_is_suspect() {
     let stand = Stand::new();
-    let load = "gen:random?size=4k&rate=2000&count=200&area=64M";
+    let load = stand.of_device("recorded.parquet", 64 << 20);
     let sized = |size: &str| {
-        stand.graded("target-size", load, &["-t", &format!("sim:model=const,size={size}")], size)
+        stand.graded("target-size", &load, &["-t", &format!("sim:model=const,size={size}")], size)
     };
     assert_eq!((sized("16m").as_str(), sized("1g").as_str()), ("suspect", "suspect"));
     assert_eq!(sized("64m"), "pass");
+    // A load that was made comes from no device.
+    let made = "gen:random?size=4k&rate=2000&count=200&area=64M";
+    let options = ["-t", "sim:model=const,size=1g"];
+    assert_eq!(stand.graded("target-size", made, &options, "made"), "not-applicable");
 }
 
 #[test]

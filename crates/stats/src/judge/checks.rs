@@ -212,7 +212,7 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let grade = graded(share, 0.0, REFUSED_SHARE);
     check(
         "issued",
-        // Who leaves a volume out means it, and what is replayed is a part of the load all the same.
+        // Who leaves a volume out means it; what is replayed is a part of the load all the same.
         if engine.unmapped > 0 { grade.max(Grade::Suspect) } else { grade },
         measured.join("; "),
         "none (invalid above 1 %)",

@@ -173,7 +173,7 @@ fn write_rows(file: File, analysis: &Analysis, header: &Header) -> io::Result<Fi
     Ok(writer.into_inner()?)
 }
 
-/// Reads what [`write`] wrote; `None` of any other file.
+/// Reads what [`write()`] wrote; `None` of any other file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Option<(Analysis, Header)>> {
     let Ok(file) = File::open(path) else { return Ok(None) };
     let metadata = file.metadata();
