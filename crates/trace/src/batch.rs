@@ -115,6 +115,19 @@ impl Batch {
         }
     }
 
+    /// Counts instants of issue from `origin` on. What a replay measured has a zero of its own and
+    /// stays.
+    pub fn rebase(&mut self, origin: Nanos) {
+        for issue_ns in &mut self.issue_ns {
+            *issue_ns = issue_ns.saturating_sub(origin.0);
+        }
+    }
+
+    /// When the first request was issued.
+    pub fn first_issue(&self) -> Option<Nanos> {
+        self.issue_ns.first().copied().map(Nanos)
+    }
+
     /// Takes away the optional columns that are not among `columns`.
     pub(crate) fn keep_columns(&mut self, columns: Columns) {
         self.latency_ns.take_if(|_| !columns.latency);

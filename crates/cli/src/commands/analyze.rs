@@ -70,6 +70,7 @@ fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
         load: &args.load,
         threads: args.threads.map_or_else(pass::processors, usize::from),
         stop: &stop_on_signals()?,
+        origin: None,
     };
     let settings = args.settings();
     pass::count(&input, || Analysis::new(settings.clone()))

@@ -23,7 +23,8 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let options = args.read.options();
     let found = everything::count(&args.file, &options, &args.load, &stop)?;
     // Numbers of requests do not merge, so this is a pass of its own, in the trace's order.
-    let mut source = open::trace_until(&stop, &args.file, &options, &args.load)?;
+    let source = open::trace_until(&stop, &args.file, &options, &args.load)?;
+    let mut source = pass::FromFirst::over(source, &found.origin);
     let mut orders = Orders::default();
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {

@@ -4,13 +4,14 @@
 //! one after the other a hundred million requests would be read three times.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use ioecho_stats::analysis::all::{Space, Time};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunFigures;
 use ioecho_trace::formats::ReadOptions;
-use ioecho_trace::{Batch, Header, Stop};
+use ioecho_trace::{Batch, Header, Nanos, Stop};
 
 use crate::args::LoadArgs;
 use crate::run::pass::{self, Counted, Input};
@@ -67,6 +68,9 @@ pub(crate) struct Found {
     pub(crate) load: RunPicture,
     pub(crate) analysis: AnalysisFigures,
     pub(crate) header: Header,
+    /// The instant of the trace's own time that counts as zero here: its first request's. Unknown
+    /// of a run, which has its own zero.
+    pub(crate) origin: OnceLock<Nanos>,
 }
 
 impl Found {
@@ -89,7 +93,9 @@ pub(crate) fn count(
     stop: &Stop,
 ) -> anyhow::Result<Found> {
     let settings = Settings::default();
-    let input = Input { path, options, load, threads: pass::processors(), stop };
+    let origin = OnceLock::new();
+    let threads = pass::processors();
+    let input = Input { path, options, load, threads, stop, origin: Some(&origin) };
     let new = || Everything {
         run: RunFigures::default(),
         load: RunPicture::new(),
@@ -98,5 +104,5 @@ pub(crate) fn count(
     };
     let (Everything { run, load, time, space }, header) = pass::count(&input, new)?;
     let analysis = Analysis::of(settings.clone(), time, space).figures(&header, &Asked::default());
-    Ok(Found { run, load, analysis, header })
+    Ok(Found { run, load, analysis, header, origin })
 }

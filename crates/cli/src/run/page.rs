@@ -15,7 +15,7 @@ pub(crate) fn of_trace(path: &Path, found: &Found) -> Page {
         subject: if found.is_run() { Subject::Run } else { Subject::Load },
         title: name_of(path),
         command: std::env::args().map(|word| quoted(&word)).collect::<Vec<_>>().join(" "),
-        facts: vec![Section { heading: "Trace".to_owned(), rows: facts(header) }],
+        facts: vec![Section { heading: "Trace".to_owned(), rows: facts(found) }],
         warnings: warnings(header),
         picture: found.picture().clone(),
         charts: charts::of(&found.analysis, header),
@@ -46,12 +46,16 @@ pub(crate) fn warnings(header: &Header) -> Vec<String> {
     warnings
 }
 
-fn facts(header: &Header) -> Vec<(String, String)> {
-    let table = toml::Table::try_from(header).unwrap_or_default();
-    table
+fn facts(found: &Found) -> Vec<(String, String)> {
+    let table = toml::Table::try_from(&found.header).unwrap_or_default();
+    let zero = found.origin.get().filter(|origin| origin.0 != 0).map(|origin| {
+        let text = format!("{:.9} s of the trace's own time", origin.as_secs_f64());
+        ("zero of this page".to_owned(), text)
+    });
+    let rows = table
         .iter()
         .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()) && *key != "processes")
         .map(|(key, value)| (label(key), shown(key, value)))
-        .filter(|(_, value)| !value.is_empty())
-        .collect()
+        .filter(|(_, value)| !value.is_empty());
+    zero.into_iter().chain(rows).collect()
 }

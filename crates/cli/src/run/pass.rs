@@ -8,12 +8,12 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use ioecho_trace::formats::{ReadOptions, native};
-use ioecho_trace::{Batch, Header, Source, Stop, TraceError};
+use ioecho_trace::{Batch, Header, Nanos, Source, Stop, TraceError};
 
 use crate::args::LoadArgs;
 use crate::run::directory::RunDirectory;
@@ -53,6 +53,40 @@ pub(crate) struct Input<'a> {
     /// How many threads may count. Unpacking and reading ahead have their own.
     pub(crate) threads: usize,
     pub(crate) stop: &'a Stop,
+    /// Where the first instant of the trace is kept, if instants of issue are to count from it on.
+    pub(crate) origin: Option<&'a OnceLock<Nanos>>,
+}
+
+/// A source whose first request is issued at zero, for what is drawn: a part of a recording that
+/// begins after fifty minutes is no hour with nothing in it.
+pub(crate) struct FromFirst<'a> {
+    source: Box<dyn Source>,
+    origin: &'a OnceLock<Nanos>,
+}
+
+impl<'a> FromFirst<'a> {
+    /// The origin is that of whoever is first to know it.
+    pub(crate) fn over(source: Box<dyn Source>, origin: &'a OnceLock<Nanos>) -> Self {
+        Self { source, origin }
+    }
+}
+
+impl Source for FromFirst<'_> {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let is_there = self.source.next_batch(batch)?;
+        // The results of a replay have their own zero.
+        if is_there
+            && !batch.columns().measured
+            && let Some(first) = batch.first_issue()
+        {
+            batch.rebase(*self.origin.get_or_init(|| first));
+        }
+        Ok(is_there)
+    }
 }
 
 /// How many processors this program may use.
@@ -73,13 +107,22 @@ pub(crate) fn count<C: Counted>(
     {
         return Ok(counted);
     }
-    let mut source = open::trace_until(input.stop, input.path, input.options, input.load)?;
+    let source = open::trace_until(input.stop, input.path, input.options, input.load)?;
+    let mut source = from_first(source, input);
     let counted = if input.threads > 1 {
         in_halves(&mut *source, new())?
     } else {
         whole(&mut *source, new())?
     };
     Ok((counted, source.header().clone()))
+}
+
+/// The source with the zero that is asked for.
+fn from_first<'a>(source: Box<dyn Source>, input: &Input<'a>) -> Box<dyn Source + 'a> {
+    match input.origin {
+        Some(origin) => Box::new(FromFirst::over(source, origin)),
+        None => source,
+    }
 }
 
 /// The native file behind the path, if it is read as it is.
@@ -162,31 +205,42 @@ fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// Counts a part; answers besides whether the file breaks off in it.
+fn part<C: Counted>(
+    mut source: Box<dyn Source + '_>,
+    counted: C,
+) -> Result<(C, Header, bool), TraceError> {
+    // The results of a run that was ended say so from the start, and are all there.
+    let known = source.header().damage.clone();
+    let counted = whole(&mut *source, counted)?;
+    let header = source.header().clone();
+    let breaks_off = header.damage != known;
+    Ok((counted, header, breaks_off))
+}
+
 /// Counts runs of row groups in threads; `None` of a file that cannot be cut.
 fn in_parts<C: Counted>(
     input: &Input<'_>,
     file: &Path,
     new: &(impl Fn() -> C + Sync),
 ) -> anyhow::Result<Option<(C, Header)>> {
-    let mut sources = Vec::with_capacity(input.threads);
+    let mut sources: Vec<Box<dyn Source + '_>> = Vec::with_capacity(input.threads);
     for part in 0..input.threads {
         let Some(source) = native::open_part(file, input.options, part, input.threads)? else {
             return Ok(None);
         };
-        sources.push(input.stop.over(source));
+        sources.push(from_first(input.stop.over(source), input));
+    }
+    if let Some(origin) = input.origin
+        && let Some(mut whole) = native::open_part(file, input.options, 0, 1)?
+    {
+        let mut batch = Batch::new(whole.header().columns);
+        whole.next_batch(&mut batch)?;
+        batch.first_issue().inspect(|first| _ = origin.set(*first));
     }
     let parts: Vec<_> = thread::scope(|scope| {
-        let spawn = |mut source: Box<dyn Source>| {
-            scope.spawn(move || {
-                // The results of a run that was ended say so from the start, and are all there.
-                let known = source.header().damage.clone();
-                let counted = whole(&mut *source, new())?;
-                let header = source.header().clone();
-                let breaks_off = header.damage != known;
-                Ok::<_, TraceError>((counted, header, breaks_off))
-            })
-        };
-        let threads: Vec<_> = sources.into_iter().map(spawn).collect();
+        let spawn = sources.into_iter().map(|source| scope.spawn(move || part(source, new())));
+        let threads: Vec<_> = spawn.collect();
         threads.into_iter().map(finished).collect()
     });
     let mut all: Option<(C, Header)> = None;

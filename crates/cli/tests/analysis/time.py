@@ -219,7 +219,7 @@ def spearman(pairs):
 
 def flight(requests):
     known = levels(requests)
-    end = end_of(requests)
+    length = end_of(requests) - min(r.scheduled for r in requests)
     busy = sum(r.completed - r.submitted for r in requests if r.completed is not None)
     waited = sum(r.delay for r in requests if r.delay is not None)
     served = [(r, all, own) for r, all, own in known if r.service is not None]
@@ -231,8 +231,8 @@ def flight(requests):
     }
     return {
         "in_flight_max": max(all for _, all, _ in known),
-        "in_flight_mean": busy / end,
-        "waiting_mean": waited / end,
+        "in_flight_mean": busy / length,
+        "waiting_mean": waited / length,
         "slowest_service": [
             {"service_ns": r.service, "submitted_ns": r.submitted, "in_flight": all,
              "in_flight_own": own, "length": r.length}

@@ -92,6 +92,7 @@ pub struct Flight {
     /// Whether a replay measured anything: without it nothing waits.
     measured: bool,
     recorded: bool,
+    first: Option<Nanos>,
     end: Nanos,
 }
 
@@ -111,6 +112,10 @@ impl Summary for Flight {
         self.measured |= later.measured;
         self.recorded |= later.recorded;
         self.end = self.end.max(later.end);
+        self.first = match (self.first, later.first) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
     }
 }
 
@@ -124,6 +129,8 @@ impl Flight {
         let group = event.group as usize;
         self.measured |= event.measured;
         self.end = self.end.max(Nanos(event.end()));
+        let first = self.first.get_or_insert(Nanos(event.scheduled));
+        *first = (*first).min(Nanos(event.scheduled));
         if let Some(recorded) = event.recorded {
             self.recorded = true;
             self.end = self.end.max(Nanos(recorded));
@@ -155,7 +162,8 @@ impl Flight {
         let wider = moved.doublings().max(found.most.doublings());
         moved.widen_to(wider);
         found.most.widen_to(wider);
-        let steps = Lines { moved: &moved, end: self.end };
+        let first = self.first.unwrap_or(Nanos::ZERO).max(Nanos::ZERO);
+        let steps = Lines { moved: &moved, first, end: self.end };
         let (flying, flying_mean) = steps.by_group(|cell| &cell.flying);
         let (waiting, waiting_mean) = steps.by_group(|cell| &cell.waiting);
         let recorded = |cell: &Moved| cell.recorded;
@@ -199,6 +207,8 @@ impl Flight {
 /// Makes lines of steps.
 struct Lines<'a> {
     moved: &'a Timeline<Moved>,
+    /// When the first request was due: what lies before is no quiet time.
+    first: Nanos,
     end: Nanos,
 }
 
@@ -218,7 +228,8 @@ impl Lines<'_> {
             values.push(Some(mean));
         }
         let quantity = Quantity::new("requests", "1");
-        let mean = if self.end.0 > 0 { area / self.end.0 as f64 } else { 0.0 };
+        let length = self.end.saturating_sub(self.first).0;
+        let mean = if length > 0 { area / length as f64 } else { 0.0 };
         let name = name.to_owned();
         (Series { name, quantity, start_ns: 0, step_ns: width, values }, mean)
     }

@@ -28,7 +28,7 @@ use super::event::{Event, GROUPS, Group};
 pub(crate) const HEAD: usize = 4096;
 
 /// How many requests may be due and not submitted at the same instant.
-pub(crate) const PENDING_MAX: usize = 1 << 18;
+pub(crate) const PENDING_MAX: usize = 1 << 20;
 
 /// What is remembered of a request until it is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

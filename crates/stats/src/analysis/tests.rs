@@ -263,7 +263,8 @@ fn levels_are_those_of_a_slow_count() {
     let area: i64 = times.iter().map(|(submitted, completed, _)| completed - submitted).sum();
     let found = figures(&analysis(&requests));
     assert_eq!(found["flight"]["in_flight_max"].as_u64(), most.map(|most| most as u64));
-    let mean = area as f64 / found["end_ns"].as_f64().unwrap();
+    let length = found["end_ns"].as_i64().unwrap() - found["first_ns"].as_i64().unwrap();
+    let mean = area as f64 / length as f64;
     let found_mean = found["flight"]["in_flight_mean"].as_f64().unwrap();
     assert!((found_mean / mean - 1.0).abs() < 1e-9, "{found_mean} for {mean}");
     for slow in found["flight"]["slowest_service"].as_array().unwrap() {

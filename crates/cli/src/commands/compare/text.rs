@@ -43,6 +43,11 @@ fn print_pair(out: &mut impl Write, comparison: &Comparison, pair: &Pair) -> io:
     writeln!(out, "\nbaseline      {} ({})", visible(&pair.baseline), runs(pair.runs[0]))?;
     writeln!(out, "other         {} ({})", visible(&pair.other), runs(pair.runs[1]))?;
     writeln!(out, "outcome       {}", visible(&pair.conclusion))?;
+    if pair.runs == [1, 1] {
+        let note = "one run each: what is proven is that these two runs differ, not that the \
+                    systems do; repeat them";
+        writeln!(out, "note          {note}")?;
+    }
     let mut subject = String::new();
     // Of lateness, which is never judged, the whole is enough for the eye.
     let is_shown = |row: &&Row| row.scope.span != Some(Span::Lateness) || row.scope.kind.is_none();
