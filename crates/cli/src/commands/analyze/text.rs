@@ -85,7 +85,7 @@ fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Resu
             row!(out, "  other", "{}", other.requests)?;
         }
         if pushed_back.requests > 0 {
-            row!(out, "  pushed back", "{}", pushed_back.requests)?;
+            row!(out, "  pushed back", "{} reads and writes", pushed_back.requests)?;
         }
         Ok(())
     };
