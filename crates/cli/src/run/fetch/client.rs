@@ -82,7 +82,7 @@ mod asking {
         static TRUSTED: OnceLock<RootCerts> = OnceLock::new();
         let named = std::env::var("SSL_CERT_FILE").ok();
         let read = || {
-            let files = named.iter().map(String::as_str).chain(BUNDLES);
+            let mut files = named.iter().map(String::as_str).chain(BUNDLES);
             let pem = files.find_map(|file| std::fs::read(file).ok())?;
             let certificates: Vec<_> = parse_pem(&pem)
                 .filter_map(|item| match item {
