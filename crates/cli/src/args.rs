@@ -4,6 +4,8 @@ mod analyze;
 mod compare;
 mod described;
 mod drawn;
+mod fetch;
+mod library;
 mod live;
 mod merge;
 mod replay;
@@ -28,6 +30,10 @@ pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
+pub(crate) use self::fetch::FetchArgs;
+pub(crate) use self::library::{
+    AddArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
+};
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::transforms::TransformArgs;
@@ -40,6 +46,9 @@ pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    #[command(flatten)]
+    pub(crate) fetch: FetchArgs,
 }
 
 /// What ioecho can do.
@@ -71,6 +80,8 @@ pub(crate) enum Command {
     Merge(MergeArgs),
     /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them
     Plot(PlotArgs),
+    /// Keep loads with what is known of them, to be published and fetched
+    Library(LibraryArgs),
     /// Replay a recorded database load on a scratch file; needs no root and no device
     Demo(DemoArgs),
     /// Print the completions for a shell

@@ -33,6 +33,8 @@ pub(crate) const TARGET: u8 = 5;
 pub(crate) const REFUSED: u8 = 6;
 /// Results cannot be written.
 pub(crate) const OUTPUT: u8 = 7;
+/// What stands at an URL cannot be fetched.
+pub(crate) const FETCH: u8 = 8;
 /// The replay ran and the device could not take the load.
 pub(crate) const DEVICE_LIMITED: u8 = 10;
 /// The replay ran and this program could not issue in time.
@@ -47,6 +49,8 @@ pub(crate) const INVALID: u8 = 14;
 pub(crate) const DATA_DAMAGED: u8 = 15;
 /// A check that was required does not hold, and nothing worse is to be said of the run.
 pub(crate) const REQUIRED: u8 = 16;
+/// A load is not, or no longer, what its library says.
+pub(crate) const NOT_AS_PUBLISHED: u8 = 17;
 /// Runs are not comparable, and nothing was compared.
 pub(crate) const NOT_COMPARABLE: u8 = 20;
 /// A criterion of `compare --fail-if` is met.

@@ -8,6 +8,7 @@
 mod args;
 mod commands;
 mod exit;
+mod library;
 mod outputs;
 mod panics;
 mod pitfalls;
@@ -23,7 +24,9 @@ use args::{Args, Command};
 fn main() -> ExitCode {
     exit::survive_file_size_limits();
     panics::hush_parquet();
-    let result = match Args::parse().command {
+    let args = Args::parse();
+    run::fetch::set(args.fetch.settings());
+    let result = match args.command {
         Command::Info(args) => commands::info::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
+        Command::Library(args) => commands::library::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod info;
 pub(crate) mod interrupt;
+pub(crate) mod library;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod plot;

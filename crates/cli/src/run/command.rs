@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::args::{LoadArgs, ReplayArgs};
+use crate::run::fetch;
 
 /// What stands for a word that is not kept.
 const NOT_KEPT: &str = "not-kept";
@@ -21,12 +22,18 @@ fn is_anonymised(load: &LoadArgs) -> bool {
 /// The words of the command line of this replay that are kept.
 pub(crate) fn recorded(args: &ReplayArgs) -> Vec<String> {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if is_anonymised(&args.load) { without_names(words, &args.trace) } else { words }
+    let words = if is_anonymised(&args.load) { without_names(words, &args.trace) } else { words };
+    // An URL may hold what opens a store to whoever reads it.
+    words.iter().map(|word| fetch::kept(word)).collect()
 }
 
 /// The trace's path as it is kept.
 pub(crate) fn recorded_trace(args: &ReplayArgs) -> PathBuf {
-    if is_anonymised(&args.load) { PathBuf::from(NOT_KEPT) } else { args.trace.clone() }
+    match args.trace.to_str() {
+        _ if is_anonymised(&args.load) => PathBuf::from(NOT_KEPT),
+        Some(word) => PathBuf::from(fetch::kept(word)),
+        None => args.trace.clone(),
+    }
 }
 
 fn without_names(words: Vec<String>, trace: &Path) -> Vec<String> {

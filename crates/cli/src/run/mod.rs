@@ -13,6 +13,7 @@ pub(crate) mod ends;
 pub(crate) mod everything;
 pub(crate) mod execute;
 pub(crate) mod feeder;
+pub(crate) mod fetch;
 pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod lane;

@@ -1,7 +1,7 @@
 //! A trace by its path: a file in any format, or the directory of a run, whose result is a trace.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use ioecho_replay::journal::{JournalReader, to_request};
@@ -14,6 +14,7 @@ use crate::args::LoadArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
+use crate::run::fetch;
 
 /// Opens the trace at `path`, cut to `window` and then transformed.
 pub(crate) fn trace(
@@ -32,12 +33,13 @@ pub(crate) fn trace_until(
     load: &LoadArgs,
 ) -> anyhow::Result<Box<dyn Source>> {
     refuse_two_inputs(path, &load.transforms.chain)?;
-    let source: Box<dyn Source> = match RunDirectory::at(path) {
+    let file = fetch::local(path)?;
+    let source: Box<dyn Source> = match RunDirectory::at(&file) {
         None => {
             if options.order == Order::Whole {
                 tell_spill("--sort-whole");
             }
-            formats::open(path, options)?
+            formats::open(&file, options)?
         }
         Some(run) => {
             // A directory of a version that this program does not know is refused here.
@@ -122,7 +124,11 @@ fn tell_spill(name: &str) {
 fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
     // What was said of the trace need not be true of one that is merged into it.
     let options = ReadOptions { all_apply: false, ..options.clone() };
-    let open = |path: &Path| Ok(stop.over(formats::open(path, &options)?));
+    let open = |path: &Path| {
+        let unfetched = |error: anyhow::Error| io::Error::other(error.to_string());
+        let file = fetch::local(path).map_err(|error| TraceError::read(path, unfetched(error)))?;
+        Ok(stop.over(formats::open(&file, &options)?))
+    };
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
 }
 

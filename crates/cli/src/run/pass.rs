@@ -17,7 +17,7 @@ use ioecho_trace::{Batch, Header, Nanos, Source, Stop, TraceError};
 
 use crate::args::LoadArgs;
 use crate::run::directory::RunDirectory;
-use crate::run::open;
+use crate::run::{fetch, open};
 
 /// How many batches may be on their way to a thread.
 const ON_THE_WAY: usize = 8;
@@ -142,7 +142,7 @@ fn native_file(input: &Input<'_>) -> anyhow::Result<Option<PathBuf>> {
             run.read_facts()?;
             run.requests()
         }
-        None => input.path.to_owned(),
+        None => fetch::local(input.path)?,
     };
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
     let mut first = [0; 4];

@@ -1,0 +1,222 @@
+//! `ioecho library add`: a load joins a library.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use ioecho_stats::trace_summary::TraceSummary;
+use ioecho_trace::formats::{ReadOptions, write};
+use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
+
+use crate::args::{AddArgs, LoadArgs};
+use crate::commands::interrupt::stop_on_signals;
+use crate::commands::{tell, tell_import};
+use crate::exit::{self, Coded};
+use crate::library::{
+    FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
+    RequestsHash, SUMMED_FILES, SUMS_FILE,
+};
+use crate::run::everything::{self, Found};
+use crate::run::fetch::{digest, is_url};
+use crate::run::{open, page};
+
+pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
+    if is_url(&args.library) {
+        let text = "a library at an URL cannot be added to\n  = help: add to the directory that is \
+                    published there";
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let name = name_of(args)?;
+    open::refuse_endless(&args.trace, &args.load)?;
+    let stop = stop_on_signals()?;
+    // A trace that cannot be read is told before a directory is made.
+    let source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
+    let library = Library::open(&args.library)?;
+    let staged = library.stage(&name)?;
+    let load = staged.file(LOAD_FILE);
+    let mut source = Labelled::over(stop.over(source), args);
+    let sink = write::create_as(None, &load, source.header())?;
+    let (_, written) = stream::copy(&mut source, sink)
+        .with_context(|| format!("adding {}", args.trace.display()))?;
+    let code = tell_import(source.header());
+    for note in written.lost.iter() {
+        tell(&format!("lost: {} {}", note.count, note.what));
+    }
+    let found = everything::count(&load, &ReadOptions::default(), &LoadArgs::default(), &stop)?;
+    let facts = facts(args, &name, &load, &found, &stop)?;
+    staged.write(FACTS_FILE, toml::to_string(&facts)?.as_bytes())?;
+    staged.write(REPORT_FILE, report(&name, &load, &found)?.as_bytes())?;
+    let mut sums = String::new();
+    for file in SUMMED_FILES {
+        let hash = digest::of_file(&staged.file(file)).map_err(|error| unread(&load, error))?;
+        sums.extend([hash.as_str(), "  ", file, "\n"]);
+    }
+    staged.write(SUMS_FILE, sums.as_bytes())?;
+    stop.check()?;
+    library.publish(staged)?;
+    let place = args.library.join(name.as_str());
+    writeln!(std::io::stdout(), "{} requests added as {}", facts.requests, place.display())?;
+    for (what, value) in [("--license", &facts.license), ("--origin", &facts.origin)] {
+        if value.is_none() {
+            tell(&format!("warning: nobody will know it without {what}, if it is published"));
+        }
+    }
+    Ok(code)
+}
+
+/// What the load is to be called.
+fn name_of(args: &AddArgs) -> anyhow::Result<Name> {
+    if let Some(name) = &args.name {
+        return Name::try_from(name.clone())
+            .map_err(|reason| Coded::error(exit::USAGE, format!("--name: {reason}")));
+    }
+    let file = args.trace.file_name().map(|name| name.to_string_lossy().into_owned());
+    let file = file.unwrap_or_default();
+    // `linux.load.gz` is called `linux`.
+    let stem = file.split('.').find(|part| !part.is_empty()).unwrap_or_default();
+    Name::made_of(stem).ok_or_else(|| {
+        let text = "what shall the load be called?\n  = help: say it with --name";
+        Coded::error(exit::USAGE, text)
+    })
+}
+
+/// What is known of the load that was written to `file`.
+fn facts(
+    args: &AddArgs,
+    name: &Name,
+    file: &Path,
+    found: &Found,
+    stop: &Stop,
+) -> anyhow::Result<Facts> {
+    let header = &found.header;
+    let recorded = Recorded::of(header);
+    let mut facts = Facts {
+        version: LIBRARY_VERSION,
+        name: name.clone(),
+        description: header.description.clone(),
+        origin: args.origin.clone(),
+        license: header.license.clone(),
+        added: jiff::Timestamp::now().to_string(),
+        ioecho: env!("CARGO_PKG_VERSION").to_owned(),
+        file_bytes: fs::metadata(file).map_err(|error| unread(file, error))?.len(),
+        sha256: digest::of_file(file).map_err(|error| unread(file, error))?,
+        requests_sha256: String::new(),
+        requests: 0,
+        duration_ns: 0,
+        extent_bytes: 0,
+        mean_requests_per_s: 0.0,
+        peak_requests_per_s: 0,
+        steady_from_ns: found.analysis.steady.steady_from_ns,
+        damage: header.damage.clone(),
+        transforms: header.transforms.clone(),
+        mix: Mix::default(),
+        recorded: Recorded {
+            device: args.device.clone().or(recorded.device),
+            kernel: args.kernel.clone().or(recorded.kernel),
+            ..recorded
+        },
+    };
+    let counted = counted(file, stop)?;
+    facts.count(&counted.summary.figures());
+    facts.requests_sha256 = counted.hash.digits();
+    Ok(facts)
+}
+
+/// What is counted of a load, request by request in its own order.
+pub(super) struct Of {
+    pub(super) summary: TraceSummary,
+    pub(super) hash: RequestsHash,
+    pub(super) header: Header,
+}
+
+/// Reads the native file to its end.
+pub(super) fn counted(file: &Path, stop: &Stop) -> anyhow::Result<Of> {
+    let options = ReadOptions::default();
+    let mut source = open::trace_until(stop, file, &options, &LoadArgs::default())?;
+    let (mut summary, mut hash) = (TraceSummary::default(), RequestsHash::new());
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        summary.observe(&batch);
+        hash.observe(&batch);
+    }
+    Ok(Of { summary, hash, header: source.header().clone() })
+}
+
+/// The page of the load, which says nothing of the machine that it was made on.
+fn report(name: &Name, load: &Path, found: &Found) -> anyhow::Result<String> {
+    let mut page = page::of_trace(load, found);
+    page.title = name.to_string();
+    page.command = format!("ioecho report {name}/{LOAD_FILE}");
+    Ok(ioecho_report::html(&page)?)
+}
+
+fn unread(path: &Path, error: std::io::Error) -> TraceError {
+    TraceError::read(path, error)
+}
+
+/// A trace with what the user says of it, and without the directories of its user.
+struct Labelled<'a> {
+    source: Box<dyn Source>,
+    args: &'a AddArgs,
+    header: Header,
+}
+
+impl<'a> Labelled<'a> {
+    fn over(source: Box<dyn Source>, args: &'a AddArgs) -> Self {
+        let mut labelled = Self { source, args, header: Header::default() };
+        labelled.take_header();
+        labelled
+    }
+
+    fn take_header(&mut self) {
+        let mut header = self.source.header().clone();
+        header.description = self.args.description.clone().or(header.description);
+        header.license = self.args.license.clone().or(header.license);
+        for header in header.merged.iter_mut().map(|merged| &mut merged.source) {
+            without_directory(header);
+        }
+        without_directory(&mut header.source);
+        self.header = header;
+    }
+}
+
+/// What a file is called, wherever it was; a line of a generated load as it is.
+fn without_directory(source: &mut String) {
+    if !source.starts_with("gen:")
+        && let Some(name) = Path::new(source.as_str()).file_name()
+    {
+        *source = name.to_string_lossy().into_owned();
+    }
+}
+
+impl Source for Labelled<'_> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let more = self.source.next_batch(batch)?;
+        if more {
+            self.header.learn(self.source.header());
+        } else {
+            self.take_header();
+        }
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_does_not_say_where_its_user_keeps_things() {
+        let mut source = "/home/me/customer/x.load".to_owned();
+        without_directory(&mut source);
+        assert_eq!(source, "x.load");
+        let mut line = "gen:zipf?rate=5/s".to_owned();
+        without_directory(&mut line);
+        assert_eq!(line, "gen:zipf?rate=5/s");
+    }
+}

@@ -1,0 +1,53 @@
+//! `ioecho library list`: the loads of a library, here or at an URL.
+
+use std::io::{self, Write};
+
+use ioecho_trace::{Bytes, Nanos};
+use serde_json::json;
+
+use super::unprinted;
+use crate::args::ListArgs;
+use crate::commands::visible;
+use crate::exit;
+use crate::library::{Facts, Index, LIBRARY_VERSION};
+
+pub(super) fn run(args: &ListArgs) -> anyhow::Result<u8> {
+    let index = Index::of(&args.library)?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        let all = json!({ "version": LIBRARY_VERSION, "loads": index.loads });
+        let text = serde_json::to_string_pretty(&all)?;
+        writeln!(out, "{text}").map_err(unprinted)?;
+    } else {
+        print(&mut out, &index.loads).map_err(unprinted)?;
+    }
+    Ok(exit::OK)
+}
+
+fn print(out: &mut impl Write, loads: &[Facts]) -> io::Result<()> {
+    let widest = loads.iter().map(|load| load.name.as_str().len()).max().unwrap_or_default().max(4);
+    writeln!(
+        out,
+        "{:<widest$} {:>10} {:>9} {:>6} {:>9} {:>9}  description",
+        "name", "requests", "duration", "reads", "device", "file"
+    )?;
+    for load in loads {
+        let reads = load.mix.reads as f64 * 100.0 / load.requests.max(1) as f64;
+        let device =
+            load.recorded.size_bytes.map_or("?".to_owned(), |size| Bytes(size).to_string());
+        let description = load.description.as_deref().unwrap_or_default();
+        writeln!(
+            out,
+            "{:<widest$} {:>10} {:>9} {:>5.1}% {:>9} {:>9}  {}",
+            load.name.as_str(),
+            load.requests,
+            Nanos(load.duration_ns).to_string(),
+            reads,
+            device,
+            Bytes(load.file_bytes).to_string(),
+            // One line for each load, whatever its description holds.
+            visible(description).replace('\t', " "),
+        )?;
+    }
+    Ok(())
+}

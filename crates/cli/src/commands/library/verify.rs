@@ -1,0 +1,177 @@
+//! `ioecho library verify`: is every load what the library says it is?
+//!
+//! Disks rot, copies break off, somebody edits a file. Everything that can be computed is computed
+//! again: the hashes of the files, the requests to the last one, their hash, and every figure.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use ioecho_trace::Stop;
+use serde::Serialize;
+use serde_json::json;
+
+use super::add::counted;
+use super::unprinted;
+use crate::args::VerifyLibraryArgs;
+use crate::commands::interrupt::stop_on_signals;
+use crate::commands::visible;
+use crate::exit::{self, Coded};
+use crate::library::{
+    Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
+};
+use crate::run::fetch::{digest, is_url};
+
+/// What was found of a load.
+#[derive(Debug, Serialize)]
+struct Checked {
+    name: Name,
+    /// How many requests its file holds, if it could be read.
+    requests: Option<u64>,
+    /// What is not as it should be, each a sentence.
+    problems: Vec<String>,
+}
+
+pub(super) fn run(args: &VerifyLibraryArgs) -> anyhow::Result<u8> {
+    if is_url(&args.library) {
+        let text = "a library at an URL is not verified as a whole\n  = help: every load is held \
+                    against its hash when it is fetched; verify the directory that is published";
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let index = Index::of(&args.library)?;
+    let stop = stop_on_signals()?;
+    let mut stated: BTreeMap<&Name, &Facts> =
+        index.loads.iter().map(|load| (&load.name, load)).collect();
+    let mut all = Vec::new();
+    for name in loads_in(&args.library)? {
+        stop.check()?;
+        let mut checked = check(&args.library, &name, stated.remove(&name), &stop)?;
+        checked.problems.sort_unstable();
+        all.push(checked);
+    }
+    for name in stated.into_keys() {
+        let problems = vec!["the index has it, and there is no such directory".to_owned()];
+        all.push(Checked { name: name.clone(), requests: None, problems });
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    let is_whole = all.iter().all(|checked| checked.problems.is_empty());
+    let mut out = io::stdout().lock();
+    if args.json {
+        let all = json!({ "version": LIBRARY_VERSION, "whole": is_whole, "loads": all });
+        let text = serde_json::to_string_pretty(&all)?;
+        writeln!(out, "{text}").map_err(unprinted)?;
+    } else {
+        print(&mut out, &all).map_err(unprinted)?;
+    }
+    Ok(if is_whole { exit::OK } else { exit::NOT_AS_PUBLISHED })
+}
+
+fn print(out: &mut impl Write, all: &[Checked]) -> io::Result<()> {
+    for Checked { name, requests, problems } in all {
+        if problems.is_empty() {
+            writeln!(out, "{name}: as published, {} requests", requests.unwrap_or_default())?;
+        }
+        for problem in problems {
+            writeln!(out, "{name}: {}", visible(problem))?;
+        }
+    }
+    let broken = all.iter().filter(|checked| !checked.problems.is_empty()).count();
+    writeln!(out, "{} loads, {broken} not as published", all.len())
+}
+
+fn check(
+    library: &Path,
+    name: &Name,
+    stated: Option<&Facts>,
+    stop: &Stop,
+) -> anyhow::Result<Checked> {
+    let directory = library.join(name.as_str());
+    let mut checked = Checked { name: name.clone(), requests: None, problems: Vec::new() };
+    let problems = &mut checked.problems;
+    check_sums(&directory, problems);
+    let facts = match facts_of(library, name) {
+        Ok(facts) => facts,
+        Err(reason) => {
+            problems.push(reason);
+            return Ok(checked);
+        }
+    };
+    match stated {
+        None => problems
+            .push("the index does not have it; adding any load makes the index anew".to_owned()),
+        Some(stated) if *stated != facts => {
+            problems.push("the index says something else than its load.toml".to_owned());
+        }
+        Some(_) => {}
+    }
+    let file = directory.join(LOAD_FILE);
+    match fs::metadata(&file) {
+        Ok(metadata) if metadata.len() != facts.file_bytes => problems.push(format!(
+            "{LOAD_FILE} has {} bytes, and should have {}",
+            metadata.len(),
+            facts.file_bytes
+        )),
+        _ => {}
+    }
+    if digest::of_file(&file).is_ok_and(|hash| hash != facts.sha256) {
+        problems.push(format!("{LOAD_FILE} is not the file that its load.toml is about"));
+    }
+    match counted(&file, stop) {
+        Err(_) if stop.is_asked() => stop.check()?,
+        Err(error) => problems.push(format!("{error:#}")),
+        Ok(counted) => {
+            let figures = counted.summary.figures();
+            checked.requests = Some(figures.requests);
+            if counted.header.damage != facts.damage {
+                let how = counted.header.damage.unwrap_or_else(|| "nowhere".to_owned());
+                problems.push(format!("{LOAD_FILE} breaks off: {how}"));
+            }
+            if counted.hash.digits() != facts.requests_sha256 {
+                problems.push("its requests are others than those that were added".to_owned());
+            }
+            let mut again = facts.clone();
+            again.count(&figures);
+            let is_near = (again.mean_requests_per_s - facts.mean_requests_per_s).abs()
+                <= facts.mean_requests_per_s.abs() * 1e-9;
+            if is_near {
+                again.mean_requests_per_s = facts.mean_requests_per_s;
+            }
+            if again != facts {
+                problems.push("its load.toml states other figures than its requests have".into());
+            }
+        }
+    }
+    Ok(checked)
+}
+
+/// Holds the files against their hashes.
+fn check_sums(directory: &Path, problems: &mut Vec<String>) {
+    let sums = match fs::read_to_string(directory.join(SUMS_FILE)) {
+        Ok(sums) => sums,
+        Err(error) => {
+            problems.push(format!("cannot read {SUMS_FILE}: {error}"));
+            return;
+        }
+    };
+    let mut listed = BTreeMap::new();
+    for line in digest::listed(&sums) {
+        match line {
+            Ok((hash, name)) => _ = listed.insert(name, hash),
+            Err(line) => problems.push(format!("{SUMS_FILE} has a line that is none: {line}")),
+        }
+    }
+    for file in SUMMED_FILES {
+        match (listed.remove(file), digest::of_file(&directory.join(file))) {
+            (None, _) => problems.push(format!("{SUMS_FILE} does not have {file}")),
+            (_, Err(error)) => problems.push(format!("cannot read {file}: {error}")),
+            (Some(stated), Ok(hash)) if stated != hash => {
+                problems.push(format!("{file} is not what {SUMS_FILE} says"));
+            }
+            _ => {}
+        }
+    }
+    for name in listed.into_keys() {
+        problems.push(format!("{SUMS_FILE} has a file that belongs to no load: {name}"));
+    }
+}

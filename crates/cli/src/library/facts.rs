@@ -1,0 +1,140 @@
+//! What is known of a load, as `load.toml` and `library.json` have it.
+//!
+//! Everything that can be counted is counted again by `ioecho library verify`; what a person said
+//! of the load stands beside it as it was said.
+
+use ioecho_stats::trace_summary::TraceFigures;
+use ioecho_trace::Header;
+use serde::{Deserialize, Serialize};
+
+use super::name::Name;
+
+/// What is known of a load. The keys are stable (docs/library.md); what is not known is left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    /// [`super::LIBRARY_VERSION`].
+    pub(crate) version: u32,
+    pub(crate) name: Name,
+    /// What the load is, in its maker's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// Where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
+    /// Under which terms it may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) license: Option<String>,
+    /// When it was added (RFC 3339).
+    pub(crate) added: String,
+    /// The version of the program that added it.
+    pub(crate) ioecho: String,
+    /// The size of `load.parquet`.
+    pub(crate) file_bytes: u64,
+    /// The SHA-256 of `load.parquet`.
+    pub(crate) sha256: String,
+    /// The SHA-256 of the requests, which other files may hold too ([`super::RequestsHash`]).
+    pub(crate) requests_sha256: String,
+    pub(crate) requests: u64,
+    /// From the first issue to the last.
+    pub(crate) duration_ns: i64,
+    /// The furthest end of any request on any volume: the least size of a target.
+    pub(crate) extent_bytes: u64,
+    pub(crate) mean_requests_per_s: f64,
+    /// Most requests in one second.
+    pub(crate) peak_requests_per_s: u64,
+    /// From when on the recorded service times were steady (SNIA's criterion); an estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) steady_from_ns: Option<i64>,
+    /// Where the recording broke off before its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) damage: Option<String>,
+    /// What was done to the recording, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) transforms: Vec<String>,
+    pub(crate) mix: Mix,
+    pub(crate) recorded: Recorded,
+}
+
+/// Requests and bytes by what they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mix {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    #[serde(default)]
+    pub(crate) flushes: u64,
+    #[serde(default)]
+    pub(crate) discards: u64,
+    #[serde(default)]
+    pub(crate) write_zeroes: u64,
+    #[serde(default)]
+    pub(crate) zone_operations: u64,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+}
+
+/// What it was recorded on, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    /// The device or devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<String>,
+    /// The size of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) size_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kernel: Option<String>,
+    /// The program that recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) recorder: Option<String>,
+    /// The event whose instant is the instant of issue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event: Option<String>,
+    /// When the recording began (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) started: Option<String>,
+}
+
+/// What both TOML and every reader of JSON can hold.
+const fn whole(number: u64) -> u64 {
+    if number > i64::MAX as u64 { i64::MAX as u64 } else { number }
+}
+
+impl Facts {
+    /// Takes over what was counted: requests, duration, extent, mean and peak rate, mix.
+    pub(crate) fn count(&mut self, figures: &TraceFigures) {
+        let extents = figures.per_volume.iter().map(|(_, volume)| volume.extent.0);
+        self.requests = figures.requests;
+        self.duration_ns = figures.duration_ns;
+        self.extent_bytes = whole(extents.max().unwrap_or(0));
+        self.mean_requests_per_s = figures.mean_requests_per_s;
+        self.peak_requests_per_s = figures.peak.requests_per_s;
+        self.mix = Mix {
+            reads: figures.reads,
+            writes: figures.writes,
+            flushes: figures.flushes,
+            discards: figures.discards,
+            write_zeroes: figures.write_zeroes,
+            zone_operations: figures.zone_operations,
+            bytes_read: whole(figures.bytes_read),
+            bytes_written: whole(figures.bytes_written),
+        };
+    }
+}
+
+impl Recorded {
+    /// What a trace's header says of it.
+    pub(crate) fn of(header: &Header) -> Self {
+        let names = header.volumes.iter().map(|volume| volume.name.as_str());
+        let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
+        let sizes = header.volumes.iter().map(|volume| volume.size);
+        let size: Option<u64> = sizes.map(|size| size.map(|size| size.0)).sum();
+        Self {
+            device: (!names.is_empty()).then(|| names.join(", ")),
+            size_bytes: size.filter(|size| *size > 0).map(whole),
+            kernel: None,
+            recorder: header.recorder.clone(),
+            event: header.event.clone(),
+            started: header.started.clone(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One question to a web server.
+//!
+//! The rest of the program knows a server by what it answered, never by the library that asked: the
+//! answers that matter here are few, and each has its sentence.
+
+use std::io::Read;
+
+use super::location::Location;
+
+/// What is asked besides the file itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Question {
+    /// Only if the file is no longer what this `ETag` names.
+    pub(crate) unless_etag: Option<String>,
+    /// Only if the file has changed since this instant, in the server's own words.
+    pub(crate) unless_modified: Option<String>,
+    /// From this byte on, if the file is still what the validator names.
+    pub(crate) from: Option<(u64, String)>,
+}
+
+/// What a server answered.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) etag: Option<String>,
+    pub(crate) modified: Option<String>,
+    /// How many bytes follow, where it says so.
+    pub(crate) length: Option<u64>,
+    /// The first byte that follows, where it is a part.
+    pub(crate) first: Option<u64>,
+    pub(crate) body: Box<dyn Read>,
+}
+
+/// Why there is no answer, and what to do.
+#[derive(Debug)]
+pub(crate) struct NoAnswer {
+    pub(crate) reason: String,
+    pub(crate) help: &'static str,
+}
+
+/// What to do where the network is at fault.
+const NETWORK: &str = "is the network there, and does https_proxy name the proxy, if there must be \
+                       one? --offline takes what was fetched before";
+
+#[cfg(not(feature = "fetch"))]
+pub(crate) fn ask(_: &Location, _: &Question) -> Result<Answer, NoAnswer> {
+    let _ = NETWORK;
+    let reason = "this ioecho was built without its feature `fetch`".to_owned();
+    Err(NoAnswer { reason, help: "fetch it with another program, and name the file" })
+}
+
+#[cfg(feature = "fetch")]
+pub(crate) use asking::ask;
+
+#[cfg(feature = "fetch")]
+mod asking {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use ureq::Agent;
+    use ureq::http::HeaderMap;
+    use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+
+    use super::{Answer, Location, NETWORK, NoAnswer, Question};
+
+    /// How long a server may be silent.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// How often a server may send us elsewhere.
+    const REDIRECTS_MAX: u32 = 5;
+
+    /// Where distributions keep the certificates that their users trust: Debian, Fedora, SUSE,
+    /// Alpine. A company's own authority stands there and in no program's list.
+    const BUNDLES: [&str; 4] = [
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/ca-bundle.pem",
+        "/etc/ssl/cert.pem",
+    ];
+
+    /// The certificates of this host; those that the program brings, where there are none.
+    fn trusted() -> RootCerts {
+        static TRUSTED: OnceLock<RootCerts> = OnceLock::new();
+        let named = std::env::var("SSL_CERT_FILE").ok();
+        let read = || {
+            let mut files = named.iter().map(String::as_str).chain(BUNDLES);
+            let pem = files.find_map(|file| std::fs::read(file).ok())?;
+            let certificates: Vec<_> = parse_pem(&pem)
+                .filter_map(|item| match item {
+                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                    _ => None,
+                })
+                .collect();
+            (!certificates.is_empty()).then(|| RootCerts::from(certificates))
+        };
+        TRUSTED.get_or_init(|| read().unwrap_or(RootCerts::WebPki)).clone()
+    }
+
+    fn agent(is_secure: bool) -> Agent {
+        let tls = TlsConfig::builder().root_certs(trusted()).build();
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(REDIRECTS_MAX)
+            .max_redirects_will_error(true)
+            // Who asked in secret is not sent on to where everybody listens.
+            .https_only(is_secure)
+            // What is counted and resumed are the bytes of the file.
+            .accept_encoding("identity")
+            .user_agent(concat!("ioecho/", env!("CARGO_PKG_VERSION")))
+            .timeout_resolve(Some(PATIENCE))
+            .timeout_connect(Some(PATIENCE))
+            .timeout_recv_response(Some(PATIENCE))
+            .timeout_per_read(Some(PATIENCE));
+        config.tls_config(tls).build().new_agent()
+    }
+
+    /// Asks for a file; follows where the server sends us.
+    pub(crate) fn ask(location: &Location, question: &Question) -> Result<Answer, NoAnswer> {
+        let mut request = agent(location.is_secure()).get(location.asked());
+        if let Some(etag) = &question.unless_etag {
+            request = request.header("If-None-Match", etag);
+        }
+        if let Some(modified) = &question.unless_modified {
+            request = request.header("If-Modified-Since", modified);
+        }
+        if let Some((first, validator)) = &question.from {
+            request = request.header("Range", format!("bytes={first}-"));
+            request = request.header("If-Range", validator);
+        }
+        let answer = request.call().map_err(|error| no_answer(location, &error))?;
+        let headers = answer.headers();
+        let (status, etag) = (answer.status().as_u16(), text(headers, "etag"));
+        let first = text(headers, "content-range").as_deref().and_then(first_of);
+        Ok(Answer {
+            status,
+            etag,
+            modified: text(headers, "last-modified"),
+            length: text(headers, "content-length").and_then(|length| length.parse().ok()),
+            first,
+            body: Box::new(answer.into_body().into_reader()),
+        })
+    }
+
+    fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+        Some(headers.get(name)?.to_str().ok()?.to_owned())
+    }
+
+    /// The first byte of `bytes FIRST-LAST/ALL` (RFC 9110, section 14.4).
+    fn first_of(range: &str) -> Option<u64> {
+        range.strip_prefix("bytes ")?.split('-').next()?.parse().ok()
+    }
+
+    fn no_answer(location: &Location, error: &ureq::Error) -> NoAnswer {
+        let host = location.host();
+        let (reason, help) = match error {
+            ureq::Error::HostNotFound => (format!("nobody knows a host called {host}"), NETWORK),
+            ureq::Error::Timeout(_) => (format!("{host} does not answer ({error})"), NETWORK),
+            ureq::Error::TooManyRedirects => (
+                format!("{host} sends us elsewhere more than {REDIRECTS_MAX} times"),
+                "ask its owner for the load's own URL",
+            ),
+            ureq::Error::RequireHttpsOnly(_) => (
+                format!("{host} sends us from https to http, where everybody can listen"),
+                "if that may be, name the http URL itself",
+            ),
+            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => (
+                format!("{host} cannot prove who it is: {error}"),
+                "SSL_CERT_FILE names a file with the certificates to trust",
+            ),
+            ureq::Error::Io(_) | ureq::Error::ConnectionFailed => {
+                (format!("no connection to {host}: {error}"), NETWORK)
+            }
+            _ => (error.to_string(), NETWORK),
+        };
+        NoAnswer { reason, help }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_first_byte_of_a_part_is_read_and_nonsense_is_none() {
+            assert_eq!(first_of("bytes 7-9/10"), Some(7));
+            assert_eq!(first_of("bytes */10"), None);
+            assert_eq!(first_of("seconds 7-9/10"), None);
+            assert_eq!(first_of(""), None);
+        }
+    }
+}

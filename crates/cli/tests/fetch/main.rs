@@ -1,0 +1,243 @@
+//! Loads at an URL, against a server that breaks off, lies and forgets.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+#![cfg(feature = "fetch")]
+
+mod server;
+mod stand;
+
+use std::fs;
+
+use server::Served;
+use stand::Stand;
+
+/// The load of the stand as it stands in a library, and its place on the server.
+fn published() -> (Stand, String, Vec<u8>) {
+    let stand = Stand::new(500);
+    stand.add("oltp");
+    stand.publish();
+    let bytes = fs::read(stand.path("lib/oltp/load.parquet")).unwrap();
+    let url = stand.server.url("/lib/oltp/load.parquet");
+    (stand, url, bytes)
+}
+
+fn serve(stand: &Stand, served: Served) {
+    stand.server.serve("/lib/oltp/load.parquet", served);
+}
+
+#[test]
+fn a_load_is_read_from_an_url_and_from_a_library_wherever_a_file_is() {
+    let (stand, url, _) = published();
+    let library = stand.server.url("/lib#oltp");
+    assert_eq!(stand.requests(&url), 500);
+    assert_eq!(stand.requests(&library), 500);
+    stand.done(&["analyze", "--json", &library]);
+    stand.done(&["convert", &library, "out.csv", "--merge", &url]);
+    assert_eq!(fs::read_to_string(stand.path("out.csv")).unwrap().lines().count(), 1001);
+    stand.done(&["report", &library, "-o", "page.html"]);
+    stand.done(&["replay", &library, "--target", "sim:size=1G", "-o", "run"]);
+    let run = fs::read_to_string(stand.path("run/run.toml")).unwrap();
+    assert!(run.contains(&library), "{run}");
+}
+
+#[test]
+fn a_library_at_an_url_is_listed_and_shown() {
+    let (stand, ..) = published();
+    let library = stand.server.url("/lib/");
+    assert!(stand.done(&["library", "list", &library]).contains("oltp"));
+    let json = stand.done(&["library", "list", "--json", &library]);
+    assert_eq!(json, stand.done(&["library", "list", "--json", "lib"]));
+    let shown = stand.done(&["library", "show", &library, "oltp"]);
+    assert!(shown.contains("CC0-1.0") && shown.contains("#oltp"), "{shown}");
+    let said = stand.ioecho(&["library", "show", &library, "nope"]);
+    assert!(said.code == 3 && said.err.contains("there are: oltp"), "{}", said.err);
+}
+
+#[test]
+fn what_was_fetched_is_used_again_as_long_as_the_server_says_so() {
+    let (stand, ..) = published();
+    let url = stand.server.url("/x.load");
+    let load = fs::read(stand.path("in.load")).unwrap();
+    let served = |bytes: &[u8], etag| Served { bytes: bytes.to_vec(), etag, ..Served::default() };
+    stand.server.serve("/x.load", served(&load, Some("\"one\"")));
+    assert_eq!((stand.requests(&url), stand.requests(&url)), (500, 500));
+    assert_eq!(stand.server.answered(), [200, 304]);
+    // The file is another one now.
+    let lines: Vec<&[u8]> = load.split_inclusive(|byte| *byte == b'\n').collect();
+    stand.server.serve("/x.load", served(&lines[..101].concat(), Some("\"two\"")));
+    assert_eq!(stand.requests(&url), 100);
+    assert_eq!(stand.server.answered(), [200]);
+}
+
+#[test]
+fn a_load_whose_hash_is_known_is_fetched_once_whatever_the_server_says() {
+    let (stand, url, bytes) = published();
+    serve(&stand, Served { bytes, ..Served::default() });
+    assert_eq!((stand.requests(&url), stand.requests(&url)), (500, 500));
+    let asked = stand.server.asked();
+    let loads = asked.iter().filter(|path| path.ends_with("load.parquet")).count();
+    assert_eq!(loads, 1, "{asked:?}");
+}
+
+#[test]
+fn offline_takes_what_was_fetched_and_asks_nobody() {
+    let (stand, url, _) = published();
+    let library = stand.server.url("/lib#oltp");
+    let said = stand.ioecho(&["info", "--offline", &library]);
+    assert_eq!(said.code, 8, "{}", said.err);
+    assert!(said.err.contains("--offline"), "{}", said.err);
+    stand.done(&["info", &library]);
+    stand.done(&["info", &url]);
+    stand.server.asked();
+    stand.done(&["info", "--offline", &library]);
+    stand.done(&["--offline", "info", &url]);
+    assert_eq!(stand.server.asked(), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_that_breaks_off_is_gone_on_with_where_it_broke() {
+    let (stand, url, bytes) = published();
+    let half = bytes.len() / 2;
+    let etag = Some("\"one\"");
+    serve(
+        &stand,
+        Served { bytes, etag, in_parts: true, cut_after: half, cuts: 1, ..Served::default() },
+    );
+    assert_eq!(stand.requests(&url), 500);
+    let asked = stand.server.asked();
+    assert_eq!(asked.last().unwrap(), &format!("/lib/oltp/load.parquet bytes={half}-"));
+}
+
+#[test]
+fn a_server_that_knows_no_parts_is_asked_for_the_whole_again() {
+    let (stand, url, bytes) = published();
+    let half = bytes.len() / 2;
+    let etag = Some("\"one\"");
+    serve(&stand, Served { bytes, etag, cut_after: half, cuts: 1, ..Served::default() });
+    assert_eq!(stand.requests(&url), 500);
+}
+
+#[test]
+fn a_rest_of_another_file_is_not_put_behind_what_is_here() {
+    let (stand, _, _) = published();
+    let url = stand.server.url("/x.load");
+    let load = fs::read(stand.path("in.load")).unwrap();
+    let half = load.len() / 2;
+    let served = Served {
+        bytes: load.clone(),
+        etag: Some("\"one\""),
+        in_parts: true,
+        cut_after: half,
+        cuts: 100,
+        ..Served::default()
+    };
+    // It never comes to its end: the second attempt brings the rest only up to the first cut.
+    stand.server.serve(
+        "/x.load",
+        Served { bytes: load[..half * 2].to_vec(), cut_after: 1000, ..served.clone() },
+    );
+    let said = stand.ioecho(&["info", &url]);
+    let is_cut = said.code == 8 || said.code == 0;
+    assert!(is_cut, "{}", said.err);
+    // Meanwhile another file took its place: nothing of the first one may be in what is read.
+    let other = String::from_utf8(load).unwrap().replace(" ; 8 ; ", " ; 16 ; ");
+    let etag = Some("\"two\"");
+    let served = Served { bytes: other.into_bytes(), etag, cuts: 0, ..served };
+    stand.server.serve("/x.load", served);
+    let json = stand.done(&["info", "--json", &url]);
+    let all: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(all["length_min"], all["length_max"], "{json}");
+}
+
+#[test]
+fn a_file_that_always_breaks_off_is_no_load_and_is_told() {
+    let (stand, url, bytes) = published();
+    serve(&stand, Served { bytes, cut_after: 100, cuts: 100, ..Served::default() });
+    let said = stand.ioecho(&["info", &url]);
+    assert_eq!(said.code, 8, "{}", said.err);
+    assert!(said.err.contains("breaks off after 100"), "{}", said.err);
+    let said = stand.ioecho(&["info", "--offline", &url]);
+    assert_eq!(said.code, 8, "a half file must never be read: {}", said.out);
+}
+
+#[test]
+fn what_is_not_what_the_library_says_is_not_used() {
+    let (stand, url, mut bytes) = published();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    serve(&stand, Served { bytes, etag: Some("\"one\""), ..Served::default() });
+    for name in [url, stand.server.url("/lib#oltp")] {
+        let said = stand.ioecho(&["info", &name]);
+        assert_eq!(said.code, 17, "{}", said.err);
+        assert!(said.err.contains("not what its library says"), "{}", said.err);
+    }
+}
+
+#[test]
+fn what_a_server_refuses_is_told_with_what_to_do() {
+    let (stand, ..) = published();
+    for (status, words) in
+        [(403, "not given to everybody"), (503, "in trouble"), (204, "no answer")]
+    {
+        let served = Served { status: Some((status, None)), ..Served::default() };
+        stand.server.serve("/refused", served);
+        let said = stand.ioecho(&["info", &stand.server.url("/refused")]);
+        assert_eq!(said.code, 8, "{}", said.err);
+        assert!(said.err.contains(words) && said.err.contains("= help:"), "{}", said.err);
+    }
+    let said = stand.ioecho(&["info", &stand.server.url("/missing.parquet")]);
+    assert!(said.code == 8 && said.err.contains("404"), "{}", said.err);
+    let said = stand.ioecho(&["info", "http://127.0.0.1:1/x"]);
+    assert!(said.code == 8 && said.err.contains("no connection to 127.0.0.1:1"), "{}", said.err);
+    let said = stand.ioecho(&["info", "ftp://127.0.0.1/x"]);
+    assert!(said.code == 2 && said.err.contains("not by ftp"), "{}", said.err);
+}
+
+#[test]
+fn a_redirect_is_followed_and_a_circle_of_them_is_not() {
+    let (stand, url, _) = published();
+    let to = |to: String| Served { status: Some((302, Some(to))), ..Served::default() };
+    stand.server.serve("/moved", to(url));
+    assert_eq!(stand.requests(&stand.server.url("/moved")), 500);
+    stand.server.serve("/circle", to(stand.server.url("/circle")));
+    let said = stand.ioecho(&["info", &stand.server.url("/circle")]);
+    assert_eq!(said.code, 8, "{}", said.err);
+    assert!(said.err.contains("elsewhere more than 5 times"), "{}", said.err);
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_fetched() {
+    let (stand, url, bytes) = published();
+    let less = (bytes.len() - 1).to_string();
+    let said = stand.ioecho(&["info", &url, "--download-limit", &less]);
+    assert_eq!(said.code, 8, "{}", said.err);
+    assert!(said.err.contains("--download-limit SIZE allows more"), "{}", said.err);
+    stand.done(&["info", &url, "--download-limit", &bytes.len().to_string()]);
+}
+
+#[test]
+fn an_index_that_leads_out_of_its_library_is_not_followed() {
+    let (stand, ..) = published();
+    let index = fs::read_to_string(stand.path("lib/library.json")).unwrap();
+    let bytes = index.replace("\"oltp\"", "\"../../etc\"").into_bytes();
+    stand.server.serve("/evil/library.json", Served { bytes, ..Served::default() });
+    let said = stand.ioecho(&["info", &stand.server.url("/evil#../../etc")]);
+    assert_eq!(said.code, 3, "{}", said.err);
+    assert!(said.err.contains("is no name for a load"), "{}", said.err);
+    let paths = stand.server.asked();
+    assert!(paths.iter().all(|path| !path.contains("etc")), "{paths:?}");
+}
+
+#[test]
+fn passwords_and_signatures_are_kept_nowhere() {
+    let (stand, ..) = published();
+    let bytes = fs::read(stand.path("in.load")).unwrap();
+    stand.server.serve("/x.load?sign=SECRET", Served { bytes, ..Served::default() });
+    let url = stand.server.url("/x.load?sign=SECRET");
+    stand.done(&["replay", &url, "--target", "sim:size=1G", "-o", "run"]);
+    let run = fs::read_to_string(stand.path("run/run.toml")).unwrap();
+    assert!(run.contains("/x.load?…") && !run.contains("SECRET"), "{run}");
+    let report = fs::read_to_string(stand.path("run/report.html")).unwrap();
+    assert!(!report.contains("SECRET"));
+}

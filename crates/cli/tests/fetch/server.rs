@@ -1,0 +1,127 @@
+//! A web server of a few lines, which fails as it is told.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// How a file is served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) etag: Option<&'static str>,
+    /// Whether a part of it is given to whoever asks for one.
+    pub(crate) in_parts: bool,
+    /// The connection ends after so many bytes of the body, as often as `cuts` says.
+    pub(crate) cut_after: usize,
+    pub(crate) cuts: usize,
+    /// A status in place of the file, and where to go instead.
+    pub(crate) status: Option<(u16, Option<String>)>,
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<String, Served>,
+    /// What was asked, in order: path, and the range where there was one.
+    asked: Vec<String>,
+    /// What was answered, in order.
+    answered: Vec<u16>,
+}
+
+/// A server on an address of this host, until the process ends.
+pub(crate) struct Server {
+    address: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let state = Arc::new(Mutex::new(State::default()));
+        let of_thread = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&of_thread);
+                // Whoever hangs up early is what some tests are about.
+                thread::spawn(move || _ = answer(stream, &state));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn serve(&self, path: &str, served: Served) {
+        self.state.lock().unwrap().files.insert(path.to_owned(), served);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().asked)
+    }
+
+    pub(crate) fn answered(&self) -> Vec<u16> {
+        std::mem::take(&mut self.state.lock().unwrap().answered)
+    }
+}
+
+fn answer(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    let mut lines = BufReader::new(stream.try_clone()?).lines();
+    let first = lines.next().transpose()?.unwrap_or_default();
+    let mut headers = BTreeMap::new();
+    for line in lines {
+        let line = line?;
+        let Some((name, value)) = line.split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let range = headers.get("range");
+    let mut state = state.lock().unwrap();
+    state.asked.push(range.map_or(path.clone(), |range| format!("{path} {range}")));
+    let mut served = state.files.get(&path).cloned();
+    if let Some(served) = &mut served
+        && served.cuts > 0
+    {
+        state.files.get_mut(&path).unwrap().cuts -= 1;
+    }
+    let (status, extra, body) = what(served.as_ref(), &headers);
+    state.answered.push(status);
+    drop(state);
+    let length = body.len();
+    let mut head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\n{extra}");
+    head += &format!("Content-Length: {length}\r\n\r\n");
+    let mut stream = stream;
+    stream.write_all(head.as_bytes())?;
+    let end = match &served {
+        Some(served) if served.cuts > 0 => served.cut_after.min(length),
+        _ => length,
+    };
+    stream.write_all(&body[..end])
+}
+
+fn what(served: Option<&Served>, headers: &BTreeMap<String, String>) -> (u16, String, Vec<u8>) {
+    let Some(served) = served else { return (404, String::new(), b"nothing here".to_vec()) };
+    if let Some((status, to)) = &served.status {
+        let to = to.as_ref().map_or(String::new(), |to| format!("Location: {to}\r\n"));
+        return (*status, to, Vec::new());
+    }
+    let mut extra = served.etag.map_or(String::new(), |etag| format!("ETag: {etag}\r\n"));
+    let named = |header: &str| headers.get(header).map(String::as_str) == served.etag;
+    if headers.contains_key("if-none-match") && named("if-none-match") {
+        return (304, extra, Vec::new());
+    }
+    let from = headers
+        .get("range")
+        .and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
+    match from {
+        Some(from) if served.in_parts && named("if-range") => {
+            let all = served.bytes.len();
+            extra += &format!("Content-Range: bytes {from}-{}/{all}\r\n", all - 1);
+            (206, extra, served.bytes[from..].to_vec())
+        }
+        _ => (200, extra, served.bytes.clone()),
+    }
+}

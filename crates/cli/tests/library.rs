@@ -1,0 +1,250 @@
+//! A library of loads on a disk: what is in it, and what happens to it.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Stand {
+    directory: TempDir,
+}
+
+impl Stand {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut load =
+            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+        for n in 0..300 {
+            let (sector, op) = (n * 7919 % 100_000 * 8, if n % 3 == 0 { 'W' } else { 'R' });
+            writeln!(load, "{}.{:03} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0", n / 100, n % 100).unwrap();
+        }
+        fs::write(directory.path().join("in.load"), load).unwrap();
+        Self { directory }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn ioecho(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        let Output { status, stdout, stderr } =
+            command.args(arguments).current_dir(self.directory.path()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let (code, out, err) = self.ioecho(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {err}");
+        out
+    }
+
+    fn add(&self, name: &str, more: &[&str]) {
+        let add = ["library", "add", "lib", "in.load", "--license", "CC0-1.0", "--origin", "test"];
+        self.done(&[&add, &["--name", name], more].concat());
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(arguments)).unwrap()
+    }
+
+    /// The problems that `verify` finds, each with the name of its load.
+    fn problems(&self) -> Vec<String> {
+        let (code, out, err) = self.ioecho(&["library", "verify", "lib", "--json"]);
+        let all: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{err}"));
+        let problems: Vec<String> = all["loads"].as_array().unwrap().iter().flat_map(of).collect();
+        assert_eq!(code, if problems.is_empty() { 0 } else { 17 }, "{out}");
+        assert_eq!(all["whole"], Value::Bool(problems.is_empty()));
+        problems
+    }
+}
+
+fn of(load: &Value) -> Vec<String> {
+    let name = load["name"].as_str().unwrap();
+    let problems = load["problems"].as_array().unwrap().iter();
+    problems.map(|problem| format!("{name}: {}", problem.as_str().unwrap())).collect()
+}
+
+#[test]
+fn a_load_is_added_listed_shown_and_verified() {
+    let stand = Stand::new();
+    stand.add("oltp", &["--description", "a small one", "--device", "a disk", "--kernel", "6.1"]);
+    assert!(stand.done(&["library", "list", "lib"]).contains("a small one"));
+    let load = stand.json(&["library", "show", "lib", "oltp", "--json"]);
+    assert_eq!((&load["requests"], &load["mix"]["writes"]), (&300.into(), &100.into()));
+    assert_eq!(load["recorded"]["device"], "a disk");
+    assert_eq!(load["mix"]["bytes_read"], 200 * 4096);
+    assert_eq!(stand.json(&["library", "list", "lib", "--json"])["loads"][0], load);
+    let shown = stand.done(&["library", "show", "lib", "oltp"]);
+    assert!(shown.contains("kernel") && shown.contains("lib/oltp/load.parquet"), "{shown}");
+    assert_eq!(stand.problems(), Vec::<String>::new());
+    let info = stand.json(&["info", "--json", "lib/oltp/load.parquet"]);
+    assert_eq!((&info["requests"], &info["license"]), (&300.into(), &"CC0-1.0".into()));
+    let page = fs::read_to_string(stand.path("lib/oltp/report.html")).unwrap();
+    assert!(page.contains("a small one"));
+    assert!(!page.contains(stand.directory.path().to_str().unwrap()), "the page tells a path");
+}
+
+#[test]
+fn sha256sum_checks_what_was_added() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let sha256sum = || {
+        let mut command = Command::new("sha256sum");
+        command.args(["--strict", "-c", "SHA256SUMS"]).current_dir(stand.path("lib/x")).output()
+    };
+    let Ok(output) = sha256sum() else {
+        println!("skipped: there is no sha256sum here");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    fs::write(stand.path("lib/x/report.html"), "another").unwrap();
+    assert!(!sha256sum().unwrap().status.success());
+}
+
+#[test]
+fn the_hash_of_the_requests_survives_another_file_and_no_other_requests() {
+    let stand = Stand::new();
+    stand.add("one", &[]);
+    stand.done(&["convert", "lib/one/load.parquet", "again.parquet", "--description", "another"]);
+    stand.done(&["library", "add", "lib", "again.parquet", "--name", "two"]);
+    stand.done(&["library", "add", "lib", "again.parquet", "--name", "three", "--speed", "2"]);
+    let hash = |name: &str, key: &str| {
+        stand.json(&["library", "show", "lib", name, "--json"])[key].clone()
+    };
+    assert_eq!(hash("one", "requests_sha256"), hash("two", "requests_sha256"));
+    assert_ne!(hash("one", "sha256"), hash("two", "sha256"));
+    assert_ne!(hash("one", "requests_sha256"), hash("three", "requests_sha256"));
+}
+
+#[test]
+fn a_load_that_is_there_is_not_replaced_and_a_bad_name_leads_nowhere() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let before = fs::read(stand.path("lib/x/load.toml")).unwrap();
+    let (code, _, err) = stand.ioecho(&["library", "add", "lib", "in.load", "--name", "x"]);
+    assert!(code == 7 && err.contains("is not replaced"), "{err}");
+    assert_eq!(fs::read(stand.path("lib/x/load.toml")).unwrap(), before);
+    for name in ["../out", "/tmp/out", ".x", "a b", "x\u{1b}[0m", "library.json", ""] {
+        let (code, _, err) = stand.ioecho(&["library", "add", "lib", "in.load", "--name", name]);
+        assert!(code == 2 && !err.contains('\u{1b}'), "{name:?}: {err}");
+    }
+    assert!(!stand.path("out").exists());
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_leaves_no_library_and_no_load() {
+    let stand = Stand::new();
+    fs::write(stand.path("prose"), "this is no trace\n").unwrap();
+    assert_eq!(stand.ioecho(&["library", "add", "lib", "prose"]).0, 3);
+    assert!(!stand.path("lib").exists());
+    stand.add("x", &[]);
+    assert_eq!(stand.ioecho(&["library", "add", "lib", "prose"]).0, 3);
+    assert_eq!(stand.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn whatever_moment_a_crash_comes_at_the_library_stays_valid() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    // Before the load has its name.
+    fs::create_dir(stand.path("lib/.y.partial")).unwrap();
+    fs::write(stand.path("lib/.y.partial/load.parquet"), "PAR1 half").unwrap();
+    assert_eq!(stand.problems(), Vec::<String>::new());
+    // After it has its name, and before the index has it.
+    let index = fs::read(stand.path("lib/library.json")).unwrap();
+    stand.add("z", &[]);
+    assert!(!stand.path("lib/.y.partial").exists());
+    fs::write(stand.path("lib/library.json"), index).unwrap();
+    assert_eq!(stand.done(&["library", "list", "lib"]).lines().count(), 2);
+    let problems = stand.problems();
+    assert!(problems.len() == 1 && problems[0].contains("the index does not have it"));
+    // The next one who adds mends it.
+    stand.add("w", &[]);
+    assert_eq!(stand.problems(), Vec::<String>::new());
+    assert_eq!(stand.done(&["library", "list", "lib"]).lines().count(), 4);
+}
+
+#[test]
+fn every_damage_is_found_and_named() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let path = |file: &str| stand.path("lib/x").join(file);
+    let damaged = |file: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>, words: &str| {
+        let before = fs::read(path(file)).unwrap();
+        fs::write(path(file), change(before.clone())).unwrap();
+        let problems = stand.problems();
+        assert!(problems.iter().any(|text| text.contains(words)), "{file}: {problems:?}");
+        fs::write(path(file), before).unwrap();
+        assert_eq!(stand.problems(), Vec::<String>::new(), "{file}");
+    };
+    let flip = |mut bytes: Vec<u8>| {
+        let at = bytes.len() / 3;
+        bytes[at] ^= 1;
+        bytes
+    };
+    let replace = |from: &'static str, to: &'static str| {
+        move |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(from, to).into_bytes()
+    };
+    damaged("load.parquet", &flip, "load.parquet is not what SHA256SUMS says");
+    damaged("load.parquet", &|bytes| bytes[..bytes.len() / 2].to_vec(), "and should have");
+    damaged("report.html", &flip, "report.html is not what SHA256SUMS says");
+    damaged("load.toml", &replace("requests = 300", "requests = 301"), "states other figures");
+    damaged("load.toml", &replace("name = \"x\"", "name = \"y\""), "is of another load");
+    damaged("load.toml", &replace("CC0", "CC1"), "the index says something else");
+    damaged("load.toml", &replace("version = 1", "version = 2"), "is of version 2");
+    damaged("load.toml", &|_| b"\xff".to_vec(), "cannot read");
+    damaged("SHA256SUMS", &|_| Vec::new(), "SHA256SUMS does not have load.parquet");
+    damaged("SHA256SUMS", &replace("load.toml", "../../y"), "belongs to no load");
+    fs::remove_dir_all(stand.path("lib/x")).unwrap();
+    assert_eq!(stand.problems(), ["x: the index has it, and there is no such directory"]);
+}
+
+#[test]
+fn names_and_words_of_others_are_shown_and_never_obeyed() {
+    let stand = Stand::new();
+    let words = "<script>alert(1)</script>\u{1b}[2J\u{9b}x\nsecond line";
+    stand.add("x", &["--description", words]);
+    for command in [&["library", "list", "lib"][..], &["library", "show", "lib", "x"]] {
+        let out = stand.done(command);
+        assert!(!out.contains(['\u{1b}', '\u{9b}']), "{out:?}");
+        assert!(out.contains("\\u{1b}[2J") && out.contains("\\nsecond line"), "{out:?}");
+    }
+    let page = fs::read_to_string(stand.path("lib/x/report.html")).unwrap();
+    assert!(!page.contains("<script>alert(1)"));
+    assert_eq!(stand.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn an_anonymised_load_tells_neither_names_nor_paths() {
+    let stand = Stand::new();
+    fs::rename(stand.path("in.load"), stand.path("customer.load")).unwrap();
+    let add = ["library", "add", "lib", "customer.load", "--name", "x", "--anonymise", "secretkey"];
+    stand.done(&add);
+    for file in ["load.toml", "report.html", "load.parquet"] {
+        let bytes = fs::read(stand.path("lib/x").join(file)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        for word in ["customer", "secretkey", stand.directory.path().to_str().unwrap()] {
+            assert!(!text.contains(word), "{file} has {word}");
+        }
+    }
+    assert_eq!(stand.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn a_directory_with_other_things_is_not_made_a_library() {
+    let stand = Stand::new();
+    fs::create_dir(stand.path("lib")).unwrap();
+    fs::write(stand.path("lib/thesis"), "x").unwrap();
+    let (code, _, err) = stand.ioecho(&["library", "add", "lib", "in.load"]);
+    assert!(code == 2 && err.contains("not empty"), "{err}");
+    let (code, _, err) = stand.ioecho(&["library", "list", "lib"]);
+    assert!(code == 3 && err.contains("is no library"), "{err}");
+}
