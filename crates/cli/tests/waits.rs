@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Seconds of a load on a simulated device with the clock of the host, and its target.
-const LOAD: &str = "gen:random?rate=1000&duration=20s&size=4K&span=8M&seed=1";
+const LOAD: &str = "gen:random?rate=1000&duration=20s&size=4K&area=8M&seed=1";
 
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
@@ -69,7 +70,7 @@ fn a_pipe_that_nobody_reads_is_waited_for_until_the_first_signal() {
 #[test]
 fn a_reader_of_a_pipe_that_comes_later_gets_every_line() {
     let home = home();
-    let (mut child, words) = into_pipe(home.path(), "gen:random?rate=100&duration=3s&span=8M");
+    let (mut child, words) = into_pipe(home.path(), "gen:random?rate=100&duration=3s&area=8M");
     wait_until("it says what it waits for", || said(&words).contains("waiting for a reader"));
     let lines = fs::read_to_string(home.path().join("pipe")).unwrap();
     assert!(child.wait().unwrap().success(), "{}", said(&words));
@@ -89,10 +90,10 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
     );
     fs::write(home.path().join("replay.sh"), format!("echo $$ > pid\nexec {replay}\n")).unwrap();
     let mut terminal = Command::new("script")
-        .args(["-q", "-f", "-c", "ulimit -c 0; sh replay.sh; echo; stty -a", "screen"])
+        .args(["-q", "-f", "-c", "ulimit -c 0; stty rows 40 cols 120; sh replay.sh; echo; stty -a", "screen"])
         .current_dir(home.path())
         .env("TERM", "xterm")
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -100,7 +101,11 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
         let bytes = fs::read(home.path().join("screen")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    wait_until("the panels are shown", || screen().contains("\u{1b}[?1049h"));
+    // A terminal tells where its cursor is when it is asked to.
+    wait_until("the cursor is asked for", || screen().contains("\u{1b}[6n"));
+    let mut keys = terminal.stdin.take().unwrap();
+    keys.write_all(b"\x1b[1;1R").unwrap();
+    wait_until("the panels are shown", || screen().contains("Ctrl-C"));
     let pid: u32 = said(&home.path().join("pid")).trim().parse().unwrap();
     signal(pid, "-QUIT");
     wait_until("it ends", || terminal.try_wait().unwrap().is_some());

@@ -70,7 +70,7 @@ pub(crate) fn write_main(
     let sheet = sheet(file, size, found)?;
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
     for format in [PictureFormat::Svg, PictureFormat::Png] {
-        write_all(&drawn, &sheet, format, &|chart| name(directory, file, chart, format))?;
+        write_all(&drawn, &sheet, format, &|chart: &Chart| name(directory, file, chart, format))?;
     }
     Ok(())
 }
