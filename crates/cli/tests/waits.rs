@@ -1,4 +1,4 @@
-//! What waits for others, a reader or a terminal, ends when it is told to and leaves nothing behind.
+//! What waits for others, a reader or a terminal, ends when it is told to and leaves nothing.
 
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
@@ -90,7 +90,13 @@ fn a_quit_gives_the_terminal_of_the_panels_back() {
     );
     fs::write(home.path().join("replay.sh"), format!("echo $$ > pid\nexec {replay}\n")).unwrap();
     let mut terminal = Command::new("script")
-        .args(["-q", "-f", "-c", "ulimit -c 0; stty rows 40 cols 120; sh replay.sh; echo; stty -a", "screen"])
+        .args([
+            "-q",
+            "-f",
+            "-c",
+            "ulimit -c 0; stty rows 40 cols 120; sh replay.sh; echo; stty -a",
+            "screen",
+        ])
         .current_dir(home.path())
         .env("TERM", "xterm")
         .stdin(Stdio::piped())

@@ -75,8 +75,8 @@ pub(crate) fn write_main(
     Ok(())
 }
 
-/// Every picture of what was counted. Numbers of requests do not merge, so the clouds need a pass of
-/// their own, in the trace's order.
+/// Every picture of what was counted. Numbers of requests do not merge, so the clouds need a pass
+/// of their own, in the trace's order.
 fn pictures(
     file: &Path,
     options: &ReadOptions,
