@@ -6,16 +6,15 @@
 //! PNG figures for papers and tickets; their names are those of blkreplay where it has a like one.
 //!
 //! The way through this crate: [`Page`] → [`html()`] (`page` lays out the words, `data` packs the
-//! picture, `templates/` and `assets/` draw it in the browser), [`figures()`] → [`png()`]. What is
-//! not drawn from the picture is a [`Chart`], made of a load's figures by [`charts`], and drawn on
-//! the page or by [`svg()`].
+//! picture, `templates/` and `assets/` draw it in the browser). What is not drawn from the picture
+//! is a [`Chart`], made of a load's figures by [`charts`], and drawn on the page or by [`svg()`] →
+//! [`png()`]; all pictures, whoever asks for them, are those of [`charts::pictures`].
 #![forbid(unsafe_code)]
 
 mod chart;
 pub mod charts;
 mod compare;
 mod data;
-mod figures;
 mod page;
 #[cfg(feature = "png")]
 mod png;
@@ -32,7 +31,6 @@ use ioecho_stats::verdict::Verdict;
 
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use compare::{ComparePage, compare_html};
-pub use figures::{Figure, figures};
 pub use page::{html, live_html, update};
 #[cfg(feature = "png")]
 pub use png::png;

@@ -40,15 +40,6 @@ pub(crate) struct Line<'a> {
     pub(crate) points: Vec<Option<(f64, f64)>>,
 }
 
-/// How density is painted.
-pub(crate) struct Paint<'a> {
-    pub(crate) colour: &'a str,
-    /// The opacity of the densest cell.
-    pub(crate) strongest: f64,
-    /// How much of its row a run covers, 0 to 1.
-    pub(crate) height: f64,
-}
-
 /// A figure in the making.
 pub(crate) struct Plot {
     text: String,
@@ -185,34 +176,6 @@ impl Plot {
                  stroke-linejoin=\"round\" stroke-linecap=\"round\"{}/>\n",
                 line.colour,
                 dashed(line.dash),
-            ));
-        }
-    }
-
-    /// Runs of equal density: each `(column, row, columns)` of a grid, `size` in columns and rows
-    /// with rows counted from below, painted in one colour.
-    pub(crate) fn runs(
-        &mut self,
-        runs: &[(usize, usize, usize)],
-        size: (usize, usize),
-        paint: &Paint<'_>,
-        opacity: f64,
-    ) {
-        let (wide, tall) = (self.plot_wide() / size.0 as f64, self.plot_tall() / size.1 as f64);
-        let mut path = String::new();
-        for (column, row, columns) in runs {
-            let x = LEFT + *column as f64 * wide;
-            let y = TOP + self.plot_tall() - (*row as f64 + 0.5) * tall;
-            // A single request on an empty sheet must still be seen.
-            let long = (*columns as f64 * wide).max(2.0).min(LEFT + self.plot_wide() - x);
-            let _ = write!(path, "M{x:.1} {y:.1}h{long:.1}");
-        }
-        if !path.is_empty() {
-            self.put(&format!(
-                "<path d=\"{path}\" stroke=\"{}\" stroke-width=\"{:.1}\" \
-                 stroke-opacity=\"{opacity:.2}\"/>\n",
-                paint.colour,
-                (tall * paint.height).max(2.0),
             ));
         }
     }
