@@ -23,6 +23,11 @@ pub fn volume_name(header: &Header, id: u32) -> String {
     name.map_or_else(|| format!("volume {id}"), str::to_owned)
 }
 
+/// What the volumes of a trace are called, by number.
+pub fn volume_names(header: &Header) -> Vec<(u32, String)> {
+    header.volumes.iter().map(|volume| (volume.id.0, volume.name.clone())).collect()
+}
+
 /// What the page shows of a load or of a run beside its picture: first over time, then what has
 /// axes of its own.
 pub fn of(figures: &AnalysisFigures, header: &Header) -> Vec<Chart> {

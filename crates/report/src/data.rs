@@ -5,6 +5,8 @@
 //! whole as base64 in JSON. That is two to three bytes per filled cell: 0.8 MB for a busy run of a
 //! million requests, 1.2 MB for eight million, and hardly more from there on.
 
+mod volumes;
+
 use ioecho_stats::histogram::Latencies;
 use ioecho_stats::picture::{Class, Kind, Panels, RunPicture, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
@@ -21,6 +23,7 @@ pub(crate) struct Data<'a> {
     lowest_ns: i64,
     panels: &'a Panels,
     sonar: Vec<Packed>,
+    volumes: volumes::Volumes,
     lateness: Packed,
     exact: Exact,
     curves: Vec<Curve>,
@@ -92,6 +95,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         lowest_ns: LOWEST_NS,
         panels,
         sonar: sonar.into(),
+        volumes: volumes::packed(panels, &page.volumes),
         lateness: Packed { name: "lateness", cells: base64(&pack(&panels.lateness)) },
         exact: Exact {
             sonar: Class::ALL.map(|class| Percentiles::of(picture.service_of_class(class))),

@@ -67,6 +67,8 @@ pub struct Page {
     pub verification: Option<VerifyFigures>,
     /// The targets of a run with several: what each is called and what it did.
     pub targets: Vec<(String, TargetFigures)>,
+    /// What the volumes of the trace are called, by number; a name may lack.
+    pub volumes: Vec<(u32, String)>,
     /// What is drawn.
     pub picture: RunPicture,
     /// What else is drawn: over the common axis of time, or over axes of its own.

@@ -187,6 +187,11 @@ impl fmt::Display for Escaped {
     }
 }
 
+fn requests(count: u64) -> String {
+    let noun = if count == 1 { "request" } else { "requests" };
+    format!("{} {noun}", tables::grouped(count))
+}
+
 /// When it was run and for how long, in a line.
 fn essentials(page: &Page) -> String {
     let picture = &page.picture;
@@ -195,10 +200,10 @@ fn essentials(page: &Page) -> String {
     let mut parts: Vec<String> =
         started.into_iter().map(|(_, when)| format!("started {when}")).collect();
     if page.subject == Subject::Load {
-        parts.push(format!("{} requests", tables::grouped(picture.unmeasured())));
+        parts.push(requests(picture.unmeasured()));
         parts.push(format!("over {}", picture.demanded_end()));
     } else if picture.requests() > 0 {
-        parts.push(format!("{} requests", tables::grouped(picture.requests())));
+        parts.push(requests(picture.requests()));
         let took = picture.achieved_end();
         let how = match page.timing.as_str() {
             timing::TIMED => Some("timed (open loop)"),

@@ -8,6 +8,7 @@
 
 mod checks;
 
+use ioecho_trace::units::counted;
 use ioecho_trace::{Integrity, LateCause};
 
 use crate::facts::timing;
@@ -180,9 +181,8 @@ fn sentence(
             unscheduled(figures, engine)
         }
         Finding::Faithful | Finding::DataDamaged => format!(
-            "Faithful: 99 % of {} requests were issued within {p99} of their time, over \
-             {took:.1} s.",
-            all.count()
+            "Faithful: 99 % of {} were issued within {p99} of their time, over {took:.1} s.",
+            counted(all.count(), "request")
         ),
         Finding::DeviceLimited if low_cap(figures, engine).is_some() => format!(
             "Limited by the cap: no more than {} in flight at a time (--in-flight-max), so that \
@@ -229,7 +229,8 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
         ""
     };
     let rate = issued as f64 / took.max(1e-9);
-    format!("As fast as possible{how}: {issued} requests in {took:.1} s, {rate:.0} requests/s.")
+    let what = counted(issued, "request");
+    format!("As fast as possible{how}: {what} in {took:.1} s, {rate:.0} requests/s.")
 }
 
 /// What makes this another load than the recorded one, told whether asked for or not.

@@ -11,7 +11,7 @@ use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
-use ioecho_trace::{Bytes, Header, Nanos, Source};
+use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
 
 use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
@@ -429,5 +429,12 @@ pub(crate) fn dated(prefix: &str) -> PathBuf {
 /// How long the replay is to take, where the plan alone tells.
 pub(crate) fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
     let timed = plan.timing.mode == TimingMode::Timed;
-    plan.window.duration.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
+    let described = || generate::duration(&plan.trace).filter(|_| plan.transforms.is_empty());
+    let span = match (plan.window.duration, plan.window.start) {
+        (Some(window), _) => Some(described().map_or(window, |all| all.min(window))),
+        (None, None) => described(),
+        // What is left of it behind its start.
+        (None, Some(start)) => described().map(|all| all.saturating_sub(start).max(Nanos::ZERO)),
+    };
+    span.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
 }

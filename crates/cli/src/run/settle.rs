@@ -6,6 +6,7 @@ use anyhow::Context;
 use ioecho_report::{Page, Section, charts};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
 use crate::args::LoadArgs;
@@ -157,8 +158,9 @@ pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
         Some(version) if version == u64::from(SUMMARY_VERSION) => {}
         version => {
             return Err(unreadable(format!(
-                "it is of version {version:?}, and this program knows {SUMMARY_VERSION}\n  = help: \
-                 use the ioecho that made it, or a newer one"
+                "it is of {}, and this program knows version {SUMMARY_VERSION}\n  = help: use the \
+                 ioecho that made it, or a newer one",
+                version.map_or("no version".to_owned(), |version| format!("version {version}"))
             )));
         }
     }
@@ -200,7 +202,7 @@ pub(crate) fn page_of(
     }
     for (outcome, count) in &summary.outcomes {
         if outcome != "ok" {
-            warnings.push(format!("{count} requests: {outcome}"));
+            warnings.push(format!("{}: {outcome}", counted(*count, "request")));
         }
     }
     Ok(Page {
@@ -211,6 +213,7 @@ pub(crate) fn page_of(
         timing: summary.engine.timing.clone(),
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
+        volumes: charts::volume_names(header),
         picture: found.picture().clone(),
         command: command_of(&facts),
         charts: charts::of(&found.analysis, header),

@@ -259,7 +259,7 @@ impl Arrivals {
             simultaneous: volumes.iter().map(|volume| volume.together).sum(),
             gap_mean_ns: mean,
             gap_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
-            hurst: hurst(&dispersions),
+            hurst: hurst(dispersions.iter().map(|one| (one.span_s, one.mean, one.index))),
             dispersion: Curve {
                 name: "index of dispersion".to_owned(),
                 x: Quantity::new("span", "s"),
@@ -303,14 +303,15 @@ fn dispersions(volumes: &[OfVolume]) -> Vec<Dispersion> {
     all
 }
 
-/// Half the slope of log variance over log span by least squares, over scales whose spans have a
-/// request or more on average (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature of
+/// The Hurst parameter from the variance of counts over spans of several lengths, each as its
+/// length, the mean of its counts and their index of dispersion: half the slope of log variance
+/// over log length by least squares, over lengths with a request or more on average; `None` of
+/// fewer than four of them (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature of
 /// Ethernet traffic", 1994).
-fn hurst(dispersions: &[Dispersion]) -> Option<f64> {
-    let points: Vec<(f64, f64)> = dispersions
-        .iter()
-        .filter(|one| one.mean >= 1.0 && one.index > 0.0)
-        .map(|one| (one.span_s.ln(), (one.index * one.mean).ln()))
+pub(crate) fn hurst(scales: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+    let points: Vec<(f64, f64)> = scales
+        .filter(|(_, mean, index)| *mean >= 1.0 && *index > 0.0)
+        .map(|(span, mean, index)| (span.ln(), (index * mean).ln()))
         .collect();
     if points.len() < 4 {
         return None;
