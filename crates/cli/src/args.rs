@@ -8,6 +8,7 @@ mod fetch;
 mod library;
 mod live;
 mod merge;
+mod record;
 mod replay;
 mod transforms;
 
@@ -36,6 +37,7 @@ pub(crate) use self::library::{
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
+pub(crate) use self::record::{RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Say what a load asks for and what came of it: throughput, working sets, latency and more
     Analyze(Box<AnalyzeArgs>),
+    /// Record what block devices are given to do
+    Record(Box<RecordArgs>),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
