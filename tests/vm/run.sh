@@ -120,7 +120,7 @@ build_base() {
     # All drivers of the kinds that hold the wanted ones: what they need is among these.
     (cd "$modules" && find kernel/drivers/block kernel/drivers/md kernel/drivers/scsi \
         kernel/drivers/virtio kernel/drivers/ata kernel/fs/ext4 kernel/fs/jbd2 kernel/fs/mbcache* \
-        kernel/lib kernel/crypto kernel/mm kernel/arch \
+        kernel/fs/configfs kernel/lib kernel/crypto kernel/mm kernel/arch \
         -name '*.ko*' 2>/dev/null) | while read -r module; do
         mkdir -p "$target/$(dirname "$module")"
         case $module in
