@@ -136,9 +136,10 @@ impl BlktraceTracer {
         }
     }
 
-    /// Looks at the files of a lane until something can be taken or all are empty.
+    /// Looks at the files of a lane, and takes what they have until there is no room or no more.
     fn look(&mut self, lane: usize, chunk: &mut [u8]) -> io::Result<usize> {
         let Self { disks, debugfs, lanes, is_stopped, .. } = self;
+        let mut length = 0;
         loop {
             let mut failure = None;
             let is_empty = lanes[lane].look(now_ns(), *is_stopped, |disk, error| {
@@ -147,9 +148,10 @@ impl BlktraceTracer {
             if let Some(error) = failure {
                 return Err(error);
             }
-            let taken = lanes[lane].take(chunk);
-            if taken > 0 || is_empty {
-                return Ok(taken);
+            let (taken, is_full) = lanes[lane].take(&mut chunk[length..]);
+            length += taken;
+            if is_empty || is_full {
+                return Ok(length);
             }
         }
     }
@@ -182,16 +184,16 @@ impl Tracer for BlktraceTracer {
 
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
         let lane = &mut self.lanes[stream];
-        let taken = lane.take(chunk);
+        let (taken, is_full) = lane.take(chunk);
         let is_due =
             self.is_stopped || lane.fetched.elapsed() >= FETCH_EVERY || lane.has_full_part();
-        if taken > 0 || !is_due {
+        if is_full || !is_due {
             return Ok(taken);
         }
         self.go_to(stream);
-        let taken = self.look(stream, chunk);
+        let more = self.look(stream, &mut chunk[taken..]);
         self.go_home();
-        taken
+        Ok(taken + more?)
     }
 
     /// Kernels before 6.19 count what they lose for each disk and not for each processor, later

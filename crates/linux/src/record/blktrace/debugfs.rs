@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
@@ -57,7 +57,7 @@ impl Debugfs {
 
     /// Which file it is; `None` where there is none.
     pub(super) fn identity(&self, device: &str, name: &str) -> io::Result<Option<Identity>> {
-        match rustix::fs::stat(&self.root, within(device, name)) {
+        match rustix::fs::statat(&self.root, within(device, name), AtFlags::empty()) {
             Ok(status) => Ok(Some(Identity { dev: status.st_dev, inode: status.st_ino })),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),

@@ -29,6 +29,9 @@ const SUB_BUFFERS: u64 = 16;
 /// device is taken away.
 const SUB_BUFFER_BYTES: (u64, u64) = (128 << 10, 512 << 10);
 
+/// The largest page that Linux has; buffers consist of whole ones.
+const PAGE_MAX: u64 = 64 << 10;
+
 /// The trace of a disk.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -236,9 +239,8 @@ fn open(device: &Path, dev: Dev) -> io::Result<OwnedFd> {
 }
 
 fn setup(sectors: (u64, u64), bytes: u64) -> Setup {
-    let page = rustix::param::page_size() as u64;
     let sub_buffer = (bytes / SUB_BUFFERS).clamp(SUB_BUFFER_BYTES.0, SUB_BUFFER_BYTES.1);
-    let sub_buffer = sub_buffer.next_multiple_of(page);
+    let sub_buffer = sub_buffer.next_multiple_of(PAGE_MAX);
     let sub_buffers = (bytes / sub_buffer).clamp(2, u64::from(u32::MAX) / sub_buffer);
     Setup { sub_buffer_bytes: sub_buffer as u32, sub_buffers: sub_buffers as u32, sectors }
 }

@@ -75,8 +75,9 @@ impl<R: Read> Lane<R> {
         is_empty
     }
 
-    /// Takes as many records as may go on and fit into `chunk`. Answers their bytes.
-    pub(super) fn take(&mut self, chunk: &mut [u8]) -> usize {
+    /// Takes as many records as may go on and fit into `chunk`. Answers their bytes, and whether
+    /// there was no room for another.
+    pub(super) fn take(&mut self, chunk: &mut [u8]) -> (usize, bool) {
         let mut length = 0;
         loop {
             // A record after this instant must wait.
@@ -95,13 +96,14 @@ impl<R: Read> Lane<R> {
             }
             let alone = self.sources.len() == 1;
             match first {
-                Some((index, record))
-                    if (alone || record.time <= bound) && length + record.length <= chunk.len() =>
-                {
+                Some((index, record)) if alone || record.time <= bound => {
+                    if record.length > chunk.len() - length {
+                        return (length, true);
+                    }
                     self.sources[index].relay.take(record, &mut chunk[length..]);
                     length += record.length;
                 }
-                _ => return length,
+                _ => return (length, false),
             }
         }
     }
@@ -167,7 +169,8 @@ mod tests {
     fn look(lane: &mut Lane<Parts>, now_ns: u64, is_last: bool) -> Vec<u64> {
         lane.look(now_ns, is_last, |_, error| panic!("{error}"));
         let mut chunk = vec![0; 4 * RECORD_MAX];
-        let length = lane.take(&mut chunk);
+        let (length, is_full) = lane.take(&mut chunk);
+        assert!(!is_full);
         times(&chunk[..length])
     }
 
@@ -203,9 +206,9 @@ mod tests {
         let mut lane = lane(&[&[&[1, 2, 3]]]);
         lane.look(9, false, |_, error| panic!("{error}"));
         let mut chunk = [0; 100];
-        assert_eq!(lane.take(&mut chunk), 96);
-        assert_eq!(lane.take(&mut chunk), 48);
-        assert_eq!(lane.take(&mut chunk), 0);
+        assert_eq!(lane.take(&mut chunk), (96, true));
+        assert_eq!(lane.take(&mut chunk), (48, false));
+        assert_eq!(lane.take(&mut chunk), (0, false));
     }
 
     #[test]
@@ -224,6 +227,6 @@ mod tests {
             lane.look(now_ns, false, |disk, error| failures.push((disk, error.to_string())));
         }
         assert_eq!(failures, [(0, "gone".to_owned())]);
-        assert_eq!(lane.take(&mut [0; 100]), 48);
+        assert_eq!(lane.take(&mut [0; 100]), (48, false));
     }
 }
