@@ -2,6 +2,7 @@
 # What goes wrong around a recording by the block trace ioctls: a second tracer, a kill, a device
 # that vanishes, and that nothing of it stays in the kernel.
 set -u
+# shellcheck source=tests/vm/lib.sh
 . /vm/lib.sh
 
 modprobe null_blk nr_devices=1 gb=1 || skip 'no null_blk'

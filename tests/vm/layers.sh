@@ -2,6 +2,7 @@
 # Device mapper over a disk, both recorded: every request is there twice, which is told, and
 # `--unstack` leaves it once. And a partition: its requests only, counted from its start.
 set -u
+# shellcheck source=tests/vm/lib.sh
 . /vm/lib.sh
 
 modprobe null_blk nr_devices=1 gb=1 || skip 'no null_blk'

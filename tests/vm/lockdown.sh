@@ -2,6 +2,7 @@
 # A kernel that is locked down for integrity: the ioctls are refused with the reason, and `auto`
 # takes tracefs.
 set -u
+# shellcheck source=tests/vm/lib.sh
 . /vm/lib.sh
 
 mount -t securityfs securityfs /sys/kernel/security 2>/dev/null

@@ -2,6 +2,7 @@
 # A fixed number of requests: exactly those in the recording, by either interface, as in blktrace's
 # own recording, and in trace-cmd's count; on a disk, on a loop device and on device mapper.
 set -u
+# shellcheck source=tests/vm/lib.sh
 . /vm/lib.sh
 
 modprobe null_blk nr_devices=2 gb=1 || skip 'no null_blk'
@@ -41,7 +42,7 @@ if command -v trace-cmd >/dev/null; then
     step 'nullb0 by trace-cmd'
     trace-cmd record -e block:block_bio_queue -o own.dat sh -c '. /vm/lib.sh; load /dev/nullb0' \
         >trace-cmd.log 2>&1
-    number=$(cat /sys/block/nullb0/dev | tr : ,)
+    number=$(tr : , </sys/block/nullb0/dev)
     trace-cmd report -i own.dat 2>/dev/null |
         awk -v dev="$number" '{
             for (i = 1; i < NF; i++) if ($i == "block_bio_queue:" && $(i + 1) == dev)

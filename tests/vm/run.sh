@@ -157,7 +157,7 @@ build_extra() {
     extra=$run/extra
     mkdir -p "$extra/bin" "$extra/host" "$extra/vm" "$extra/etc"
     if [ -x "$binary" ]; then
-        if [ ! -e "$cache/stripped" ] || [ "$binary" -nt "$cache/stripped" ] ||
+        if [ -z "$(find "$cache/stripped" -newer "$binary" 2>/dev/null)" ] ||
             [ "$binary" != "$(cat "$cache/stripped.of" 2>/dev/null)" ]; then
             strip -o "$cache/stripped.new" "$binary" 2>/dev/null ||
                 cp "$binary" "$cache/stripped.new"

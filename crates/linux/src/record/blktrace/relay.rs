@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 /// How much is read at a time.
-const READ_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 128 << 10;
 
 /// `BLK_IO_TRACE_MAGIC` without the low byte, which is the version.
 const MAGIC: u32 = 0x65_6174;
