@@ -52,10 +52,12 @@ pub(crate) const DATA_DAMAGED: u8 = 15;
 pub(crate) const REQUIRED: u8 = 16;
 /// A load is not, or no longer, what its library says.
 pub(crate) const NOT_AS_PUBLISHED: u8 = 17;
-/// Runs are not comparable, and nothing was compared.
+/// Runs, or a replay and a recording of it, are not comparable, and nothing was compared.
 pub(crate) const NOT_COMPARABLE: u8 = 20;
 /// A criterion of `compare --fail-if` is met.
 pub(crate) const CRITERION_MET: u8 = 21;
+/// The device saw another load than the one that was to be replayed.
+pub(crate) const NOT_FAITHFUL: u8 = 22;
 
 /// The kernel cannot record here, or this user may not.
 pub(crate) const CANNOT_RECORD: u8 = 30;
