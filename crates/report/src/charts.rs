@@ -4,6 +4,7 @@
 //! which colours its parts have, and what a reader has to know. Names are those of blkreplay's
 //! `graph.sh` where it has a like picture.
 
+pub mod inside;
 mod listing;
 pub mod orders;
 pub mod space;

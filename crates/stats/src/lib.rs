@@ -9,6 +9,7 @@ pub mod change_points;
 pub mod compare;
 pub mod facts;
 pub mod histogram;
+pub mod inside;
 pub mod interval;
 pub mod judge;
 pub mod load_figures;

@@ -16,7 +16,7 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
-use crate::run::{everything, open, page, pass, settle};
+use crate::run::{everything, inside, open, page, pass, settle};
 
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
@@ -31,7 +31,8 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
         orders.observe(&batch);
     }
     let sheet = sheet(args, &found)?;
-    let all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    let mut all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    all.extend(of_engine(args, &found));
     let chosen = chosen(all, &args.only)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
@@ -49,6 +50,21 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
         writeln!(out, "{}", visible(&path(chart).display().to_string()))?;
     }
     Ok(damaged(&found.header))
+}
+
+/// What the engines of a run told of themselves, where they were asked to.
+fn of_engine(args: &PlotArgs, found: &everything::Found) -> Vec<Chart> {
+    let Some(run) = RunDirectory::at(&args.file) else { return Vec::new() };
+    let told = inside::read(&run);
+    if told.is_empty() {
+        return Vec::new();
+    }
+    let mut charts = charts::inside::all(&told);
+    for chart in &mut charts {
+        // As all other pictures of the run.
+        chart.x.to = Some(found.analysis.end_ns as f64);
+    }
+    charts
 }
 
 fn damaged(header: &Header) -> u8 {

@@ -183,6 +183,11 @@ impl RunDirectory {
         self.path.join("summary.json")
     }
 
+    /// What the engines told of themselves, where that was asked for.
+    pub(crate) fn inside(&self) -> PathBuf {
+        self.path.join("inside.jsonl")
+    }
+
     pub(crate) fn report(&self) -> PathBuf {
         self.path.join("report.html")
     }

@@ -171,7 +171,14 @@ fn work(
     );
     let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     let durable = plan.verify != VerifyArg::Off;
-    let options = WriterOptions { run_number, targets: lanes.len(), durable };
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let options = WriterOptions {
+        run_number,
+        targets: lanes.len(),
+        durable,
+        inside: plan.expert.is_some(),
+        real: !simulated,
+    };
     let (writer, recorders, moments) =
         writer::spawn(run, journal, Arc::clone(stop), options, tally);
     let progress = (!plan.quiet).then(|| {
@@ -186,7 +193,6 @@ fn work(
             hidden,
         })
     });
-    let simulated = plan.targets.iter().any(Target::is_simulated);
     let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);

@@ -330,6 +330,7 @@ fn pacing(plan: &ReplayPlan) -> Pacing {
     Pacing {
         start_grace: plan.pacing.start_grace,
         errors_max: plan.pacing.errors_max,
+        inside_every: plan.expert,
         ..Pacing::default()
     }
 }

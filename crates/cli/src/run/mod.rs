@@ -15,6 +15,7 @@ pub(crate) mod execute;
 pub(crate) mod feeder;
 pub(crate) mod fill;
 pub(crate) mod forecast;
+pub(crate) mod inside;
 pub(crate) mod lane;
 pub(crate) mod live;
 pub(crate) mod load;

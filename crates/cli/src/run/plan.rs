@@ -64,6 +64,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) quiet: bool,
     /// What is told while the run goes on.
     pub(crate) live: LivePlan,
+    /// How long the intervals are in which the engines tell of themselves, if they are to.
+    pub(crate) expert: Option<Nanos>,
     /// Whether the target was made for this load alone, so that what the load does not touch need
     /// not hold anything.
     pub(crate) is_scratch: bool,
@@ -148,6 +150,7 @@ impl ReplayPlan {
             required: args.require.clone(),
             quiet: args.quiet,
             live: LivePlan::new(&args.live),
+            expert: args.watched.expert,
             is_scratch: false,
         };
         plan.live.check(&plan)?;
@@ -402,6 +405,9 @@ impl fmt::Display for ReplayPlan {
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;
+        }
+        if let Some(every) = self.expert {
+            writeln!(f, "expert        what the engines do, every {every}")?;
         }
         if !self.required.is_empty() {
             let names: Vec<String> = self.required.iter().map(ToString::to_string).collect();

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 
 use anyhow::Context;
-use ioecho_report::{Page, Section, charts};
+use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
@@ -13,6 +13,7 @@ use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of, write_whole};
 use crate::run::ends::MEMORY;
 use crate::run::everything::{self, Found};
+use crate::run::inside;
 use crate::run::open::JournalSource;
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -214,10 +215,18 @@ pub(crate) fn page_of(
         picture: found.picture().clone(),
         command: command_of(&facts),
         charts: charts::of(&found.analysis, header),
-        expert: charts::expert(&found.analysis),
+        expert: expert(run, found),
         listings: charts::listings(&found.analysis, header),
         ..Page::default()
     })
+}
+
+/// What is folded away: more series of the run, and what the engines told of themselves.
+fn expert(run: &RunDirectory, found: &Found) -> Vec<Chart> {
+    let mut charts = charts::expert(&found.analysis);
+    charts.extend(charts::inside::all(&inside::read(run)));
+    charts.retain(|chart| !chart.is_empty());
+    charts
 }
 
 /// The command that does the run again, as it is typed into a shell.
