@@ -9,6 +9,7 @@ mod listing;
 pub mod orders;
 pub mod space;
 pub mod time;
+pub mod witness;
 
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;

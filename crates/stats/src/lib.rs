@@ -24,3 +24,4 @@ pub mod steady;
 pub mod timeline;
 pub mod trace_summary;
 pub mod verdict;
+pub mod witnessed;
