@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod change_points;
 pub mod compare;
 pub mod facts;
+pub mod fidelity;
 pub mod histogram;
 pub mod inside;
 pub mod interval;
