@@ -1,5 +1,7 @@
 //! What can be typed to have a replay watched: by itself, and by the kernel.
 
+use clap::ValueEnum;
+use ioecho_linux::record::InterfaceChoice;
 use ioecho_trace::Nanos;
 
 use super::span;
@@ -19,6 +21,39 @@ pub(crate) struct WatchedArgs {
         value_parser = interval
     )]
     pub(crate) expert: Option<Nanos>,
+
+    /// Record beside the run what the kernel sees of it at the target's block device
+    /// (witness.parquet), hold the run against it, and show both in the report
+    #[arg(
+        long,
+        value_name = "INTERFACE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto",
+        value_enum
+    )]
+    pub(crate) witness: Option<InterfaceArg>,
+}
+
+/// The kernel's interface that tells of block events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InterfaceArg {
+    /// Tracefs where it can be used, otherwise blktrace's ioctls
+    Auto,
+    /// The block tracepoints through tracefs
+    Tracefs,
+    /// The block trace ioctls
+    Blktrace,
+}
+
+impl InterfaceArg {
+    pub(crate) fn choice(self) -> InterfaceChoice {
+        match self {
+            Self::Auto => InterfaceChoice::Auto,
+            Self::Tracefs => InterfaceChoice::Tracefs,
+            Self::Blktrace => InterfaceChoice::Blktrace,
+        }
+    }
 }
 
 /// Intervals in which next to nothing happens tell nothing, and a line for each takes its room.

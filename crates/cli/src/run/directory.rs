@@ -19,6 +19,7 @@ use ioecho_trace::Header;
 use serde::Serialize;
 
 use crate::exit::{self, Coded};
+use crate::run::witness::WitnessEntry;
 
 /// The version of `run.toml` and of the directory as a whole.
 pub(crate) const RUN_VERSION: i64 = 1;
@@ -50,6 +51,8 @@ pub(crate) struct RunFacts {
     /// In the order in which results name them.
     pub(crate) targets: Vec<TargetEntry>,
     pub(crate) host: HostFacts,
+    /// What was recorded of it at the devices, where that was asked for.
+    pub(crate) witness: Option<WitnessEntry>,
     pub(crate) trace: Header,
 }
 
@@ -92,6 +95,9 @@ pub(crate) struct PlanFacts {
     pub(crate) pacing: &'static str,
     /// How long before a deadline the issuing thread stops sleeping, once that was measured.
     pub(crate) spin_ns: Option<i64>,
+    /// The replay's time zero on `CLOCK_MONOTONIC`, ns; none in simulation. Only that clock's own
+    /// zero, the start of the host, makes sense of it.
+    pub(crate) zero_monotonic_ns: Option<i64>,
     /// Half of the sleeps ended no later than this after their time.
     pub(crate) wake_up_p50_ns: Option<i64>,
     /// 99 of 100 sleeps ended no later than this after their time.
@@ -186,6 +192,11 @@ impl RunDirectory {
     /// What the engines told of themselves, where that was asked for.
     pub(crate) fn inside(&self) -> PathBuf {
         self.path.join("inside.jsonl")
+    }
+
+    /// What the kernel saw of the run, where that was asked for.
+    pub(crate) fn witness(&self) -> PathBuf {
+        self.path.join("witness.parquet")
     }
 
     pub(crate) fn report(&self) -> PathBuf {

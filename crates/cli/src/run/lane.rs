@@ -110,7 +110,7 @@ struct Gate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     /// The replay's time zero on the clock.
-    start_at: Nanos,
+    pub(crate) start_at: Nanos,
     /// Sleep until this long before a deadline.
     pub(crate) spin: Nanos,
     /// How the host wakes threads, where that was measured.

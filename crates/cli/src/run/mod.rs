@@ -30,4 +30,5 @@ pub(crate) mod target;
 pub(crate) mod verification;
 pub(crate) mod verify;
 pub(crate) mod watch;
+pub(crate) mod witness;
 pub(crate) mod writer;

@@ -15,6 +15,7 @@ use crate::run::ends::MEMORY;
 use crate::run::everything::{self, Found};
 use crate::run::inside;
 use crate::run::open::JournalSource;
+use crate::run::witness::{self, Witnessed};
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
 ///
@@ -24,6 +25,7 @@ pub(crate) fn settle(
     run: &RunDirectory,
     trace: &Header,
     engine: EngineFacts,
+    witnessed: Option<&Witnessed>,
 ) -> anyhow::Result<RunSummary> {
     if !run.path().is_dir() {
         let text = format!(
@@ -65,6 +67,7 @@ pub(crate) fn settle(
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
     }
+    engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
     let summary = figures.summary(engine);
     write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
@@ -139,7 +142,8 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     run.free_reserve();
     run.remove_partial_files();
     let header = run.trace_header().unwrap_or_default();
-    let summary = settle(run, &header, engine)?;
+    let witnessed = Witnessed::recovered(run, &facts);
+    let summary = settle(run, &header, engine, witnessed.as_ref())?;
     run.mark_settled(&summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
@@ -214,6 +218,7 @@ pub(crate) fn page_of(
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
         picture: found.picture().clone(),
         command: command_of(&facts),
+        witness: witness::section(run, &facts, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
         expert: expert(run, found),
         listings: charts::listings(&found.analysis, header),

@@ -17,6 +17,7 @@ pub fn all(figures: &InsideFigures) -> Vec<Chart> {
         ahead(figures),
         submission(figures),
         completion(figures),
+        input_stalls(figures),
         input_wait(figures),
         answer_wait(figures),
         results(figures),
@@ -30,7 +31,8 @@ fn chart(figures: &InsideFigures, name: &str, title: &str, side: Side, note: &st
 }
 
 fn requests() -> Side {
-    Side::logarithmic("requests", "requests")
+    // Linear: what matters most is how near they are to none.
+    Side { from: Some(0.0), ..Side::linear("requests", "requests") }
 }
 
 fn time() -> Side {
@@ -94,11 +96,20 @@ fn completion(figures: &InsideFigures) -> Chart {
 /// Waiting for input.
 fn input_wait(figures: &InsideFigures) -> Chart {
     let side = Side { from: Some(0.0), to: Some(1.0), ..Side::linear("share of time", "%") };
-    let note = "the time in which the engine had no input; stalls: requests that came when they \
-                were due already";
+    let note = "of the issuing threads' time: that in which there was no input";
     chart(figures, "g55.input_wait", "Engine: waiting for input", side, note)
         .with(Shape::Series(figures.share(Part::Starved, "no input")), Ink::Nth(1), Stroke::Peaks)
-        .with(Shape::Series(figures.input_stalls("stalls, number")), Ink::Nth(3), Stroke::Peaks)
+}
+
+/// Requests that came when they were due already.
+fn input_stalls(figures: &InsideFigures) -> Chart {
+    let side = Side { from: Some(0.0), to: Some(1.0), ..Side::linear("stalls", "stalls") };
+    let note = "requests that were due already when they were read";
+    chart(figures, "g55.input_stalls", "Engine: input stalls", side, note).with(
+        Shape::Series(figures.input_stalls("stalls")),
+        Ink::Nth(3),
+        Stroke::Peaks,
+    )
 }
 
 /// Waiting for completions, and work.

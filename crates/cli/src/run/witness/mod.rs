@@ -9,6 +9,9 @@
 mod held;
 mod page;
 
+pub(crate) use held::Witnessed;
+pub(crate) use page::section;
+
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::record::{Options, Recorder, Summary, Target as Device};
@@ -22,9 +25,6 @@ use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
-
-pub(crate) use held::{figures, holds};
-pub(crate) use page::section;
 
 /// A target and its device, as `run.toml` holds them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -130,9 +130,9 @@ pub(crate) fn planned(plan: &ReplayPlan) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// A witness that records.
+/// A witness that records. Dropping it ends the recording and leaves nothing of it.
 pub(crate) struct Witness {
-    recorder: Recorder,
+    recorder: Option<Recorder>,
     directory: PathBuf,
     entry: WitnessEntry,
 }
@@ -170,31 +170,28 @@ impl Witness {
             lost: 0,
             cpu_ns: 0,
         };
-        Ok(Some(Self { recorder, directory: raw_directory(run.path()), entry }))
+        let directory = raw_directory(run.path());
+        Ok(Some(Self { recorder: Some(recorder), directory, entry }))
+    }
+
+    /// What `run.toml` says of it so far.
+    pub(crate) fn entry(&self) -> &WitnessEntry {
+        &self.entry
     }
 
     /// Ends the recording and makes a trace of it. Whatever fails makes the witness incomplete and
     /// never the run: its results do not hang on it.
-    pub(crate) fn finish(self, run: &RunDirectory) -> WitnessEntry {
-        let Self { recorder, directory, mut entry } = self;
-        let summary: Summary = recorder.stop();
+    pub(crate) fn finish(mut self, run: &RunDirectory) -> WitnessEntry {
+        let summary = self.recorder.take().map(Recorder::stop).unwrap_or_default();
+        let mut entry = self.entry.clone();
         if !summary.ending.is_good() {
             entry.incomplete =
                 Some(format!("it ended before the run: {}", summary.ending.phrase()));
         }
         (entry.lost, entry.cpu_ns) = (summary.lost(), summary.cpu.0);
         entry.notes.extend(summary.notes);
-        match convert(&directory, run) {
-            Ok(()) => {
-                // The trace holds everything; what cannot be removed only takes room.
-                let _ = std::fs::remove_dir_all(&directory);
-            }
-            Err(error) => {
-                entry.incomplete = Some(format!(
-                    "it stays as it was recorded in witness.recording, for it could not be \
-                     converted: {error}"
-                ));
-            }
+        if let Err(error) = settle(&self.directory, run) {
+            entry.incomplete = Some(error.to_string());
         }
         if let Some(why) = &entry.incomplete {
             run.log(&format!("the witness is incomplete: {why}"));
@@ -202,13 +199,30 @@ impl Witness {
         }
         entry
     }
+}
 
-    /// Ends the recording of a run that did not begin, and leaves nothing of it.
-    pub(crate) fn give_up(self) {
-        let Self { recorder, directory, .. } = self;
-        drop(recorder);
-        let _ = std::fs::remove_dir_all(directory);
+impl Drop for Witness {
+    fn drop(&mut self) {
+        // Still there only where the run did not begin: then nothing was seen.
+        if let Some(recorder) = self.recorder.take() {
+            drop(recorder);
+            let _ = std::fs::remove_dir_all(&self.directory);
+        }
     }
+}
+
+/// Makes the raw recording a trace, and takes it away when that holds everything.
+fn settle(directory: &Path, run: &RunDirectory) -> anyhow::Result<()> {
+    convert(directory, run).map_err(|error| {
+        let _ = std::fs::remove_file(run.witness());
+        anyhow::anyhow!(
+            "it stays in witness.recording as it was recorded, for it could not be converted: \
+             {error:#}"
+        )
+    })?;
+    // What cannot be removed only takes room.
+    let _ = std::fs::remove_dir_all(directory);
+    Ok(())
 }
 
 /// Makes a trace of what was recorded: requests as they were queued at the device.

@@ -6,29 +6,31 @@ use ioecho_stats::witnessed::{Sight, WitnessPanels};
 use ioecho_trace::recording::Recording;
 use ioecho_trace::{Header, Nanos};
 
-use super::held::{self, Alignment};
+use super::held::{self, Witnessed};
 use crate::run::directory::RunDirectory;
 
 /// What the page says of the witness of a run that ended at `end`; nothing where there is none.
-pub(crate) fn section(
-    run: &RunDirectory,
-    facts: &toml::Table,
-    end: Nanos,
-) -> anyhow::Result<Option<Witness>> {
+pub(crate) fn section(run: &RunDirectory, facts: &toml::Table, end: Nanos) -> Option<Witness> {
+    facts.get("witness")?;
     if !held::holds(run) {
-        return Ok(None);
+        let text = text(facts, &FidelityFigures { absolute: true, ..FidelityFigures::default() });
+        return (!text.is_empty()).then(|| Witness { text, ..Witness::default() });
     }
     let mut panels = WitnessPanels::new(end);
-    let alignment = Alignment::of(facts);
-    let (figures, header) =
-        held::figures(run, &alignment, &mut |pair| panels.observe(&sight(pair)))?;
+    let witnessed = Witnessed::of(facts);
+    let found = held::figures(run, &witnessed, &mut |pair| panels.observe(&sight(pair)));
+    let (figures, header) = match found {
+        Ok(found) => found,
+        // The run's own figures stand without it.
+        Err(error) => {
+            let text = vec![format!("The witness cannot be read: {error:#}.")];
+            return Some(Witness { text, ..Witness::default() });
+        }
+    };
     let tables = vec![requests(&figures), times(&figures), order(&figures), recorder(&header)];
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty()).collect();
-    Ok(Some(Witness {
-        text: text(facts, &figures),
-        tables,
-        charts: charts::witness::all(&panels),
-    }))
+    let text = text(facts, &figures);
+    Some(Witness { text, tables, charts: charts::witness::all(&panels) })
 }
 
 fn sight(pair: &Pair) -> Sight {
