@@ -1,6 +1,7 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
 mod analyze;
+mod check;
 mod compare;
 mod described;
 mod drawn;
@@ -26,6 +27,7 @@ use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
 pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Compare runs of the same load, and tell differences from chance
     Compare(Box<CompareArgs>),
+    /// Say whether a replay was true: what was asked for against what the device saw
+    Check(Box<CheckArgs>),
     /// Put together runs that went on at the same time, or what --partial of analyses wrote
     Merge(MergeArgs),
     /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them

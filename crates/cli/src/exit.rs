@@ -47,10 +47,12 @@ pub(crate) const INVALID: u8 = 14;
 pub(crate) const DATA_DAMAGED: u8 = 15;
 /// A check that was required does not hold, and nothing worse is to be said of the run.
 pub(crate) const REQUIRED: u8 = 16;
-/// Runs are not comparable, and nothing was compared.
+/// Runs, or a replay and a recording of it, are not comparable, and nothing was compared.
 pub(crate) const NOT_COMPARABLE: u8 = 20;
 /// A criterion of `compare --fail-if` is met.
 pub(crate) const CRITERION_MET: u8 = 21;
+/// The device saw another load than the one that was to be replayed.
+pub(crate) const NOT_FAITHFUL: u8 = 22;
 
 /// An error that brings its own exit code.
 #[derive(Debug)]

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Plot(args) => commands::plot::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
+        Command::Check(args) => commands::check::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
