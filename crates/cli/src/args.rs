@@ -7,6 +7,7 @@ mod described;
 mod drawn;
 mod live;
 mod merge;
+mod record;
 mod replay;
 mod transforms;
 mod watched;
@@ -33,6 +34,7 @@ pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
+pub(crate) use self::record::{RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::watched::{InterfaceArg, WatchedArgs};
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Say what a load asks for and what came of it: throughput, working sets, latency and more
     Analyze(Box<AnalyzeArgs>),
+    /// Record what block devices are given to do
+    Record(Box<RecordArgs>),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use ioecho_linux::record::RecordError;
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
 use ioecho_stats::run_summary::RunSummary;
@@ -53,6 +54,13 @@ pub(crate) const NOT_COMPARABLE: u8 = 20;
 pub(crate) const CRITERION_MET: u8 = 21;
 /// The device saw another load than the one that was to be replayed.
 pub(crate) const NOT_FAITHFUL: u8 = 22;
+
+/// The kernel cannot record here, or this user may not.
+pub(crate) const CANNOT_RECORD: u8 = 30;
+/// The recording was made, and events are missing from it.
+pub(crate) const EVENTS_LOST: u8 = 31;
+/// The recording was made, and the command that was recorded failed.
+pub(crate) const COMMAND_FAILED: u8 = 32;
 
 /// An error that brings its own exit code.
 #[derive(Debug)]
@@ -107,6 +115,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// The exit code of a recording that did not begin.
+fn of_recorder(error: &RecordError) -> u8 {
+    match error {
+        RecordError::Target(_) | RecordError::NoBlockDevice { .. } => TARGET,
+        RecordError::NoDevice | RecordError::Twice { .. } => USAGE,
+        RecordError::Traced { .. } | RecordError::OnRecorded { .. } => REFUSED,
+        RecordError::Output { .. } => OUTPUT,
+        RecordError::Unavailable { .. } | RecordError::System { .. } => CANNOT_RECORD,
+    }
+}
+
 /// The error with its causes, each said once: many errors quote their cause themselves.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -145,6 +164,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
                 TargetError::Busy { .. } | TargetError::Locked { .. } => REFUSED,
                 _ => TARGET,
             };
+        }
+        if let Some(record) = cause.downcast_ref::<RecordError>() {
+            return of_recorder(record);
         }
         if cause.is::<DeviceError>() {
             return TARGET;

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Info(args) => commands::info::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
+        Command::Record(args) => commands::record::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
         Command::Fit(args) => commands::fit::run(&args),
         Command::Replay(args) => commands::replay::run(&args),

@@ -15,6 +15,7 @@ pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod plot;
 pub(crate) mod prepare;
+pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod verify;

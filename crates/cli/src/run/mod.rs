@@ -24,6 +24,7 @@ pub(crate) mod page;
 pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod progress;
+pub(crate) mod recording;
 pub(crate) mod routes;
 pub(crate) mod settle;
 pub(crate) mod target;

@@ -10,5 +10,6 @@ mod devices;
 mod faults;
 mod guard;
 mod options;
+mod record;
 mod stand;
 mod targets;
