@@ -1,10 +1,8 @@
 //! What can be typed to have a replay watched: by itself, and by the kernel.
 
-use clap::ValueEnum;
-use ioecho_linux::record::InterfaceChoice;
 use ioecho_trace::Nanos;
 
-use super::span;
+use super::{InterfaceArg, span};
 
 /// What is kept beside the results.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,27 +31,6 @@ pub(crate) struct WatchedArgs {
         value_enum
     )]
     pub(crate) witness: Option<InterfaceArg>,
-}
-
-/// The kernel's interface that tells of block events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InterfaceArg {
-    /// Tracefs where it can be used, otherwise blktrace's ioctls
-    Auto,
-    /// The block tracepoints through tracefs
-    Tracefs,
-    /// The block trace ioctls
-    Blktrace,
-}
-
-impl InterfaceArg {
-    pub(crate) fn choice(self) -> InterfaceChoice {
-        match self {
-            Self::Auto => InterfaceChoice::Auto,
-            Self::Tracefs => InterfaceChoice::Tracefs,
-            Self::Blktrace => InterfaceChoice::Blktrace,
-        }
-    }
 }
 
 /// Intervals in which next to nothing happens tell nothing, and a line for each takes its room.

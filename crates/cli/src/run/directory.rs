@@ -44,6 +44,9 @@ pub(crate) struct RunFacts {
     pub(crate) ended: Option<String>,
     /// The command line that repeats the run.
     pub(crate) command: Vec<String>,
+    /// The replay's time zero on `CLOCK_MONOTONIC`, ns, by which the kernel's own traces count too;
+    /// none in simulation.
+    pub(crate) zero_monotonic_ns: Option<i64>,
     /// The process, for whoever wonders whether it still lives.
     pub(crate) pid: u32,
     pub(crate) verdict: Option<Verdict>,
@@ -95,9 +98,6 @@ pub(crate) struct PlanFacts {
     pub(crate) pacing: &'static str,
     /// How long before a deadline the issuing thread stops sleeping, once that was measured.
     pub(crate) spin_ns: Option<i64>,
-    /// The replay's time zero on `CLOCK_MONOTONIC`, ns; none in simulation. Only that clock's own
-    /// zero, the start of the host, makes sense of it.
-    pub(crate) zero_monotonic_ns: Option<i64>,
     /// Half of the sleeps ended no later than this after their time.
     pub(crate) wake_up_p50_ns: Option<i64>,
     /// 99 of 100 sleeps ended no later than this after their time.

@@ -115,7 +115,7 @@ fn replay(
     facts.witness = witness.map(|witness| witness.finish(run));
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
-        facts.plan.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
+        facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
         facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
         facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
@@ -128,7 +128,7 @@ fn replay(
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
     let witnessed = facts.witness.as_ref();
-    let witnessed = witnessed.map(|entry| Witnessed::new(entry, facts.plan.zero_monotonic_ns));
+    let witnessed = witnessed.map(|entry| Witnessed::new(entry, facts.zero_monotonic_ns));
     let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref())?;
 
     facts.ended = Some(now());
@@ -276,6 +276,7 @@ fn facts(
         started: now(),
         ended: None,
         command: plan.command.clone(),
+        zero_monotonic_ns: None,
         pid: std::process::id(),
         verdict: None,
         plan: PlanFacts {
@@ -302,7 +303,6 @@ fn facts(
             start_grace_ns: plan.pacing.start_grace.0,
             pacing: plan.pacing.mode.name(),
             spin_ns: None,
-            zero_monotonic_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
             require: plan.required.iter().map(ToString::to_string).collect(),

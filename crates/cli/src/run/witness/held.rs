@@ -58,7 +58,7 @@ impl Witnessed {
 
     /// As `run.toml` has it.
     pub(crate) fn of(facts: &toml::Table) -> Self {
-        let zero = facts.get("plan").and_then(|plan| plan.get("zero_monotonic_ns"));
+        let zero = facts.get("zero_monotonic_ns");
         let entry = facts.get("witness");
         let targets = entry.and_then(|entry| entry.get("targets")?.as_array());
         let of_target = |entry: &toml::Value| {
@@ -114,7 +114,7 @@ pub(crate) fn figures(
     let zero = header.recording.as_ref().and_then(|recording| recording.zero_monotonic_ns);
     let zero = zero.and_then(|zero| i64::try_from(zero).ok());
     let shift = zero.zip(witnessed.zero_monotonic_ns).map(|(of, run)| of.saturating_sub(run));
-    let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, source: &Box<dyn Source>| {
+    let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, source| {
         witnessed.target(source.header(), volume)
     });
     let settings = Settings {

@@ -14,9 +14,9 @@ pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::record::{Options, Recorder, Summary, Target as Device};
+use ioecho_linux::record::{Options, Recorder, Target as Device};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
-use ioecho_trace::{Batch, Source, formats};
+use ioecho_trace::{formats, stream};
 use serde::Serialize;
 
 use crate::args::InterfaceArg;
@@ -91,8 +91,7 @@ fn is_block_device(path: &Path) -> bool {
 }
 
 fn refused(error: ioecho_linux::record::RecordError) -> anyhow::Error {
-    let text = format!("the witness cannot be recorded, and nothing was replayed: {error}");
-    Coded::error(exit::TARGET, text)
+    anyhow::Error::from(error).context("the witness cannot be recorded, and nothing was replayed")
 }
 
 fn options(run: &Path, interface: InterfaceArg) -> Options {
@@ -156,7 +155,7 @@ impl Witness {
         let targets = devices.iter().map(of_target).collect();
         let devices: Vec<Device> = devices.into_iter().map(|(_, device)| device).collect();
         let recorder =
-            Recorder::start(&devices, &options(run.path(), interface)).map_err(refused)?;
+            Recorder::start(devices, &options(run.path(), interface)).map_err(refused)?;
         for note in recorder.notes() {
             tell(&format!("note: {note}"));
         }
@@ -229,11 +228,7 @@ fn settle(directory: &Path, run: &RunDirectory) -> anyhow::Result<()> {
 fn convert(directory: &Path, run: &RunDirectory) -> anyhow::Result<()> {
     let options = ReadOptions { event: IssueEvent::Queued, ..ReadOptions::default() };
     let mut source = formats::open(directory, &options)?;
-    let mut sink = formats::create(&run.witness(), source.header())?;
-    let mut batch = Batch::new(source.header().columns);
-    while source.next_batch(&mut batch)? {
-        sink.write(&batch)?;
-    }
-    sink.finish(source.header())?;
+    let sink = formats::create(&run.witness(), source.header())?;
+    stream::copy(source.as_mut(), sink)?;
     Ok(())
 }
