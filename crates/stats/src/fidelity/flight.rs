@@ -37,8 +37,10 @@ impl Flight {
         }
         let end = at.saturating_add(latency.unwrap_or(0).max(0));
         self.last_end = Some(self.last_end.map_or(end, |last| last.max(end)));
-        self.ends.push(Reverse(end));
-        self.peak = self.peak.max(self.ends.len() as u64);
+        if latency.is_some() {
+            self.ends.push(Reverse(end));
+            self.peak = self.peak.max(self.ends.len() as u64);
+        }
     }
 
     /// Most requests in flight together.
