@@ -203,7 +203,7 @@ impl Recorder {
                 kernel: kernel(),
                 big_endian: cfg!(target_endian = "big"),
                 page_bytes: page_bytes(),
-                devices: targets.iter().map(|target| target.describe(&chains)).collect(),
+                devices: targets.iter().flat_map(|target| target.describe(&chains)).collect(),
                 cpus: tracer.streams().iter().map(|stream| stream.cpu).collect(),
                 started: Some(anchor()),
                 ..Description::default()

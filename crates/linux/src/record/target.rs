@@ -135,21 +135,31 @@ impl Target {
         self.node.number("trace/enable") == Some(1)
     }
 
-    /// What a recording says of it.
-    pub(super) fn describe(&self, chains: &Chains) -> Device {
+    /// What a recording says of it; behind a disk come its partitions, under whose numbers requests
+    /// to it may be queued.
+    pub(super) fn describe(&self, chains: &Chains) -> Vec<Device> {
+        let partitions = self.disk.partitions().into_iter().filter(|_| self.part.is_none());
+        let nodes = std::iter::once(self.node.clone()).chain(partitions);
+        nodes.map(|node| self.describe_node(&node, chains)).collect()
+    }
+
+    fn describe_node(&self, node: &BlockNode, chains: &Chains) -> Device {
         let attribute = |name: &str| self.disk.number(name).map(|bytes| bytes as u32);
-        let below = chains.of_device(self.node.dev).into_iter();
-        let below = below.filter(|node| node.dev != self.node.dev).map(|node| node.name).collect();
+        let sectors =
+            |name: &str| node.number(name).map(|count| Bytes(count.saturating_mul(SECTOR)));
+        let below = chains.of_device(node.dev).into_iter();
+        let below = below.filter(|below| below.dev != node.dev).map(|below| below.name).collect();
+        let is_part = node.dev != self.disk.dev;
         Device {
-            name: self.node.name.clone(),
-            number: kernel_number(self.node.dev),
-            size: Some(self.size()).filter(|size| size.0 > 0),
+            name: node.name.clone(),
+            number: kernel_number(node.dev),
+            size: sectors("size").filter(|size| size.0 > 0),
             logical_block: attribute("queue/logical_block_size"),
             physical_block: attribute("queue/physical_block_size"),
             bio_based: self.bio_based,
-            partition_of: self.part.map(|_| kernel_number(self.disk.dev)),
-            partition_start: self.part.map(|(start, _)| Bytes(start.saturating_mul(SECTOR))),
-            above: above(&self.node, chains),
+            partition_of: is_part.then(|| kernel_number(self.disk.dev)),
+            partition_start: sectors("start").filter(|_| is_part),
+            above: above(node, chains),
             below,
         }
     }

@@ -114,12 +114,10 @@ impl Worker {
     pub(super) fn run(mut self, ready: &SyncSender<()>) -> Summary {
         self.usual_nice = getpriority_process(None).ok();
         self.stands_back = stand_back().is_ok();
-        let mut result = self.store.note(&Entry::Anchor(anchor()));
+        let first = self.store.note(&Entry::Anchor(anchor()));
         let _ = ready.send(());
-        if result.is_ok() {
-            result = self.go_on();
-        }
-        let mut ending = self.ending_of(result);
+        let ended = first.and_then(|()| self.go_on());
+        let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
         // Even where nothing can be written any more, the kernel must be told to end.
         let mut result = self.tracer.stop();
         if ending.is_good() || matches!(ending, Ending::DeviceGone(_)) {
@@ -313,10 +311,6 @@ impl Worker {
 
     fn cpu_ns(&self) -> u64 {
         (thread_cpu_time().0.max(0) as u64).saturating_add(self.store.cpu_ns())
-    }
-
-    fn ending_of(&self, result: Result<Ending, RecordError>) -> Ending {
-        result.unwrap_or_else(|error| ending_of_error(&self.directory, &error))
     }
 }
 

@@ -61,10 +61,7 @@ fn many_short_recordings_leave_nothing_behind() {
     let device = or_skip!(LoopDevice::new(1 << 20));
     for _ in 0..100 {
         let place = or_skip!(Place::new());
-        let options = Options {
-            buffer: Some(ioecho_trace::Bytes(1 << 20)),
-            ..place.options()
-        };
+        let options = Options { buffer: Some(ioecho_trace::Bytes(1 << 20)), ..place.options() };
         let recorder = or_skip!(start(&device.path, &options));
         let name = instances();
         assert!(!name.is_empty());
