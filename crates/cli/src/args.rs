@@ -12,6 +12,7 @@ mod merge;
 mod record;
 mod replay;
 mod transforms;
+mod watched;
 
 use std::path::PathBuf;
 
@@ -39,8 +40,9 @@ pub(crate) use self::library::{
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
-pub(crate) use self::record::{RecordArgs, Segment};
+pub(crate) use self::record::{InterfaceArg, RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
+pub(crate) use self::watched::WatchedArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe

@@ -4,10 +4,12 @@
 //! which colours its parts have, and what a reader has to know. Names are those of blkreplay's
 //! `graph.sh` where it has a like picture.
 
+pub mod inside;
 mod listing;
 pub mod orders;
 pub mod space;
 pub mod time;
+pub mod witness;
 
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;

@@ -28,6 +28,7 @@ pub(crate) struct Data<'a> {
     exact: Exact,
     curves: Vec<Curve>,
     charts: Vec<ChartData<'a>>,
+    witness: Vec<ChartData<'a>>,
     expert: Vec<ChartData<'a>>,
 }
 
@@ -103,6 +104,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         },
         curves: curves(picture),
         charts: chart::json_of(&page.charts),
+        witness: page.witness.as_ref().map(|seen| chart::json_of(&seen.charts)).unwrap_or_default(),
         expert: chart::json_of(&page.expert),
     }
 }

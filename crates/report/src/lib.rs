@@ -73,10 +73,23 @@ pub struct Page {
     pub picture: RunPicture,
     /// What else is drawn: over the common axis of time, or over axes of its own.
     pub charts: Vec<Chart>,
+    /// What the device saw, where that was recorded beside the run.
+    pub witness: Option<Witness>,
     /// What is drawn for those who look for the cause of something, folded away.
     pub expert: Vec<Chart>,
     /// What is told in rows: the slowest requests, volumes, the hottest regions.
     pub listings: Vec<Listing>,
+}
+
+/// A run as its device saw it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Witness {
+    /// What is to be said of it, in a few sentences.
+    pub text: Vec<String>,
+    /// The figures, side by side.
+    pub tables: Vec<Listing>,
+    /// What is drawn: over the common axis of time, or over axes of its own.
+    pub charts: Vec<Chart>,
 }
 
 /// A table.

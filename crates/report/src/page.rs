@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::tables::{self, Table};
 use crate::targets::{self, TargetView};
 use crate::verification::{self, VerificationView};
-use crate::{Chart, Listing, Page, ReportError, Section, Subject, data};
+use crate::{Chart, Listing, Page, ReportError, Section, Subject, Witness, data};
 
 /// The scripts, in the order in which they build on each other.
 const SCRIPTS: [&str; 12] = [
@@ -49,6 +49,7 @@ struct View<'a> {
     tables: String,
     command: &'a str,
     is_load: bool,
+    witness: Option<&'a Witness>,
     has_charts: bool,
     has_expert: bool,
     title: &'a str,
@@ -138,6 +139,7 @@ fn render(
         tables: tables(page)?,
         command: &page.command,
         is_load: page.subject == Subject::Load,
+        witness: page.witness.as_ref(),
         has_charts: own(&page.charts),
         has_expert: page.expert.iter().any(|chart| !chart.is_empty()),
         title: &page.title,

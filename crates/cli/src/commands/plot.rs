@@ -17,7 +17,7 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
-use crate::run::{everything, open, page, pass, settle};
+use crate::run::{everything, inside, open, page, pass, settle};
 
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
@@ -91,12 +91,29 @@ fn pictures(
     while source.next_batch(&mut batch)? {
         orders.observe(&batch);
     }
-    Ok(charts::pictures(&found.analysis, &found.header, &mut orders))
+    let mut all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    all.extend(of_engine(file, found));
+    Ok(all)
 }
 
 /// The file of a picture: after the trace, then its own name.
 fn name(directory: &Path, file: &Path, chart: &Chart, format: PictureFormat) -> PathBuf {
     directory.join(format!("{}.{}.{}", prefix(file), file_part(&chart.name), format.ending()))
+}
+
+/// What the engines of a run told of themselves, where they were asked to.
+fn of_engine(file: &Path, found: &everything::Found) -> Vec<Chart> {
+    let Some(run) = RunDirectory::at(file) else { return Vec::new() };
+    let told = inside::read(&run);
+    if told.is_empty() {
+        return Vec::new();
+    }
+    let mut charts = charts::inside::all(&told);
+    for chart in &mut charts {
+        // As all other pictures of the run.
+        chart.x.to = Some(found.analysis.end_ns as f64);
+    }
+    charts
 }
 
 fn damaged(header: &Header) -> u8 {
