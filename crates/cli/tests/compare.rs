@@ -162,6 +162,11 @@ fn merged_runs_have_the_percentiles_of_all_their_requests() {
     assert!(at(&both, "p99_ns") > u64::midpoint(at(&slow, "p99_ns"), at(&fast, "p99_ns")));
     assert_eq!(both["per_target"].as_array().unwrap().len(), 2);
     assert_eq!(both["engine"]["targets"], 2);
+    // What the verdict says of 99 % is of all requests, and what is of one run names it.
+    let told_of = both["verdict"]["summary"].as_str().unwrap();
+    let count = at(&both, "count");
+    assert!(told_of.starts_with(&format!("2 runs merged: {count} requests in all, 99 % of them")));
+    assert!(told_of.contains("; the worst of them is "), "{told_of}");
     // The result is a run like any other.
     assert_eq!(ioecho(home, &["report", "both"]).status.code(), Some(0));
     let info = ioecho(home, &["info", "both"]);

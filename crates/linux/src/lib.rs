@@ -15,6 +15,7 @@ pub mod facts;
 pub mod guard;
 pub mod host;
 mod mounts;
+pub mod pipe;
 mod sysfs;
 pub mod target;
 pub mod thread;

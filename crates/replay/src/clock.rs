@@ -16,4 +16,10 @@ pub trait Clock {
     fn preemptions(&self) -> u64 {
         0
     }
+
+    /// Whether nobody waits while time passes: then who sleeps need not wake to look around, and
+    /// a month without a request is over at once.
+    fn jumps(&self) -> bool {
+        false
+    }
 }

@@ -500,6 +500,7 @@ impl<C: Clock> Engine<'_, C> {
         let never_sleeps = self.pacing.spin == Nanos::MAX;
         let until = match wake {
             _ if never_sleeps => now,
+            Wake::At(due) if self.clock.jumps() => due.saturating_sub(self.pacing.spin),
             Wake::At(due) => due.min(now + NAP_MAX + self.pacing.spin) - self.pacing.spin,
             Wake::Completion | Wake::Finished => now + NAP_MAX,
             Wake::Input => now + INPUT_NAP,

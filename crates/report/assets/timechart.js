@@ -91,7 +91,9 @@ class TimeChart extends Panel {
       return countText(total);
     }
     const [from, to] = this.stepsOf(layer);
-    const peak = joinedValue({ ...layer, stroke: "peaks" }, from, to);
+    // Steps that are means of several do not show their largest.
+    const values = layer.peaks ?? layer.values;
+    const peak = joinedValue({ ...layer, values, stroke: "peaks" }, from, to);
     if (peak === null) return "none here";
     const mean = joinedValue({ ...layer, stroke: "steps" }, from, to);
     const text = (value) => valueText(value, this.chart.y.unit);

@@ -225,7 +225,9 @@ fn view(verdict: &Verdict) -> VerdictView<'_> {
     let finding = match verdict.finding {
         Finding::DataDamaged => "data damaged: the device lost or altered what was written to it",
         Finding::Faithful => "faithful: the replay held its schedule",
-        Finding::DeviceLimited => "device-limited: the device could not take the load",
+        Finding::DeviceLimited => {
+            "device-limited: the device, or the cap on what is in flight, did not take the load"
+        }
         Finding::GeneratorLimited => {
             "generator-limited: this program could not issue in time, a fault of the measurement"
         }

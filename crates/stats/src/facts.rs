@@ -107,7 +107,7 @@ pub struct EngineFacts {
     /// where nobody looked, or where it does not matter.
     #[serde(default)]
     pub empty_share: Option<f64>,
-    /// The cap on requests in flight; zero where it is not known.
+    /// The cap on requests in flight on a target; zero where it is not known.
     #[serde(default)]
     pub in_flight_max: u32,
     /// Requests per second that this host can pace; `None` where it was not calibrated.

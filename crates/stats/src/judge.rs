@@ -112,6 +112,23 @@ fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
 
 /// Causes that are the device's doing.
 const DEVICE: [LateCause; 3] = [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
+/// The cap on requests in flight unless another is asked for. A lower one is a choice, and what
+/// waits for a place below it is no finding about the device alone.
+pub const IN_FLIGHT_DEFAULT: u32 = 4096;
+
+/// The cap, if it was set low and cost most of what is laid to the device.
+fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
+    let cost = |cause: LateCause| figures.late(cause).lateness_ns;
+    let cap = cost(LateCause::InFlightCap);
+    let others = cost(LateCause::Conflict).saturating_add(cost(LateCause::Submission));
+    let is_low = (1..IN_FLIGHT_DEFAULT).contains(&engine.in_flight_max);
+    // Where the device has no more places than that, it is the device that was full.
+    let places = engine.host.devices.iter().filter_map(|device| device.queue_limit);
+    let is_less = places.filter(|places| *places > 0).min()
+        .is_none_or(|places| u64::from(engine.in_flight_max) < places);
+    (is_low && is_less && cap > others).then_some(engine.in_flight_max)
+}
+
 /// Causes that are this program's.
 const GENERATOR: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
 /// Causes that are the host's; what nothing explains is counted against the measurement.
@@ -164,6 +181,13 @@ fn sentence(
             "Faithful: 99 % of {} requests were issued within {p99} of their time, over \
              {took:.1} s.",
             all.count()
+        ),
+        Finding::DeviceLimited if low_cap(figures, engine).is_some() => format!(
+            "Limited by the cap: no more than {} in flight at a time (--in-flight-max), so that \
+             requests waited for a place and were issued up to {} late. What was measured is the \
+             device under this cap.",
+            engine.in_flight_max,
+            all.max().unwrap_or_default()
         ),
         Finding::DeviceLimited => format!(
             "Device-limited: the device could not take the load; requests were issued up to {} \

@@ -271,7 +271,7 @@ pub(crate) struct EngineArgs {
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 4096,
+        default_value_t = ioecho_stats::judge::IN_FLIGHT_DEFAULT,
         value_parser = clap::value_parser!(u32).range(1..=16384)
     )]
     pub(crate) in_flight_max: u32,

@@ -42,4 +42,8 @@ impl Clock for SimClock {
         self.now.set(self.now.get() + self.cost_ns);
         Nanos(self.now.get())
     }
+
+    fn jumps(&self) -> bool {
+        true
+    }
 }

@@ -10,6 +10,9 @@
 mod random;
 mod watched;
 
+use std::cell::Cell;
+
+use ioecho_replay::clock::Clock;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::{Control, Feed, Input, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::{Pattern, SplitMix64};
@@ -246,6 +249,58 @@ fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
     assert_eq!(totals.counts.issued, 10_000);
     let late = records.iter().filter_map(|record| record.measured.lateness()).max().unwrap();
     assert!(late < Nanos::from_micros(1), "late by {late}");
+}
+
+/// A clock that counts how often somebody looks at it.
+struct Looked(SimClock, Cell<u64>);
+
+impl Clock for Looked {
+    fn now(&self) -> Nanos {
+        self.1.set(self.1.get() + 1);
+        self.0.now()
+    }
+
+    fn jumps(&self) -> bool {
+        self.0.jumps()
+    }
+}
+
+#[test]
+fn a_month_without_a_request_is_over_at_once() {
+    let clock = Looked(SimClock::new(Nanos(30)), Cell::new(0));
+    let mut device = SimDevice::new(SimSpec::default(), clock.0.clone());
+    let limits = TargetLimits {
+        capacity: device.capacity(),
+        block_size: device.block_size(),
+        length_max: device.length_max(),
+        supports: [true; 6],
+    };
+    let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
+    let mut planner = Planner::new(limits, timing);
+    let planned: Vec<_> = [0, 30 * 86_400]
+        .map(|at| Request::new(Nanos::from_secs(at), Op::Read, Bytes(0), Bytes(512)))
+        .iter()
+        .zip(0..)
+        .map(|(request, seq)| Planned { seq, ..plan_one(&mut planner, request) })
+        .collect();
+    let mut records: Vec<Record> = Vec::new();
+    let (totals, result) = Replay {
+        device: &mut device,
+        clock: &clock,
+        scheduler: Scheduler::new(Config::with_in_flight_max(64)),
+        input: &mut planned.into_iter(),
+        recorder: &mut records,
+        pattern: &mut Pattern::new(1),
+        pacing: Pacing::default(),
+        control: &Control::default(),
+        verify: None,
+    }
+    .run();
+    result.unwrap();
+    assert_eq!(totals.counts.issued, 2);
+    let late = records.iter().filter_map(|record| record.measured.lateness()).max().unwrap();
+    assert!(late < Nanos::from_micros(1), "late by {late}");
+    assert!(clock.1.get() < 100_000, "{} looks at the clock", clock.1.get());
 }
 
 /// An endless input that stops the run after a while.

@@ -48,7 +48,14 @@ struct LayerData<'a> {
 #[derive(Serialize)]
 #[serde(tag = "shape", rename_all = "kebab-case")]
 enum ShapeData<'a> {
-    Series { start_ns: i64, step_ns: i64, values: Vec<Option<f64>> },
+    Series {
+        start_ns: i64,
+        step_ns: i64,
+        values: Vec<Option<f64>>,
+        /// The largest value of each step, where steps are means of several.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        peaks: Option<Vec<Option<f64>>>,
+    },
     Bins { edges: Vec<Option<f64>>, counts: &'a [u64] },
     Curve { points: Vec<(f64, f64)> },
     Grid { x: shape::Axis, y: shape::Axis, packed: String },
@@ -107,11 +114,19 @@ fn side(side: &Side) -> SideData<'_> {
 fn layer(layer: &Layer, joinings: u32) -> LayerData<'_> {
     let shape = match &layer.shape {
         Shape::Series(series) => {
-            let series = thin::thinned(series, layer.stroke, thin::VALUES);
+            let whole = series;
+            let series = thin::thinned(whole, layer.stroke, thin::VALUES);
+            let digits = |series: &shape::Series| {
+                series.values.iter().map(|value| value.and_then(rounded)).collect()
+            };
+            let is_mean =
+                series.values.len() < whole.values.len() && layer.stroke != Stroke::Peaks;
             ShapeData::Series {
                 start_ns: series.start_ns,
                 step_ns: series.step_ns.max(1),
-                values: series.values.iter().map(|value| value.and_then(rounded)).collect(),
+                values: digits(&series),
+                peaks: is_mean
+                    .then(|| digits(&thin::thinned(whole, Stroke::Peaks, thin::VALUES))),
             }
         }
         Shape::Bins(bins) => ShapeData::Bins {
@@ -171,7 +186,22 @@ fn pack(grid: &shape::Grid) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ink;
     use ioecho_stats::analysis::shape::{Axis, Grid, Scale};
+
+    #[test]
+    fn a_series_with_joined_steps_carries_their_largest_values_besides() {
+        let mut series = shape::Series { step_ns: 1, ..shape::Series::default() };
+        series.values = (0..10_000).map(|at| Some(f64::from(u8::from(at == 5_001)))).collect();
+        let of = |stroke| layer(&Layer { shape: Shape::Series(series.clone()), ink: Ink::All, stroke }, 0);
+        let ShapeData::Series { values, peaks, .. } = of(Stroke::Steps).shape else {
+            panic!("a series stays one")
+        };
+        let most = |values: &[Option<f64>]| values.iter().flatten().copied().fold(0.0, f64::max);
+        assert!(most(&values) < 0.5);
+        assert_eq!(most(&peaks.unwrap()), 1.0);
+        assert!(matches!(of(Stroke::Peaks).shape, ShapeData::Series { peaks: None, .. }));
+    }
 
     #[test]
     fn cells_are_packed_by_column_whatever_their_order() {

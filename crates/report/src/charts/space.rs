@@ -6,7 +6,7 @@ use ioecho_stats::analysis::places::{Distance, Map, PlaceFigures};
 use ioecho_stats::analysis::reuse::ReuseFigures;
 use ioecho_stats::analysis::shape::{Bins, Grid, Scale, Series};
 use ioecho_stats::analysis::sizes::SizeFigures;
-use ioecho_trace::{Bytes, Op};
+use ioecho_trace::{Bytes, Nanos, Op};
 
 use super::listing::columns;
 use super::{by_kind, span_name};
@@ -25,22 +25,43 @@ pub fn working_sets(figures: &PageFigures, spacing: Spacing) -> Chart {
         let values = series.values.iter().map(|value| value.map(|value| value * page)).collect();
         Shape::Series(Series { name, values, ..series.clone() })
     };
-    let mut chart = Chart::new(name, title, Side::time(), side).note(&sampled(
+    let mut note = sampled(
         "pages of 4 KiB touched in windows that follow each other, and since the start",
         figures.exact,
         figures.relative_error,
-    ));
+    );
+    // Steps of several windows hide the fullest of them.
+    for (set, window) in windows(figures) {
+        if set.pages.all.step_ns > window {
+            note.push_str(&fullest(set, window));
+        }
+    }
+    let mut chart = Chart::new(name, title, Side::time(), side).note(&note);
     chart = chart.with(
         bytes(&figures.growth.all, "since the start".to_owned()),
         Ink::All,
         Stroke::Peaks,
     );
-    let windows = figures.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)));
-    for (nth, (WorkingSet { pages, .. }, window)) in windows.enumerate() {
-        let name = span_name(window);
+    for (nth, (WorkingSet { pages, .. }, window)) in windows(figures).enumerate() {
+        let joined = pages.all.step_ns / window.max(1);
+        let name = match joined {
+            0 | 1 => span_name(window),
+            _ => format!("{}, mean of {joined}", span_name(window)),
+        };
         chart = chart.with(bytes(&pages.all, name), Ink::Nth(nth as u8), Stroke::Steps);
     }
     chart
+}
+
+/// The working sets but that of the whole, with the length of their windows in nanoseconds.
+fn windows(figures: &PageFigures) -> impl Iterator<Item = (&WorkingSet, i64)> {
+    figures.working_sets.iter().filter_map(|set| Some((set, set.window_ns?)))
+}
+
+fn fullest(set: &WorkingSet, window: i64) -> String {
+    let least = if set.most_exact { "" } else { "at least " };
+    let at = set.most_at_ns.all.map_or(String::new(), |at| format!(" at {}", Nanos(at)));
+    format!("; the fullest {} {least}{}{at}", span_name(window), Bytes(set.most_bytes.all))
 }
 
 fn sampled(note: &str, exact: bool, error: f64) -> String {
@@ -49,7 +70,8 @@ fn sampled(note: &str, exact: bool, error: f64) -> String {
 
 /// How often pages are accessed, by rank (blkreplay's g44).
 pub fn frequencies(figures: &PageFigures) -> Chart {
-    let quarter = figures.frequency.all.quantiles.iter().find(|quantile| quantile.share >= 0.25);
+    let frequency = &figures.frequency.all;
+    let quarter = frequency.quantiles.iter().find(|quantile| quantile.share >= 0.25);
     let told = quarter.map_or(String::new(), |quantile| {
         format!(
             "a quarter of the accesses goes to {} pages, {:.3} % of all: kept in a cache, they \
@@ -59,6 +81,11 @@ pub fn frequencies(figures: &PageFigures) -> Chart {
             quantile.speedup
         )
     });
+    // Pages in a sample stand for others, but the hottest page stands for itself.
+    let told = match frequency.relative_error * 100.0 {
+        error if error > 0.0 => format!("{told}; of a sample whose accesses are off by {error:.0} %"),
+        _ => told,
+    };
     let mut chart = Chart::new(
         "g44.freq.bins",
         "Accesses of single pages",

@@ -12,6 +12,7 @@
 
 mod figures;
 mod frequency;
+mod fullest;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -206,18 +207,19 @@ impl Pages {
         let weight = 1_u64 << halved;
         let error = ((1.0 - share) / self.table.len().max(1) as f64).sqrt();
         let [reads, writes] = self.accesses;
+        let accesses = ByKind { reads, writes, all: reads.saturating_add(writes) };
         PageFigures {
             page_bytes: 1 << PAGE_SHIFT,
             exact: halved == 0,
             sampled_share: share,
             relative_error: error,
             pages: self.windows.total(),
-            accesses: ByKind { reads, writes, all: reads.saturating_add(writes) },
+            accesses,
             shortened_requests: self.shortened,
             apart: self.apart,
             working_sets: self.windows.figures(),
             growth: self.windows.growth(),
-            frequency: frequency::frequencies(&self.table, weight),
+            frequency: frequency::frequencies(&self.table, weight, accesses),
             intervals: self.interval_figures(),
         }
     }
@@ -302,6 +304,7 @@ impl Summary for Pages {
                 }
             }
         }
+        self.windows.settle();
     }
 }
 

@@ -5,7 +5,10 @@
 //! round, are held against SNIA's criterion ([`crate::steady`]) and searched for changes of level
 //! ([`crate::change_points`]). Medians, because a load that varies moves them less than means; a
 //! load whose sizes or places change moves them all the same, so what is told here is when the
-//! *service times* were steady, whatever the reason.
+//! *service times* were steady, whatever the reason. The verdict on a run asks another question:
+//! whether the *device* drifted, and so holds requests against their like (`load_figures/drift`).
+//!
+//! Rounds begin with the first request.
 
 use ioecho_trace::{Nanos, Request};
 use serde::{Deserialize, Serialize};
@@ -14,9 +17,9 @@ use super::Summary;
 use super::bins::Fine;
 use super::event::{Event, Group};
 use super::shape::{Quantity, Series};
+use super::steps::{Cell, Steps};
 use crate::change_points::change_points;
 use crate::steady::{Steady, pts};
-use crate::timeline::{Cell, Timeline};
 
 /// Into how many rounds a trace is divided, at least a second each. SNIA's rounds are a minute of
 /// an hour and more.
@@ -31,6 +34,12 @@ const STEPS: i64 = 600;
 /// No step is shorter, in nanoseconds.
 const STEP_MIN_NS: i64 = 100_000_000;
 
+/// The finest steps that service times are kept in, and how many there are at most. They begin with
+/// the first request, not with the trace's zero: a part of a recording that lies fifty minutes
+/// behind its zero is no longer for that.
+const FINEST_NS: i64 = 1_000_000;
+const KEPT: u64 = 2048;
+
 const KINDS: [&str; 2] = ["reads", "writes"];
 
 /// Service times of a bucket of time: of reads and of writes.
@@ -38,16 +47,22 @@ const KINDS: [&str; 2] = ["reads", "writes"];
 struct Times([Fine; KINDS.len()]);
 
 impl Cell for Times {
-    fn merge(&mut self, other: &Self) {
+    fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.merge(theirs));
     }
 }
 
 /// Service times over time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steadiness {
-    times: Timeline<Times>,
+    times: Steps<Times, KEPT>,
     end: Nanos,
+}
+
+impl Default for Steadiness {
+    fn default() -> Self {
+        Self { times: Steps::new(FINEST_NS), end: Nanos::ZERO }
+    }
 }
 
 impl Summary for Steadiness {
@@ -70,13 +85,13 @@ impl Steadiness {
             Group::Other => return,
         };
         if let (Some(service), Some(submitted)) = (event.service(), event.submitted) {
-            self.times.at(Nanos(submitted)).0[kind].record(service.max(0) as u64);
+            self.times.at(submitted).0[kind].record(service.max(0) as u64);
         }
     }
 
     /// Medians of service times in steps of at least `at_least` nanoseconds.
     fn medians(&self, kind: usize, at_least: i64) -> Series {
-        let width = self.times.width().0;
+        let width = self.times.step_ns();
         let buckets = (at_least.max(1) as u64).div_ceil(width as u64).max(1) as usize;
         let values = self.times.cells().chunks(buckets).map(|cells| {
             let mut sum = Fine::default();
@@ -88,7 +103,7 @@ impl Steadiness {
         Series {
             name: KINDS[kind].to_owned(),
             quantity: Quantity::new("median service time", "ns"),
-            start_ns: 0,
+            start_ns: self.times.start_ns(),
             step_ns: width.saturating_mul(buckets as i64),
             values: values.collect(),
         }
@@ -97,12 +112,14 @@ impl Steadiness {
     /// The figures, of reads and writes that have service times.
     pub fn figures(&self) -> SteadyFigures {
         let mut kinds = Vec::new();
+        let first = self.times.start_ns();
+        let length = self.end.0.saturating_sub(first);
         for (kind, name) in KINDS.into_iter().enumerate() {
-            let rounds = self.medians(kind, (self.end.0 / ROUNDS).max(ROUND_MIN_NS));
+            let rounds = self.medians(kind, (length / ROUNDS).max(ROUND_MIN_NS));
             if rounds.values.iter().all(Option::is_none) {
                 continue;
             }
-            let steps = self.medians(kind, (self.end.0 / STEPS).max(STEP_MIN_NS));
+            let steps = self.medians(kind, (length / STEPS).max(STEP_MIN_NS));
             let numbers = |series: &Series| -> Vec<f64> {
                 series.values.iter().map(|value| value.unwrap_or(f64::NAN)).collect()
             };
@@ -115,15 +132,14 @@ impl Steadiness {
                 .collect();
             let changes = change_points(&logarithms);
             let steady = pts(&numbers(&rounds));
-            let start = |round: usize| rounds.step_ns.saturating_mul(round as i64);
+            let start = |series: &Series, step: usize| {
+                first.saturating_add(series.step_ns.saturating_mul(step as i64))
+            };
             kinds.push(SteadyKind {
                 kind: name.to_owned(),
-                steady_from_ns: steady.as_ref().map(|steady| start(steady.first_round)),
+                steady_from_ns: steady.as_ref().map(|steady| start(&rounds, steady.first_round)),
                 steady,
-                changes_ns: changes
-                    .iter()
-                    .map(|at| steps.step_ns.saturating_mul(*at as i64))
-                    .collect(),
+                changes_ns: changes.iter().map(|at| start(&steps, *at)).collect(),
                 rounds,
                 steps,
             });
@@ -148,7 +164,8 @@ pub struct SteadyFigures {
 pub struct SteadyKind {
     /// `reads` or `writes`.
     pub kind: String,
-    /// The start of the first window of five rounds that meets SNIA's criterion.
+    /// The start of the first window of five rounds that meets SNIA's criterion, in nanoseconds of
+    /// the trace's time.
     pub steady_from_ns: Option<i64>,
     /// The figures of that window.
     pub steady: Option<Steady>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::shape::{Quantity, Series};
 
-/// How many steps are kept at most: a day and a half of seconds.
+/// How many steps are kept at most unless fewer are asked for: a day and a half of seconds.
 pub(super) const STEPS_MAX: u64 = 1 << 17;
 
 /// What a step holds.
@@ -44,9 +44,9 @@ impl PartialEq for Latest {
     }
 }
 
-/// A sum for each step. Instants are nanoseconds and not negative.
+/// A sum for each step, of which there are at most `MAX`. Instants are nanoseconds and not negative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Steps<C> {
+pub(super) struct Steps<C, const MAX: u64 = STEPS_MAX> {
     base_ns: u64,
     /// A step is 2^shift times the base.
     shift: u32,
@@ -56,7 +56,7 @@ pub(super) struct Steps<C> {
     latest: Latest,
 }
 
-impl<C: Cell> Steps<C> {
+impl<C: Cell, const MAX: u64> Steps<C, MAX> {
     /// No step yet; one lasts `base_ns` as long as there are not too many.
     pub(super) fn new(base_ns: i64) -> Self {
         Self {
@@ -124,7 +124,7 @@ impl<C: Cell> Steps<C> {
         if self.cells.is_empty() {
             self.first = index;
         }
-        while self.span_with(index) > STEPS_MAX {
+        while self.span_with(index) > MAX {
             self.fold();
             index >>= 1;
         }

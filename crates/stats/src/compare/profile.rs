@@ -112,6 +112,8 @@ pub struct RunProfile {
     blocking: Blocking,
     pub(super) blocks: Vec<Block>,
     load: LoadMark,
+    /// When the last request of this run was due: runs of another load, cut alike, may be shorter.
+    due_ns: i64,
     failed: u64,
     not_issued: u64,
 }
@@ -120,7 +122,8 @@ impl RunProfile {
     /// A run of which nothing was seen yet.
     pub fn new(blocking: Blocking) -> Self {
         let blocks = vec![Block::default(); blocking.blocks];
-        Self { blocking, blocks, load: LoadMark::default(), failed: 0, not_issued: 0 }
+        let load = LoadMark::default();
+        Self { blocking, blocks, load, due_ns: 0, failed: 0, not_issued: 0 }
     }
 
     /// Adds the requests of a batch. A request that carries nothing measured counts for the load
@@ -136,6 +139,7 @@ impl RunProfile {
     }
 
     fn add(&mut self, request: &Request, measured: &Measured, number: u64) {
+        self.due_ns = self.due_ns.max(measured.scheduled.0);
         if measured.outcome != Outcome::Ok {
             let counter =
                 if measured.outcome.was_issued() { &mut self.failed } else { &mut self.not_issued };
@@ -174,6 +178,7 @@ impl RunProfile {
             }
         }
         self.load.merge(&other.load);
+        self.due_ns = self.due_ns.max(other.due_ns);
         self.failed += other.failed;
         self.not_issued += other.not_issued;
     }
@@ -223,12 +228,13 @@ impl RunProfile {
 
     /// How long each block lasted, in nanoseconds: from where the one before ended to its scheduled
     /// end or to the last completion of its requests, whichever is later. They add up to the length
-    /// of the run.
+    /// of the run: blocks behind its last request take no time, whatever other runs do meanwhile.
     pub(super) fn durations(&self) -> Vec<i64> {
+        let due = self.due_ns.saturating_add(1);
         let mut end = 0_i64;
         let durations = self.blocks.iter().enumerate().map(|(number, block)| {
             let began = end;
-            end = end.max(block.end_ns).max(self.blocking.scheduled_end(number));
+            end = end.max(block.end_ns).max(self.blocking.scheduled_end(number).min(due));
             end - began
         });
         durations.collect()
@@ -299,6 +305,16 @@ mod tests {
         let mut profile = RunProfile::new(Blocking { cut: Cut::Time(1_000), blocks: 4 });
         profile.observe(&batch);
         assert_eq!(profile.durations(), [250, 250, 250, 4_250]);
+    }
+
+    #[test]
+    fn a_run_shorter_than_those_it_is_compared_with_has_a_length_of_its_own() {
+        let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
+        batch.push(&measured(0, 0, 10));
+        batch.push(&measured(399, 399, 399));
+        let mut profile = RunProfile::new(Blocking { cut: Cut::Time(1_000), blocks: 4 });
+        profile.observe(&batch);
+        assert_eq!(profile.durations(), [250, 150, 0, 0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(super) mod load;
 
 use ioecho_trace::{LateCause, Nanos, Op};
 
-use super::{DEVICE, GENERATOR, HOST, late_share, share};
+use super::{DEVICE, GENERATOR, HOST, late_share, low_cap, share};
 use crate::picture::Span;
 use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
 use crate::verdict::{Check, Finding, Grade};
@@ -115,6 +115,15 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
     let parties = if late == 0 {
         String::new()
+    } else if low_cap(figures, engine).is_some() {
+        format!(
+            " (cap of {} in flight {:.2} %, device {:.2} %, generator {:.2} %, host {:.2} %)",
+            engine.in_flight_max,
+            percent(&[LateCause::InFlightCap]),
+            percent(&[LateCause::Conflict, LateCause::Submission]),
+            percent(&GENERATOR),
+            percent(&HOST)
+        )
     } else {
         format!(
             " (device {:.2} %, generator {:.2} %, host {:.2} %)",
@@ -140,12 +149,14 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     };
     let threshold = "at most 1 % of the requests later than 1 ms (invalid above 5 %)";
     let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
-    excused(
-        check("lateness", grade, measured, threshold, advice),
-        blame,
+    let excuse = if low_cap(figures, engine).is_some() {
+        "Requests waited for a place below the cap on what is in flight, which is lower than the \
+         default: raise --in-flight-max to see what the device takes, or read response times."
+    } else {
         "The device could not take this load in time: that is the finding. Read response times, \
-         which count from when a request was due.",
-    )
+         which count from when a request was due."
+    };
+    excused(check("lateness", grade, measured, threshold, advice), blame, excuse)
 }
 
 /// Without a schedule nothing can be late.
@@ -323,7 +334,7 @@ pub(super) fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
         "conflicts",
         graded(share, CONFLICT_SHARE, f64::INFINITY),
         format!(
-            "{} pushed back, {} dropped, {} held up others ({:.2} %)",
+            "{} of any operation pushed back, {} dropped, {} held up others ({:.2} %)",
             engine.pushed_back,
             engine.dropped,
             engine.ordered,

@@ -63,6 +63,21 @@ fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
 }
 
 #[test]
+fn a_low_cap_is_named_and_not_laid_to_the_device() {
+    let judged = |cause, in_flight_max| {
+        let engine = EngineFacts { in_flight_max, simulated: true, ..engine() };
+        let verdict = judge(&run(200, cause, Outcome::Ok), &engine);
+        (verdict.summary.clone(), named(&verdict, "lateness").measured)
+    };
+    let (summary, measured) = judged(LateCause::InFlightCap, 1);
+    assert!(summary.starts_with("Limited by the cap: no more than 1 in flight"), "{summary}");
+    assert!(measured.contains("cap of 1 in flight 20.00 %, device 0.00 %"), "{measured}");
+    for (cause, cap) in [(LateCause::InFlightCap, 4096), (LateCause::Conflict, 1)] {
+        assert!(judged(cause, cap).0.starts_with("Device-limited"));
+    }
+}
+
+#[test]
 fn what_is_lost_failed_cut_or_cached_is_told() {
     let clean = run(0, LateCause::None, Outcome::Ok);
     let graded = |engine: EngineFacts| judge(&clean, &engine).validity;

@@ -52,7 +52,7 @@ pub(super) fn print(
     print_space(&mut out, figures)?;
     print_times(&mut out, figures)?;
     print_flight(&mut out, figures)?;
-    print_steady(&mut out, figures)?;
+    print_steady(&mut out, figures, run)?;
     print_shares(&mut out, "volume", &figures.volumes)?;
     print_shares(&mut out, "process", &figures.processes)?;
     for slow in figures.flight.slowest_service.iter().take(SLOWEST_SHOWN) {
@@ -85,7 +85,7 @@ fn print_throughput(out: &mut impl Write, figures: &AnalysisFigures) -> io::Resu
             row!(out, "  other", "{}", other.requests)?;
         }
         if pushed_back.requests > 0 {
-            row!(out, "  pushed back", "{}", pushed_back.requests)?;
+            row!(out, "  pushed back", "{} reads and writes", pushed_back.requests)?;
         }
         Ok(())
     };
@@ -132,12 +132,18 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
     for (set, window) in windows.take(WINDOWS_SHOWN) {
         let mean = Bytes((set.mean_pages.all * pages.page_bytes as f64) as u64);
         let most = Bytes(set.most_bytes.all);
-        row!(out, "", "in windows of {}: mean {mean}, most {most}", Nanos(window))?;
+        let least = if set.most_exact { "" } else { "at least " };
+        let at = set.most_at_ns.all.map_or(String::new(), |at| format!(" at {}", Nanos(at)));
+        row!(out, "", "in windows of {}: mean {mean}, most {least}{most}{at}", Nanos(window))?;
     }
     let quarter = pages.frequency.all.quantiles.iter().find(|quantile| quantile.share >= 0.5);
     if let Some(half) = quarter {
         let share = half.pages_share * 100.0;
-        row!(out, "hot pages", "half of all accesses go to {share:.2} % of the pages")?;
+        let off = match pages.frequency.all.relative_error * 100.0 {
+            error if error > 0.0 => format!(" (a sample; its accesses are off by {error:.0} %)"),
+            _ => String::new(),
+        };
+        row!(out, "hot pages", "half of all accesses go to {share:.2} % of the pages{off}")?;
     }
     let caches = figures.reuse.caches.iter().map(|cache| {
         let hits = cache.hit_ratio.all * 100.0;
@@ -192,7 +198,13 @@ fn print_flight(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
     Ok(())
 }
 
-fn print_steady(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
+/// Medians of service times tell when the load was answered evenly; whether the device was at rest,
+/// like held against like, the verdict tells, and of a run both stand together.
+fn print_steady(
+    out: &mut impl Write,
+    figures: &AnalysisFigures,
+    run: Option<&toml::Table>,
+) -> io::Result<()> {
     for kind in &figures.steady.kinds {
         let steady = match kind.steady_from_ns {
             Some(from) => format!("steady from {} on", Nanos(from)),
@@ -209,9 +221,24 @@ fn print_steady(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
             }
             _ => format!("changes of level at {}", at.join(", ")),
         };
-        row!(out, "steady state", "{}: {steady}; {changes}", kind.kind)?;
+        row!(out, "steady state", "medians of {}: {steady}; {changes}", kind.kind)?;
     }
-    Ok(())
+    match run.and_then(steady_check) {
+        Some((grade, measured)) => {
+            row!(out, "", "the verdict on like requests: {grade}: {measured}")
+        }
+        None => Ok(()),
+    }
+}
+
+/// What the verdict on a run says of the steady state of its device.
+fn steady_check(run: &toml::Table) -> Option<(&str, &str)> {
+    let checks = run.get("verdict")?.get("checks")?.as_array()?;
+    let is_it = |check: &&toml::Value| {
+        check.get("name").and_then(toml::Value::as_str) == Some("steady-state")
+    };
+    let found = checks.iter().find(is_it)?;
+    Some((found.get("grade")?.as_str()?, found.get("measured")?.as_str()?))
 }
 
 fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Result<()> {

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
+use ioecho_stats::picture::Span;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::formats::{self, ReadOptions};
@@ -51,7 +52,7 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
     let output = RunDirectory::create(&args.output)?;
     let figures = write_requests(&mut parts, header.clone(), &output)?;
     let mut summary = figures.summary(engine(&parts));
-    summary.verdict = verdict(&parts);
+    summary.verdict = verdict(&parts, &figures);
     write_whole(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
@@ -294,7 +295,7 @@ fn engine(parts: &[Part]) -> EngineFacts {
 }
 
 /// The worst of all, each check naming the runs that it is of.
-fn verdict(parts: &[Part]) -> Verdict {
+fn verdict(parts: &[Part], figures: &RunFigures) -> Verdict {
     let mut checks: Vec<Check> = Vec::new();
     for check in parts.iter().flat_map(|part| &part.summary.verdict.checks) {
         if checks.iter().all(|known| known.name != check.name) {
@@ -317,18 +318,26 @@ fn verdict(parts: &[Part]) -> Verdict {
     let finding =
         parts.iter().map(|part| part.summary.verdict.finding).max_by_key(|f| severity(*f));
     let summary = worst.map_or_else(String::new, |part| {
-        format!(
-            "{} runs merged; the worst of them is {}: {}",
-            parts.len(),
-            part.name,
-            part.summary.verdict.summary
-        )
+        let (runs, name, of_it) = (parts.len(), &part.name, &part.summary.verdict.summary);
+        format!("{runs} runs merged{}; the worst of them is {name}: {of_it}", together(figures))
     });
     Verdict {
         validity: validity.unwrap_or(Validity::Invalid),
         finding: finding.unwrap_or(Finding::Incomplete),
         summary,
         checks,
+    }
+}
+
+/// How late all requests together were: what a run says of itself is about its own alone.
+fn together(figures: &RunFigures) -> String {
+    let lateness = figures.picture().spans_of_all(Span::Lateness);
+    match lateness.quantile(0.99) {
+        Some(p99) => format!(
+            ": {} requests in all, 99 % of them issued within {p99} of their time",
+            lateness.count()
+        ),
+        None => String::new(),
     }
 }
 

@@ -214,7 +214,7 @@ impl Live {
         }
         let about = About::of(plan);
         let board = Arc::new(Board::new(about.simulated, plan.live.writes_files()));
-        let outputs = Outputs::start(&plan.live, &about, &board)?;
+        let outputs = Outputs::start(&plan.live, &about, &board, asked)?;
         let mut live = Self {
             board,
             outputs,

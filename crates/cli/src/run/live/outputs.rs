@@ -6,9 +6,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use ioecho_stats::interval::Interval;
 
@@ -17,6 +20,9 @@ use crate::exit::{self, Coded};
 use crate::run::live::board::Board;
 use crate::run::live::processors::{Shares, Ticks};
 use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics};
+
+/// How often a reader of a pipe is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -36,11 +42,13 @@ struct Lines {
 pub(crate) struct Outputs(Option<JoinHandle<()>>);
 
 impl Outputs {
-    /// Opens the files, so that what cannot be written is known before the run.
+    /// Opens the files, so that what cannot be written is known before the run. A pipe without a
+    /// reader is waited for until the run is `asked` to end.
     pub(crate) fn start(
         plan: &LivePlan,
         about: &About,
         board: &Arc<Board>,
+        asked: &AtomicBool,
     ) -> anyhow::Result<Self> {
         if !plan.writes_files() {
             return Ok(Self(None));
@@ -52,10 +60,13 @@ impl Outputs {
             (Form::Flatfile, &plan.flatfile, flatfile::header()),
         ] {
             if let Some(path) = path {
-                match open(form, path, &header) {
+                match open(form, path, &header, asked) {
                     Ok(opened) => lines.push(opened),
                     // Whoever has seen enough already does not end the run.
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        return Err(unread(path));
+                    }
                     Err(error) => return Err(cannot(path, &error)),
                 }
             }
@@ -90,14 +101,45 @@ fn cannot(path: &Path, error: &io::Error) -> anyhow::Error {
     Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
 }
 
-fn open(form: Form, path: &Path, header: &str) -> io::Result<Lines> {
-    let mut out: Box<dyn Write + Send> =
-        if is_stdout(path) { Box::new(io::stdout()) } else { Box::new(File::create(path)?) };
+fn unread(path: &Path) -> anyhow::Error {
+    let text = format!(
+        "stopped by a signal while nobody read {}; nothing was replayed\n  = help: start the \
+         reader of the pipe first, or name a file",
+        path.display()
+    );
+    Coded::error(exit::INCOMPLETE, text)
+}
+
+fn open(form: Form, path: &Path, header: &str, asked: &AtomicBool) -> io::Result<Lines> {
+    let mut out: Box<dyn Write + Send> = if is_stdout(path) {
+        Box::new(io::stdout())
+    } else if path.metadata().is_ok_and(|there| there.file_type().is_fifo()) {
+        Box::new(open_pipe(path, asked)?)
+    } else {
+        Box::new(File::create(path)?)
+    };
     if !header.is_empty() {
         writeln!(out, "{header}")?;
         out.flush()?;
     }
     Ok(Lines { form, name: path.display().to_string(), out })
+}
+
+/// Opens a named pipe as soon as somebody reads it; [`io::ErrorKind::Interrupted`] when the run is
+/// asked to end before.
+fn open_pipe(path: &Path, asked: &AtomicBool) -> io::Result<File> {
+    let mut is_told = false;
+    while !asked.load(Relaxed) {
+        if let Some(pipe) = ioecho_linux::pipe::open_to_write(path)? {
+            return Ok(pipe);
+        }
+        if !is_told {
+            tell(&format!("waiting for a reader of {}", path.display()));
+            is_told = true;
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    Err(io::ErrorKind::Interrupted.into())
 }
 
 /// Puts the text in the place of the file in one step: a collector never reads half of it.

@@ -59,10 +59,17 @@ pub struct WorkingSet {
     pub pages: ByKind<Series>,
     /// The mean over all windows from the first to the last with a request.
     pub mean_pages: ByKind<f64>,
-    /// The largest value of the series.
-    pub most_pages: ByKind<f64>,
-    /// The largest value in bytes.
+    /// Pages in the fullest window; also where a step of the series is several windows.
+    pub most_pages: ByKind<u64>,
+    /// The same in bytes.
     pub most_bytes: ByKind<u64>,
+    /// When the fullest window begins, the first of those alike, in nanoseconds; `None` where no
+    /// page is touched.
+    pub most_at_ns: ByKind<Option<i64>>,
+    /// Whether the fullest window is known. It is not where there are more than 131,072 windows of
+    /// parts by volume, or of requests that go back by more than 4,096 windows: then `most_*` are
+    /// lower bounds.
+    pub most_exact: bool,
 }
 
 /// How often pages are accessed (blkreplay's g44).
@@ -77,6 +84,12 @@ pub struct Frequency {
     pub most: u64,
     /// Accesses of a page on average.
     pub mean: f64,
+    /// How far off the accesses are that `ranks`, `quantiles` and `mean` stand on, as a share of
+    /// them: the standard error of their sum in the sample (of Horvitz and Thompson), or how much
+    /// that sum differs from the exact one if this is more; 0 where exact. A page that gets much of
+    /// all accesses is in a sample with far more than its weight, or not at all: then this is large
+    /// and says that `most`, `ranks` and `quantiles` are not to be trusted.
+    pub relative_error: f64,
 }
 
 /// The most accessed pages that together get a share of the accesses.

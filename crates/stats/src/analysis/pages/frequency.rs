@@ -26,8 +26,8 @@ fn accesses(count: [u32; 2], kind: Kind) -> u64 {
     }
 }
 
-/// Frequencies of the pages of a sample of which each stands for `weight`.
-pub(super) fn frequencies(table: &Table, weight: u64) -> ByKind<Frequency> {
+/// Frequencies of the pages of a sample of which each stands for `weight`, of so many accesses.
+pub(super) fn frequencies(table: &Table, weight: u64, exact: ByKind<u64>) -> ByKind<Frequency> {
     ByKind::of(|kind, name| {
         let mut pages_by_accesses: FxHashMap<u64, u64> = FxHashMap::default();
         for count in table.counts() {
@@ -38,8 +38,37 @@ pub(super) fn frequencies(table: &Table, weight: u64) -> ByKind<Frequency> {
         }
         let mut levels: Vec<(u64, u64)> = pages_by_accesses.into_iter().collect();
         levels.sort_unstable_by(|a, b| b.cmp(a));
-        frequency(name, &levels, weight)
+        let groups = table.groups_counts().map(|counts| {
+            counts.iter().fold(0_u64, |sum, count| sum.saturating_add(accesses(*count, kind)))
+        });
+        Frequency {
+            relative_error: error(groups, weight, *exact.get(kind)),
+            ..frequency(name, &levels, weight)
+        }
     })
+}
+
+/// How far off the accesses of a sample are, as a share. The sampled units are groups of pages: of
+/// each the accesses `a` count with the weight `w`, and the standard error of the sum is the root
+/// of Σa²·w·(w − 1) (Horvitz and Thompson, 1952, of independent inclusions). A unit outside the
+/// sample that gets much is not in that sum, but the exact number of accesses knows of it.
+fn error(groups: impl Iterator<Item = u64>, weight: u64, exact: u64) -> f64 {
+    if weight <= 1 {
+        return 0.0;
+    }
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for accesses in groups {
+        sum += accesses as f64;
+        squares += (accesses as f64).powi(2);
+    }
+    let weight = weight as f64;
+    let estimate = sum * weight;
+    if estimate <= 0.0 {
+        return f64::from(u8::from(exact > 0));
+    }
+    let standard = (squares * weight * (weight - 1.0)).sqrt() / estimate;
+    let off = (estimate - exact as f64).abs() / (exact as f64).max(1.0);
+    standard.max(off)
 }
 
 /// The frequency of levels: accesses of a page, falling, and how many pages have so many.
@@ -65,6 +94,7 @@ fn frequency(name: &str, levels: &[(u64, u64)], weight: u64) -> Frequency {
         },
         most: levels.first().map_or(0, |(accesses, _)| *accesses),
         mean: if pages == 0 { 0.0 } else { total as f64 / pages as f64 },
+        relative_error: 0.0,
     }
 }
 

@@ -180,6 +180,11 @@ impl Table {
             group.ended_with_write & !bit | u8::from(page.ended_with_write) << at;
     }
 
+    /// Reads and writes of every page, by group.
+    pub(super) fn groups_counts(&self) -> impl Iterator<Item = [[u32; 2]; GROUP]> + '_ {
+        self.groups.iter().map(|group| group.count)
+    }
+
     /// Reads and writes of every page.
     pub(super) fn counts(&self) -> impl Iterator<Item = [u32; 2]> + '_ {
         self.groups.iter().flat_map(|group| group.count)

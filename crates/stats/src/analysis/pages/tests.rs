@@ -189,3 +189,52 @@ fn a_sample_of_too_many_pages_is_right_within_its_stated_error() {
         assert_eq!(found.frequency.all.most, 4);
     }
 }
+
+#[test]
+fn the_fullest_window_is_told_though_there_are_too_many_to_keep() {
+    let burst = 150_123;
+    let load = |windows: std::ops::Range<i64>| {
+        let mut pages = Pages::new(&[1_000_000], GROUPS_MAX);
+        for window in windows {
+            pages.observe(&at(window, Op::Read, window as u64 % 7, 1));
+            if window == burst {
+                pages.observe(&at(window, Op::Write, 100, 20));
+            }
+        }
+        pages
+    };
+    let whole = load(0..300_000);
+    let mut merged = load(0..burst);
+    merged.merge(&load(burst..300_000));
+    for figures in [whole.figures(), merged.figures()] {
+        let set = &figures.working_sets[0];
+        assert!(set.pages.all.step_ns > 1_000_000, "windows are joined");
+        assert_eq!(set.most_pages, ByKind { reads: 1, writes: 20, all: 21 });
+        assert_eq!(set.most_at_ns.all, Some(burst * 1_000_000));
+        assert!(set.most_exact);
+    }
+}
+
+#[test]
+fn a_sample_tells_how_far_off_its_frequencies_are() {
+    let load = |hot: u64| {
+        let mut pages = Pages::new(&WINDOWS_NS, 2048);
+        for number in 0..200_000_u64 {
+            let page = crate::analysis::place::mix(number % 50_000) >> 16;
+            pages.observe(&at(number as i64, Op::Read, page, 1));
+            if hot > 0 && number % 2 == 0 {
+                pages.observe(&at(number as i64, Op::Read, hot, 1));
+            }
+        }
+        pages.figures().frequency
+    };
+    let even = load(0).all;
+    assert!(even.relative_error > 0.0 && even.relative_error < 0.1, "{}", even.relative_error);
+    assert!(load(0).writes.relative_error.abs() < 1e-9);
+    // A third of the accesses goes to a single page: in the sample it is far too much, and outside
+    // of it is missing.
+    for hot in [4, 40, 400, 4000, 40_000, 400_000] {
+        let error = load(hot).all.relative_error;
+        assert!(error > 0.25, "{error} with a hot page at {hot}");
+    }
+}

@@ -1,16 +1,18 @@
 //! Distinct pages in windows of several lengths, from one look at the table for all of them.
 //!
 //! A page is new in a window if its last touch lies before the window's start. Nothing else has to
-//! be remembered of a window than how many there were.
+//! be remembered of a window than how many there were. Windows beyond the number of steps are told
+//! as means of several; the fullest of them is remembered besides.
 
 use serde::{Deserialize, Serialize};
 
 use super::figures::WorkingSet;
+use super::fullest::{Full, Fullest};
 use super::table::{NEVER, Page};
 use crate::analysis::kind::{ByKind, Kind};
 use crate::analysis::place::PAGE_SHIFT;
 use crate::analysis::shape::{Quantity, Series};
-use crate::analysis::steps::Steps;
+use crate::analysis::steps::{Cell, Steps};
 
 /// The steps in which the growth of the working set is kept.
 const GROWTH_NS: i64 = 1_000_000_000;
@@ -22,27 +24,60 @@ const ALL: usize = 2;
 struct Window {
     /// Pages new in each window: of reads, of writes, of both.
     steps: Steps<[u64; 3]>,
-    /// The window that the last request fell into.
+    fullest: Fullest,
+    /// The window that the last request fell into, and what is new in it and not among the steps.
     start: i64,
     end: i64,
-    place: usize,
+    open: [u64; 3],
 }
 
 impl Window {
     fn new(length_ns: i64) -> Self {
-        Self { steps: Steps::new(length_ns), start: 0, end: 0, place: 0 }
+        let fullest = Fullest::default();
+        Self { steps: Steps::new(length_ns), fullest, start: 0, end: 0, open: [0; 3] }
     }
 
     fn start_of(&self, at: i64) -> i64 {
         at - at % self.steps.base_ns()
     }
+
+    /// The number of the window of an instant.
+    fn number_of(&self, at: i64) -> u64 {
+        (at / self.steps.base_ns()).max(0) as u64
+    }
+
+    fn turn(&mut self, at: i64) {
+        let start = self.start_of(at);
+        if start != self.start {
+            self.close();
+        }
+        self.start = start;
+        self.end = start.saturating_add(self.steps.base_ns());
+    }
+
+    /// Puts what is new in the open window among the steps.
+    fn close(&mut self) {
+        if self.open != [0; 3] {
+            self.steps.at(self.start).add(&self.open);
+            self.fullest.add(self.number_of(self.start), self.open);
+            self.open = [0; 3];
+        }
+    }
+}
+
+/// Pages that are new in the whole.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Growth {
+    steps: Steps<[u64; 3]>,
+    /// The step that the last request fell into.
+    place: usize,
 }
 
 /// Counts pages that are new in windows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Windows {
     lengths: Vec<Window>,
-    growth: Window,
+    growth: Growth,
     /// The latest start and the earliest end of a current window.
     start: i64,
     end: i64,
@@ -51,7 +86,8 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn new(lengths_ns: &[i64]) -> Self {
         let windows = lengths_ns.iter().map(|length| Window::new(*length)).collect();
-        Self { lengths: windows, growth: Window::new(GROWTH_NS), start: 0, end: 0 }
+        let growth = Growth { steps: Steps::new(GROWTH_NS), place: 0 };
+        Self { lengths: windows, growth, start: 0, end: 0 }
     }
 
     /// Tells that a request comes.
@@ -64,11 +100,11 @@ impl Windows {
 
     #[cold]
     fn turn(&mut self, at: i64) {
-        (self.start, self.end) = (0, i64::MAX);
-        for window in self.lengths.iter_mut().chain([&mut self.growth]) {
-            window.start = window.start_of(at);
-            window.end = window.start.saturating_add(window.steps.base_ns());
-            window.place = window.steps.place(at);
+        self.growth.place = self.growth.steps.place(at);
+        self.start = at - at % GROWTH_NS;
+        self.end = self.start.saturating_add(GROWTH_NS);
+        for window in &mut self.lengths {
+            window.turn(at);
             self.start = self.start.max(window.start);
             self.end = self.end.min(window.end);
         }
@@ -82,9 +118,8 @@ impl Windows {
             return;
         }
         for window in &mut self.lengths {
-            let cell = window.steps.at_place(window.place);
-            cell[kind] += if own < window.start { weight } else { 0 };
-            cell[ALL] += if any < window.start { weight } else { 0 };
+            window.open[kind] += if own < window.start { weight } else { 0 };
+            window.open[ALL] += if any < window.start { weight } else { 0 };
         }
         if own == NEVER {
             let cell = self.growth.steps.at_place(self.growth.place);
@@ -95,8 +130,12 @@ impl Windows {
 
     /// Adds the windows of a later part, which began with all pages new.
     pub(super) fn merge(&mut self, later: &Self) {
-        for (mine, theirs) in self.lengths.iter_mut().zip(&later.lengths) {
+        let mut later = later.clone();
+        for (mine, theirs) in self.lengths.iter_mut().zip(&mut later.lengths) {
+            mine.close();
+            theirs.close();
             mine.steps.merge(&theirs.steps);
+            mine.fullest.merge(&theirs.fullest);
         }
         self.growth.steps.merge(&later.growth.steps);
         // The places among the steps have moved.
@@ -118,10 +157,18 @@ impl Windows {
                 if last >= window.start_of(first) {
                     let count = &mut window.steps.at(first)[kind];
                     *count = count.saturating_sub(weight);
+                    window.fullest.take(window.number_of(first), kind, weight);
                 }
             }
             let count = &mut self.growth.steps.at(first)[kind];
             *count = count.saturating_sub(weight);
+        }
+    }
+
+    /// Tells that nothing more is taken back.
+    pub(super) fn settle(&mut self) {
+        for window in &mut self.lengths {
+            window.fullest.settle();
         }
     }
 
@@ -142,7 +189,10 @@ impl Windows {
     }
 
     pub(super) fn figures(&self) -> Vec<WorkingSet> {
-        let windows = self.lengths.iter().map(Window::figures);
+        let windows = self.lengths.iter().cloned().map(|mut window| {
+            window.close();
+            window.figures()
+        });
         windows.chain([self.whole()]).collect()
     }
 
@@ -157,8 +207,17 @@ impl Windows {
                 .saturating_mul(self.growth.steps.step_ns()),
             values: if total.all == 0 { Vec::new() } else { vec![Some(*total.get(kind) as f64)] },
         });
-        WorkingSet::of(None, pages)
+        let start = self.growth.steps.start_ns();
+        let most = |kind: Kind| Most { pages: *total.get(kind), at_ns: start, is_exact: true };
+        WorkingSet::of(None, pages, most)
     }
+}
+
+/// How many pages the fullest window has, when it begins, and whether that is known.
+struct Most {
+    pages: u64,
+    at_ns: i64,
+    is_exact: bool,
 }
 
 impl Window {
@@ -168,19 +227,57 @@ impl Window {
             let value = |cell: &[u64; 3]| Some(cell[column(kind)] as f64 / windows);
             self.steps.series(name, quantity(), value)
         });
-        WorkingSet::of(Some(self.steps.base_ns()), pages)
+        WorkingSet::of(Some(self.steps.base_ns()), pages, |kind| self.most(column(kind)))
+    }
+
+    fn most(&self, kind: usize) -> Most {
+        let first = self.number_of(self.steps.start_ns());
+        let cells = self.steps.cells().iter().zip(first..);
+        let told = |full: Full, is_exact: bool| Most {
+            pages: full.pages,
+            at_ns: i64::try_from(full.window)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(self.steps.base_ns()),
+            is_exact,
+        };
+        let apart = self.steps.bases_per_step();
+        if apart == 1 {
+            // Every window stands for itself.
+            let each = cells.map(|(cell, window)| Full { pages: cell[kind], window });
+            return told(each.fold(Full::default(), Full::or), true);
+        }
+        let (full, is_exact) = self.fullest.of(kind);
+        if is_exact {
+            return told(full, true);
+        }
+        let means = self.steps.cells().iter().zip(0_u64..).map(|(cell, step)| Full {
+            pages: cell[kind].div_ceil(apart),
+            window: first.saturating_add(step.saturating_mul(apart)),
+        });
+        told(means.fold(full, Full::or), false)
     }
 }
 
 impl WorkingSet {
-    fn of(window_ns: Option<i64>, pages: ByKind<Series>) -> Self {
+    fn of(window_ns: Option<i64>, pages: ByKind<Series>, most: impl Fn(Kind) -> Most) -> Self {
         let values = |kind: Kind| pages.get(kind).values.iter().flatten();
         let mean_pages =
             ByKind::of(|kind, _| values(kind).sum::<f64>() / values(kind).count().max(1) as f64);
-        let most_pages = ByKind::of(|kind, _| values(kind).copied().fold(0.0, f64::max));
-        let most_bytes =
-            ByKind::of(|kind, _| (most_pages.get(kind) * f64::from(1 << PAGE_SHIFT)) as u64);
-        Self { window_ns, pages, mean_pages, most_pages, most_bytes }
+        let most_pages = ByKind::of(|kind, _| most(kind).pages);
+        Self {
+            window_ns,
+            mean_pages,
+            most_pages,
+            most_bytes: ByKind::of(|kind, _| {
+                most_pages.get(kind).saturating_mul(1 << PAGE_SHIFT)
+            }),
+            most_at_ns: ByKind::of(|kind, _| {
+                let most = most(kind);
+                (most.pages > 0).then_some(most.at_ns)
+            }),
+            most_exact: most(Kind::All).is_exact,
+            pages,
+        }
     }
 }
 

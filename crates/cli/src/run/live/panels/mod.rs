@@ -25,7 +25,8 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::low_level::{emulate_default_handler, raise};
 
 use crate::commands::{hold_back, let_out, tell};
 use crate::run::live::view::View;
@@ -69,14 +70,19 @@ impl Panels {
         };
         let (end, shown) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
         let (their_end, their_shown) = (Arc::clone(&end), Arc::clone(&shown));
+        let (quit, gone) = quit_flags();
         let thread = thread::Builder::new().name("ioecho-panels".to_owned()).spawn(move || {
             let _ = ioecho_linux::thread::stand_back();
-            let guard = Guard(their_shown);
+            let guard = Guard { shown: their_shown, gone };
             // A terminal that went away is no reason to end a run.
-            let left = watch(terminal, &view, duration, &their_end, &asked);
+            let left = watch(terminal, &view, duration, &[&their_end, &asked, &quit]);
             drop(guard);
-            if matches!(left, Ok(Left::Interrupted)) {
-                let _ = signal_hook::low_level::raise(SIGINT);
+            // Quitting leaves no time for good order, as ever: the journal keeps what there is.
+            if quit.load(Relaxed) {
+                let _ = emulate_default_handler(SIGQUIT);
+            }
+            if let Ok(Left::Signal(signal)) = left {
+                let _ = raise(signal);
             }
         });
         if thread.is_err() {
@@ -101,12 +107,16 @@ impl Drop for Panels {
 }
 
 /// Gives the terminal back however the thread ends.
-struct Guard(Arc<AtomicBool>);
+struct Guard {
+    shown: Arc<AtomicBool>,
+    gone: Arc<AtomicBool>,
+}
 
 impl Drop for Guard {
     fn drop(&mut self) {
         give_back();
-        self.0.store(false, Relaxed);
+        self.shown.store(false, Relaxed);
+        self.gone.store(true, Relaxed);
     }
 }
 
@@ -117,8 +127,18 @@ enum Left {
     Ended,
     /// A key takes them away; the run goes on.
     Detached,
-    /// Ctrl-C, which reaches no program in its raw state as a signal.
-    Interrupted,
+    /// A key that sends a signal, but to no program that has the terminal in its raw state.
+    Signal(i32),
+}
+
+/// A flag that SIGQUIT raises while the panels are shown, so that the terminal is given back before
+/// the process ends, and one that says that they are gone: then the signal does what it always did.
+fn quit_flags() -> (Arc<AtomicBool>, Arc<AtomicBool>) {
+    let (quit, gone) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    // Without them the signal ends the process all the same, and leaves the terminal as it is.
+    let _ = signal_hook::flag::register_conditional_default(SIGQUIT, Arc::clone(&gone));
+    let _ = signal_hook::flag::register(SIGQUIT, Arc::clone(&quit));
+    (quit, gone)
 }
 
 fn take() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
@@ -150,13 +170,12 @@ fn watch(
     mut terminal: Terminal<CrosstermBackend<Stderr>>,
     view: &View,
     duration: Option<Nanos>,
-    end: &AtomicBool,
-    asked: &AtomicBool,
+    ends: &[&AtomicBool],
 ) -> io::Result<Left> {
     let mut drawn = None;
     let mut scene = Scene::default();
     // A panic elsewhere gives the terminal back too.
-    while TAKEN.load(Relaxed) && !end.load(Relaxed) && !asked.load(Relaxed) {
+    while TAKEN.load(Relaxed) && !ends.iter().any(|end| end.load(Relaxed)) {
         let number = view.board.look().last.number;
         let is_new = drawn != Some(number);
         if is_new {
@@ -188,7 +207,11 @@ fn meaning(key: KeyEvent) -> Option<Left> {
     }
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-            Some(Left::Interrupted)
+            Some(Left::Signal(SIGINT))
+        }
+        // Terminals send the same for both.
+        KeyCode::Char('\\' | '4') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+            Some(Left::Signal(SIGQUIT))
         }
         KeyCode::Char('q' | 'Q') | KeyCode::Esc => Some(Left::Detached),
         _ => None,
@@ -200,10 +223,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn q_takes_the_panels_away_and_ctrl_c_is_what_it_always_was() {
+    fn q_takes_the_panels_away_and_keys_that_send_signals_are_what_they_always_were() {
         let plain = |c| meaning(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
         assert_eq!((plain('q'), plain('x'), plain('c')), (Some(Left::Detached), None, None));
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(meaning(interrupt), Some(Left::Interrupted));
+        assert_eq!(meaning(interrupt), Some(Left::Signal(SIGINT)));
+        let quit = KeyEvent::new(KeyCode::Char('4'), KeyModifiers::CONTROL);
+        assert_eq!(meaning(quit), Some(Left::Signal(SIGQUIT)));
     }
 }

@@ -6,6 +6,7 @@ use ioecho_trace::{Bytes, LateCause, Op};
 
 use super::{is_known, silent};
 use crate::facts::{CountedFacts, DeviceFacts};
+use crate::judge::IN_FLIGHT_DEFAULT;
 use crate::judge::checks::{check, share};
 use crate::reached::{Reach, TargetReach};
 use crate::run_summary::{EngineFacts, RunFigures};
@@ -186,6 +187,9 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
 /// Whether requests waited in a queue of the host before the device was given them.
 pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "at most 1 % of the requests held back by the cap or issued into a full queue";
+    if let Some(check) = simulated_cap(threshold, figures, engine) {
+        return check;
+    }
     of_devices("queue-depth", threshold, figures, engine, |device, reach| {
         let issued = reach.submissions();
         if issued == 0 {
@@ -207,13 +211,10 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
         );
         // On a busy host hand-overs are slow by themselves; into a full queue by the device.
         let was_full = limit.is_none_or(|limit| reach.deepest() >= limit);
-        let cap_is_less = limit.is_some_and(|limit| cap > 0 && cap < limit);
+        let places = limit.unwrap_or(u64::from(IN_FLIGHT_DEFAULT));
+        let cap_is_less = cap > 0 && cap < places;
         let (grade, advice) = if held > FULL_SHARE && cap_is_less {
-            (
-                Grade::Suspect,
-                "The cap held requests back though the device had places left: the cap was \
-                 measured. Raise --in-flight-max.",
-            )
+            (Grade::Suspect, CAP_MEASURED)
         } else if full > FULL_SHARE && !engine.has_schedule() {
             (
                 Grade::Suspect,
@@ -230,6 +231,24 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
             (Grade::Pass, "")
         };
         Found { grade, measured, advice }
+    })
+}
+
+const CAP_MEASURED: &str = "The cap held requests back though the device had places left: the cap \
+                            was measured. Raise --in-flight-max.";
+
+/// A simulated device has a place for every request, so a cap below the default that holds requests
+/// back is all that they wait for.
+fn simulated_cap(threshold: &str, figures: &RunFigures, engine: &EngineFacts) -> Option<Check> {
+    let cap = engine.in_flight_max;
+    let held = share(figures.late(LateCause::InFlightCap).requests, figures.issued());
+    let is_low = engine.simulated && (1..IN_FLIGHT_DEFAULT).contains(&cap);
+    (is_low && held > FULL_SHARE).then(|| {
+        let measured = format!(
+            "simulated, cap {cap}; {:.2} % of the requests held back by the cap",
+            held * 100.0
+        );
+        check("queue-depth", Grade::Suspect, measured, threshold, CAP_MEASURED)
     })
 }
 

@@ -164,6 +164,16 @@ fn a_cap_below_the_queue_that_holds_requests_back_is_told() {
     let capped = |in_flight_max| EngineFacts { in_flight_max, ..on(device()) };
     assert_eq!(grade(&held, &capped(4), "queue-depth"), Grade::Suspect);
     assert_eq!(grade(&held, &capped(4096), "queue-depth"), Grade::Limited);
+    // Of a device whose places nobody knows, a cap below the default is what was met first.
+    let unknown = |in_flight_max| EngineFacts {
+        in_flight_max,
+        ..on(DeviceFacts { queue_limit: None, ..device() })
+    };
+    assert_eq!(grade(&held, &unknown(4), "queue-depth"), Grade::Suspect);
+    assert_eq!(grade(&held, &unknown(4096), "queue-depth"), Grade::Limited);
+    let simulated = |cap| EngineFacts { simulated: true, ..capped(cap) };
+    assert_eq!(grade(&held, &simulated(4), "queue-depth"), Grade::Suspect);
+    assert_eq!(grade(&held, &simulated(4096), "queue-depth"), Grade::NotApplicable);
     let slow = |queue_limit| EngineFacts {
         slow_submissions: 1000,
         ..on(DeviceFacts { queue_limit, ..device() })
