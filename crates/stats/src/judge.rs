@@ -124,7 +124,9 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
     let is_low = (1..IN_FLIGHT_DEFAULT).contains(&engine.in_flight_max);
     // Where the device has no more places than that, it is the device that was full.
     let places = engine.host.devices.iter().filter_map(|device| device.queue_limit);
-    let is_less = places.filter(|places| *places > 0).min()
+    let is_less = places
+        .filter(|places| *places > 0)
+        .min()
         .is_none_or(|places| u64::from(engine.in_flight_max) < places);
     (is_low && is_less && cap > others).then_some(engine.in_flight_max)
 }

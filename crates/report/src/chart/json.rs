@@ -56,9 +56,18 @@ enum ShapeData<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         peaks: Option<Vec<Option<f64>>>,
     },
-    Bins { edges: Vec<Option<f64>>, counts: &'a [u64] },
-    Curve { points: Vec<(f64, f64)> },
-    Grid { x: shape::Axis, y: shape::Axis, packed: String },
+    Bins {
+        edges: Vec<Option<f64>>,
+        counts: &'a [u64],
+    },
+    Curve {
+        points: Vec<(f64, f64)>,
+    },
+    Grid {
+        x: shape::Axis,
+        y: shape::Axis,
+        packed: String,
+    },
 }
 
 /// Points that a curve has at most on the page.
@@ -119,14 +128,12 @@ fn layer(layer: &Layer, joinings: u32) -> LayerData<'_> {
             let digits = |series: &shape::Series| {
                 series.values.iter().map(|value| value.and_then(rounded)).collect()
             };
-            let is_mean =
-                series.values.len() < whole.values.len() && layer.stroke != Stroke::Peaks;
+            let is_mean = series.values.len() < whole.values.len() && layer.stroke != Stroke::Peaks;
             ShapeData::Series {
                 start_ns: series.start_ns,
                 step_ns: series.step_ns.max(1),
                 values: digits(&series),
-                peaks: is_mean
-                    .then(|| digits(&thin::thinned(whole, Stroke::Peaks, thin::VALUES))),
+                peaks: is_mean.then(|| digits(&thin::thinned(whole, Stroke::Peaks, thin::VALUES))),
             }
         }
         Shape::Bins(bins) => ShapeData::Bins {
@@ -193,7 +200,9 @@ mod tests {
     fn a_series_with_joined_steps_carries_their_largest_values_besides() {
         let mut series = shape::Series { step_ns: 1, ..shape::Series::default() };
         series.values = (0..10_000).map(|at| Some(f64::from(u8::from(at == 5_001)))).collect();
-        let of = |stroke| layer(&Layer { shape: Shape::Series(series.clone()), ink: Ink::All, stroke }, 0);
+        let of = |stroke| {
+            layer(&Layer { shape: Shape::Series(series.clone()), ink: Ink::All, stroke }, 0)
+        };
         let ShapeData::Series { values, peaks, .. } = of(Stroke::Steps).shape else {
             panic!("a series stays one")
         };

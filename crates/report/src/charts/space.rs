@@ -83,7 +83,9 @@ pub fn frequencies(figures: &PageFigures) -> Chart {
     });
     // Pages in a sample stand for others, but the hottest page stands for itself.
     let told = match frequency.relative_error * 100.0 {
-        error if error > 0.0 => format!("{told}; of a sample whose accesses are off by {error:.0} %"),
+        error if error > 0.0 => {
+            format!("{told}; of a sample whose accesses are off by {error:.0} %")
+        }
         _ => told,
     };
     let mut chart = Chart::new(

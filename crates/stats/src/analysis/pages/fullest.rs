@@ -124,10 +124,8 @@ impl Fullest {
 
     /// The fullest window of a kind, and whether it is known to be.
     pub(super) fn of(&self, kind: usize) -> (Full, bool) {
-        let open = self.open.iter().map(|(window, pages)| Full {
-            pages: pages[kind],
-            window: *window,
-        });
+        let open =
+            self.open.iter().map(|(window, pages)| Full { pages: pages[kind], window: *window });
         (open.fold(self.full[kind], Full::or), !self.is_torn)
     }
 }

@@ -268,9 +268,7 @@ impl WorkingSet {
             window_ns,
             mean_pages,
             most_pages,
-            most_bytes: ByKind::of(|kind, _| {
-                most_pages.get(kind).saturating_mul(1 << PAGE_SHIFT)
-            }),
+            most_bytes: ByKind::of(|kind, _| most_pages.get(kind).saturating_mul(1 << PAGE_SHIFT)),
             most_at_ns: ByKind::of(|kind, _| {
                 let most = most(kind);
                 (most.pages > 0).then_some(most.at_ns)
