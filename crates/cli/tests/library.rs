@@ -48,7 +48,7 @@ impl Stand {
 
     fn add(&self, name: &str, more: &[&str]) {
         let add = ["library", "add", "lib", "in.load", "--license", "CC0-1.0", "--origin", "test"];
-        self.done(&[&add, &["--name", name], more].concat());
+        self.done(&[&add[..], &["--name", name], more].concat());
     }
 
     fn json(&self, arguments: &[&str]) -> Value {

@@ -3,6 +3,7 @@
 //! Everything that can be counted is counted again by `ioecho library verify`; what a person said
 //! of the load stands beside it as it was said.
 
+use ioecho_stats::analysis::steadiness::SteadyFigures;
 use ioecho_stats::trace_summary::TraceFigures;
 use ioecho_trace::Header;
 use serde::{Deserialize, Serialize};
@@ -42,9 +43,6 @@ pub(crate) struct Facts {
     pub(crate) mean_requests_per_s: f64,
     /// Most requests in one second.
     pub(crate) peak_requests_per_s: u64,
-    /// From when on the recorded service times were steady (SNIA's criterion); an estimate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) steady_from_ns: Option<i64>,
     /// Where the recording broke off before its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) damage: Option<String>,
@@ -53,6 +51,30 @@ pub(crate) struct Facts {
     pub(crate) transforms: Vec<String>,
     pub(crate) mix: Mix,
     pub(crate) recorded: Recorded,
+    /// When the recorded service times were steady; missing where none were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) steady: Option<Steady>,
+}
+
+/// From when on service times were steady by SNIA's criterion; missing where they never were. An
+/// estimate: another device is steady at another time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Steady {
+    /// Of reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reads_from_ns: Option<i64>,
+    /// Of writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) writes_from_ns: Option<i64>,
+}
+
+impl Steady {
+    /// What the analysis found, if it had service times.
+    pub(crate) fn of(figures: &SteadyFigures) -> Option<Self> {
+        let from = |kind: &str| figures.kinds.iter().find(|of| of.kind == kind)?.steady_from_ns;
+        (!figures.kinds.is_empty())
+            .then(|| Self { reads_from_ns: from("reads"), writes_from_ns: from("writes") })
+    }
 }
 
 /// Requests and bytes by what they do.

@@ -18,7 +18,7 @@ mod hash;
 mod index;
 mod name;
 
-pub(crate) use facts::{Facts, Mix, Recorded};
+pub(crate) use facts::{Facts, Mix, Recorded, Steady};
 pub(crate) use folder::{Library, facts_of, loads_in};
 pub(crate) use hash::RequestsHash;
 pub(crate) use index::Index;

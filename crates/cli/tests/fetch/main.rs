@@ -119,35 +119,57 @@ fn a_server_that_knows_no_parts_is_asked_for_the_whole_again() {
 }
 
 #[test]
-fn a_rest_of_another_file_is_not_put_behind_what_is_here() {
-    let (stand, _, _) = published();
+fn a_file_that_is_replaced_while_it_is_fetched_is_fetched_anew() {
+    let (stand, ..) = published();
     let url = stand.server.url("/x.load");
     let load = fs::read(stand.path("in.load")).unwrap();
-    let half = load.len() / 2;
-    let served = Served {
-        bytes: load.clone(),
+    let other = String::from_utf8(load.clone()).unwrap().replace(" ; 8 ; ", " ; 16 ; ");
+    let then = Served {
+        bytes: other.into_bytes(),
+        etag: Some("\"two\""),
+        in_parts: true,
+        ..Served::default()
+    };
+    let first = Served {
+        cut_after: load.len() / 2,
+        bytes: load,
         etag: Some("\"one\""),
         in_parts: true,
-        cut_after: half,
+        cuts: 1,
+        then: Some(Box::new(then)),
+        ..Served::default()
+    };
+    stand.server.serve("/x.load", first);
+    let all: serde_json::Value =
+        serde_json::from_str(&stand.done(&["info", "--json", &url])).unwrap();
+    assert_eq!(all["requests"], 500);
+    // Nothing of the first file is in what is read, and nothing is missing of the second.
+    assert_eq!((&all["length_min"], &all["length_max"]), (&8192.into(), &8192.into()));
+    let asked = stand.server.asked();
+    assert!(asked.len() == 2 && asked[1].contains("bytes="), "{asked:?}");
+    assert_eq!(stand.server.answered(), [200, 200]);
+}
+
+#[test]
+fn a_part_of_a_file_is_gone_on_with_by_the_next_command() {
+    let (stand, url, bytes) = published();
+    let (etag, length) = (Some("\"one\""), bytes.len());
+    // The second answer is no part, so what is here is forgotten and the whole is asked for, which
+    // breaks off again and again, but always at the same place.
+    let cut = Served {
+        bytes: bytes.clone(),
+        etag,
+        cut_after: length / 2,
         cuts: 100,
         ..Served::default()
     };
-    // It never comes to its end: the second attempt brings the rest only up to the first cut.
-    stand.server.serve(
-        "/x.load",
-        Served { bytes: load[..half * 2].to_vec(), cut_after: 1000, ..served.clone() },
-    );
-    let said = stand.ioecho(&["info", &url]);
-    let is_cut = said.code == 8 || said.code == 0;
-    assert!(is_cut, "{}", said.err);
-    // Meanwhile another file took its place: nothing of the first one may be in what is read.
-    let other = String::from_utf8(load).unwrap().replace(" ; 8 ; ", " ; 16 ; ");
-    let etag = Some("\"two\"");
-    let served = Served { bytes: other.into_bytes(), etag, cuts: 0, ..served };
-    stand.server.serve("/x.load", served);
-    let json = stand.done(&["info", "--json", &url]);
-    let all: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(all["length_min"], all["length_max"], "{json}");
+    serve(&stand, cut);
+    assert_eq!(stand.ioecho(&["info", &url]).code, 8);
+    serve(&stand, Served { bytes, etag, in_parts: true, ..Served::default() });
+    stand.server.asked();
+    assert_eq!(stand.requests(&url), 500);
+    let last = stand.server.asked().pop().unwrap();
+    assert_eq!(last, format!("/lib/oltp/load.parquet bytes={}-", length / 2));
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Served {
     /// The connection ends after so many bytes of the body, as often as `cuts` says.
     pub(crate) cut_after: usize,
     pub(crate) cuts: usize,
+    /// What stands there when all cuts are done.
+    pub(crate) then: Option<Box<Served>>,
     /// A status in place of the file, and where to go instead.
     pub(crate) status: Option<(u16, Option<String>)>,
 }
@@ -81,11 +83,14 @@ fn answer(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let range = headers.get("range");
     let mut state = state.lock().unwrap();
     state.asked.push(range.map_or(path.clone(), |range| format!("{path} {range}")));
-    let mut served = state.files.get(&path).cloned();
-    if let Some(served) = &mut served
-        && served.cuts > 0
+    let served = state.files.get(&path).cloned();
+    if let Some(there) = state.files.get_mut(&path)
+        && there.cuts > 0
     {
-        state.files.get_mut(&path).unwrap().cuts -= 1;
+        there.cuts -= 1;
+        if let (0, Some(then)) = (there.cuts, there.then.take()) {
+            *there = *then;
+        }
     }
     let (status, extra, body) = what(served.as_ref(), &headers);
     state.answered.push(status);

@@ -15,7 +15,7 @@ use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
 use crate::library::{
     FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
-    RequestsHash, SUMMED_FILES, SUMS_FILE,
+    RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
 use crate::run::everything::{self, Found};
 use crate::run::fetch::{digest, is_url};
@@ -107,7 +107,6 @@ fn facts(
         extent_bytes: 0,
         mean_requests_per_s: 0.0,
         peak_requests_per_s: 0,
-        steady_from_ns: found.analysis.steady.steady_from_ns,
         damage: header.damage.clone(),
         transforms: header.transforms.clone(),
         mix: Mix::default(),
@@ -116,6 +115,7 @@ fn facts(
             kernel: args.kernel.clone().or(recorded.kernel),
             ..recorded
         },
+        steady: Steady::of(&found.analysis.steady),
     };
     let counted = counted(file, stop)?;
     facts.count(&counted.summary.figures());

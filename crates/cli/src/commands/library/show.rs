@@ -57,8 +57,10 @@ fn rows(load: &Facts, file: &str) -> Vec<(&'static str, String)> {
         "mean {:.1} requests/s, {} in the busiest second",
         load.mean_requests_per_s, load.peak_requests_per_s
     );
-    let steady = load.steady_from_ns.map(|from| {
-        format!("service times were steady from {} on (as recorded, an estimate)", Nanos(from))
+    let from = |ns: Option<i64>| ns.map_or("never".to_owned(), |ns| format!("from {}", Nanos(ns)));
+    let steady = load.steady.map(|steady| {
+        let (reads, writes) = (from(steady.reads_from_ns), from(steady.writes_from_ns));
+        format!("reads {reads}, writes {writes} (by SNIA's criterion, as recorded)")
     });
     let all = [
         ("name", Some(load.name.to_string())),

@@ -9,6 +9,7 @@ use super::location::Location;
 
 /// What is asked besides the file itself.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "fetch"), allow(dead_code))]
 pub(crate) struct Question {
     /// Only if the file is no longer what this `ETag` names.
     pub(crate) unless_etag: Option<String>,

@@ -84,6 +84,7 @@ impl Location {
     }
 
     /// Whether what is said on the way is hidden from others.
+    #[cfg_attr(not(feature = "fetch"), allow(dead_code))]
     pub(crate) fn is_secure(&self) -> bool {
         self.scheme == "https"
     }
