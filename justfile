@@ -51,3 +51,8 @@ bench-memory:
 # Licences and advisories of the dependencies (needs cargo-deny).
 deny:
     cargo deny check
+
+# The tests that need another kernel, in a virtual machine.
+test-vm:
+    cargo build -p ioecho
+    tests/vm/all.sh
