@@ -2,8 +2,8 @@
 //!
 //! The page holds records of its own: data with the time since the record before, longer times,
 //! absolute times and padding. Source: Linux `include/linux/ring_buffer.h` (the enumeration
-//! `ring_buffer_type`) and `kernel/trace/ring_buffer.c`; the time of a discarded event counts, as in libtraceevent's
-//! `kbuffer-parse.c`.
+//! `ring_buffer_type`) and `kernel/trace/ring_buffer.c`; the time of a discarded event counts, as
+//! in libtraceevent's `kbuffer-parse.c`.
 
 use std::path::Path;
 
