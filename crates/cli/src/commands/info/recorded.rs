@@ -81,7 +81,11 @@ mod tests {
             interface: Interface::Tracefs,
             why: "asked for".to_owned(),
             gaps: vec![Gap { from_ns: 1_000_000_000, to_ns: 2_000_000_000, events: 7 }; 6],
-            matching: Some(MatchingFigures { exact: 3, unmatched: 1, ..Default::default() }),
+            matching: Some(MatchingFigures {
+                exact: 3,
+                unmatched: 1,
+                ..MatchingFigures::default()
+            }),
             ..Recording::default()
         };
         let rows: Vec<_> =
