@@ -11,7 +11,7 @@ const MISSED: u64 = 1 << 31;
 /// `RB_MISSED_STORED`: how many, stands behind the last event.
 const MISSED_STORED: u64 = 1 << 30;
 
-/// `TS_SHIFT`-independent mask of the used bytes: what is below the two bits.
+/// The used bytes are what is below these two bits.
 const COMMIT_MASK: u64 = MISSED_STORED - 1;
 
 /// How a page lies, taken from the text of `events/header_page`.
@@ -164,11 +164,11 @@ pub(crate) mod tests {
         rest.resize(4080, 0);
         let plain = page(5, 24, &rest);
         assert_eq!((layout.used(&plain), layout.has_lost(&plain)), (40, false));
-        let lost = page(5, 24 | MISSED | MISSED_STORED, &rest);
+        let lost = page(5, 0x18 | MISSED | MISSED_STORED, &rest);
         assert_eq!((layout.used(&lost), layout.has_lost(&lost)), (48, true));
         let head = layout.head(&lost[..48]).unwrap();
         assert_eq!((head.missed, head.missed_events, head.end), (true, Some(77), 40));
-        let uncounted = page(5, 24 | MISSED, &rest);
+        let uncounted = page(5, 0x18 | MISSED, &rest);
         assert_eq!(layout.head(&uncounted).unwrap().missed_events, None);
         assert!(layout.is_empty(&page(5, 0, &rest)) && !layout.is_empty(&plain));
     }
