@@ -123,7 +123,8 @@ impl Tracer for TracefsTracer {
 
     fn counts(&mut self, stream: usize) -> io::Result<Counts> {
         let cpu = self.streams[stream].cpu;
-        Ok(counts(&fs::read_to_string(self.instance.path(&format!("per_cpu/cpu{cpu}/stats")))?))
+        let path = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
+        Ok(counts(&instance::read_text(&path)?))
     }
 
     fn stop(&mut self) -> Result<(), RecordError> {

@@ -20,7 +20,7 @@ use crate::record::owner::new_name;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// No text of tracefs that is read here is longer.
-const TEXT_MAX: usize = 64 << 10;
+const TEXT_MAX: usize = 16 << 10;
 
 /// The smallest buffer that is still tried where the kernel has no memory for a larger one.
 const LEAST_KIB: u64 = 256;
@@ -50,23 +50,9 @@ impl Instance {
         fs::write(&path, value).map_err(|error| RecordError::system("write", &path, error))
     }
 
-    /// Some of the kernel's files give all that they have to the first read and nothing to a second
-    /// one, so the first is a large one.
     pub(super) fn read(&self, name: &str) -> Result<String, RecordError> {
         let path = self.path(name);
-        let read = || {
-            let (mut file, mut bytes) = (File::open(&path)?, vec![0; TEXT_MAX]);
-            let mut length = 0;
-            loop {
-                match file.read(&mut bytes[length..])? {
-                    0 => break,
-                    read => length += read,
-                }
-            }
-            bytes.truncate(length);
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        read().map_err(|error| RecordError::system("read", &path, error))
+        read_text(&path).map_err(|error| RecordError::system("read", &path, error))
     }
 
     /// The processors that it has buffers for.
@@ -166,6 +152,21 @@ impl Drop for Instance {
         // What cannot be removed now is removed by the next start.
         let _ = self.remove();
     }
+}
+
+/// What a file of tracefs says. Some of them give all that they have to the first read and nothing
+/// to a second one, and others count anew for each, so the first is a large one.
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
+    let (mut file, mut bytes) = (File::open(path)?, vec![0; TEXT_MAX]);
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    bytes.truncate(length);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The names of all instances.
