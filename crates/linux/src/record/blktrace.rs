@@ -260,9 +260,8 @@ impl Traced {
     }
 
     fn is_removed(&self) -> bool {
-        BlockNode::of(self.node.dev).is_none_or(|now| {
-            now.name != self.node.name || now.number("diskseq") != self.sequence
-        })
+        BlockNode::of(self.node.dev)
+            .is_none_or(|now| now.name != self.node.name || now.number("diskseq") != self.sequence)
     }
 }
 
@@ -321,11 +320,7 @@ fn no_debugfs(error: &io::Error) -> RecordError {
         ),
         _ => (format!("debugfs is not mounted and cannot be: {error}"), "run as root"),
     };
-    RecordError::Unavailable {
-        interface: Interface::Blktrace,
-        reason,
-        remedy: remedy.to_owned(),
-    }
+    RecordError::Unavailable { interface: Interface::Blktrace, reason, remedy: remedy.to_owned() }
 }
 
 /// Takes away the traces that processes of ioecho left when they were killed, and answers the names

@@ -81,7 +81,6 @@ impl Debugfs {
     pub(super) fn show(&self, device: &str, name: &str) -> PathBuf {
         self.path.join(within(device, name))
     }
-
 }
 
 /// Where the kernel puts the files of a device, below the root of debugfs.

@@ -165,8 +165,7 @@ impl Disk {
         }
         // Whoever took it away may have set up his own since.
         if self.is_there(debugfs) {
-            let failed =
-                |error| RecordError::system("take down the trace of", &self.device, error);
+            let failed = |error| RecordError::system("take down the trace of", &self.device, error);
             let opened = open(&self.device, self.dev).map_err(failed)?;
             take_down(&opened).map_err(|error| failed(error.into()))?;
         }
@@ -263,8 +262,7 @@ fn directory_of(debugfs: &Debugfs, answered: &str, dev: Dev, device: &Path) -> S
 
 fn relay_files(debugfs: &Debugfs, name: &str) -> Result<RelayFiles, RecordError> {
     let path = debugfs.show(name, "");
-    let cpus =
-        debugfs.cpus(name).map_err(|error| RecordError::system("read", &path, error))?;
+    let cpus = debugfs.cpus(name).map_err(|error| RecordError::system("read", &path, error))?;
     let open = |cpu| {
         let file = format!("trace{cpu}");
         let opened = debugfs.open_file(name, &file);
@@ -299,9 +297,10 @@ fn refused(path: &Path, error: io::Error) -> RecordError {
             "the kernel is locked down{level} and refuses the relay files ({}: {error})",
             path.display()
         ),
-        remedy: "take `--interface tracefs`, which works there; or start the kernel without Secure \
+        remedy:
+            "take `--interface tracefs`, which works there; or start the kernel without Secure \
                  Boot or lockdown="
-            .to_owned(),
+                .to_owned(),
     }
 }
 

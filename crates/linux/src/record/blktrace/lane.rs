@@ -130,9 +130,8 @@ impl Lane<File> {
     /// one system call.
     pub(super) fn has_full_part(&self) -> bool {
         let live = self.sources.iter().filter(|source| !source.has_ended);
-        let mut files: Vec<PollFd<'_>> = live
-            .map(|source| PollFd::new(source.relay.file(), PollFlags::IN))
-            .collect();
+        let mut files: Vec<PollFd<'_>> =
+            live.map(|source| PollFd::new(source.relay.file(), PollFlags::IN)).collect();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         // Where poll fails, reading says why.
         poll(&mut files, Some(&at_once)).map_or(true, |ready| ready > 0)
