@@ -72,7 +72,7 @@ impl Sides {
     fn compare(self, args: &CheckArgs, late_ns: i64) -> anyhow::Result<(FidelityFigures, Known)> {
         let settings =
             Settings { absolute: self.shift_ns.is_some(), late_ns, ..Settings::default() };
-        let Self { mut known, asked, seen, shift_ns, mut volumes } = self;
+        let Self { mut known, asked, seen, shift_ns, mut volumes, recorded } = self;
         let mut asked = if known.is_run {
             fidelity::Asked::of_run(asked)
         } else {
@@ -91,8 +91,12 @@ impl Sides {
             let faster = |event: Event| Event { at: scaled(event.at, speed), ..event };
             event.map(faster)
         };
+        let is_recorded = |event: &Result<Event, TraceError>| {
+            let target = event.as_ref().ok().map(|event| event.target);
+            recorded.as_ref().zip(target).is_none_or(|(recorded, one)| recorded.contains(&one))
+        };
         let figures = fidelity::compare(
-            asked.by_ref().skip(skip).map(faster),
+            asked.by_ref().filter(is_recorded).skip(skip).map(faster),
             seen.by_ref(),
             &settings,
             &mut |_: &Pair| {},

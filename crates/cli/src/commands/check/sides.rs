@@ -31,6 +31,8 @@ pub(super) struct Sides {
     /// How far the recording's zero lies behind the run's, where both are known.
     pub(super) shift_ns: Option<i64>,
     pub(super) volumes: Volumes,
+    /// The targets that were recorded, where the run says so; requests of others are left out.
+    pub(super) recorded: Option<Vec<u32>>,
 }
 
 /// What is known of two sides beside their requests.
@@ -70,7 +72,7 @@ impl Known {
             }
         }
         let damage = [&asked.damage, &seen.damage];
-        self.damage = damage.into_iter().flatten().cloned().collect();
+        self.damage.extend(damage.into_iter().flatten().cloned());
     }
 }
 
@@ -91,7 +93,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     let own = run.path().join(WITNESS);
     let path = match &args.seen {
         Some(path) => witness_of(path),
-        None if own.is_file() => own,
+        None if own.is_file() => own.clone(),
         None => {
             let text = format!(
                 "{name} has no witness, and no recording is named\n  = help: replay with \
@@ -117,9 +119,17 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
     let seen = formats::open(&path, &args.read.options())?;
     let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
+    let of_witness = facts.get("witness").filter(|_| path == own);
+    let recorded = of_witness.and_then(|entry| entry.get("targets")?.as_array());
+    let recorded = recorded.map(|targets| {
+        let number = |target: &toml::Value| target.get("target")?.as_integer();
+        targets.iter().filter_map(number).filter_map(|target| u32::try_from(target).ok()).collect()
+    });
+    let incomplete = of_witness.and_then(|entry| entry.get("incomplete")?.as_str());
     let known = Known {
         asked_for: args.asked.clone(),
         seen_in: path,
+        damage: incomplete.map(|why| format!("the witness: {why}")).into_iter().collect(),
         is_run: true,
         has_schedule: of_plan.unwrap_or(timing::TIMED) == timing::TIMED,
         ..Known::default()
@@ -128,7 +138,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     let shift_ns = shift_ns
         .and_then(|(run, recording)| i64::try_from(i128::from(recording) - i128::from(run)).ok());
     let volumes = Volumes::of_targets(&targets);
-    Ok(Sides { known, asked, seen, shift_ns, volumes })
+    Ok(Sides { known, asked, seen, shift_ns, volumes, recorded })
 }
 
 fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
@@ -156,7 +166,7 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
         ..Known::default()
     };
     let volumes = Volumes::of_trace(asked.header(), seen.header());
-    Ok(Sides { known, asked, seen, shift_ns: None, volumes })
+    Ok(Sides { known, asked, seen, shift_ns: None, volumes, recorded: None })
 }
 
 fn open_trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
