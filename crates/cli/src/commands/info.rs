@@ -1,5 +1,7 @@
 //! `ioecho info`: what a trace or a run holds.
 
+mod recorded;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -205,6 +207,9 @@ fn print_provenance(
     if let Some(imported) = &header.imported {
         let Imported { unit, units, requests } = imported;
         row!(out, "read", "{units} {unit}, which made {requests} requests")?;
+    }
+    for (name, value) in header.recording.iter().flat_map(recorded::rows) {
+        row!(out, name, "{value}")?;
     }
     for transform in &header.transforms {
         row!(out, "transform", "{transform}")?;

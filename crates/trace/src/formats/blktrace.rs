@@ -6,8 +6,8 @@
 //! event that is the instant of issue, and to find the completion of each. The format is that of
 //! Linux `include/uapi/linux/blktrace_api.h`.
 //!
-//! The way through: [`open`] → `files` → `feed` (one file) → `merge` (all) → `requests` (with
-//! `classify` and `matching`) → batches.
+//! The way through: [`open`] → `files` → `feed` (one file) → `merge` (all) → `reading` → `requests`
+//! (with `classify`, `matching` and `driver`) → batches. Raw recordings join at `merge`.
 
 mod classify;
 mod driver;

@@ -38,8 +38,8 @@ pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> 
     let remedy = match (other, &damage) {
         (Some((_, letter)), _) => format!("read it with --event {letter}"),
         (None, Some(_)) => REMEDY.to_owned(),
-        (None, None) => "record with `blktrace -a queue -a issue -a complete`, while something \
-                         reads or writes the device"
+        (None, None) => "record while something reads or writes the device (with blktrace: \
+                         `-a queue -a issue -a complete`)"
             .to_owned(),
     };
     TraceError::Binary { path: path.to_owned(), offset: 0, reason, remedy }

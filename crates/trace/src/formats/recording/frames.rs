@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::TraceError;
@@ -46,11 +46,6 @@ impl Segments {
             strict,
             damages: Vec::new(),
         }
-    }
-
-    /// The file that is read.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Reads the next frame into `buffer`; answers whether frames are missing before it, or `None`

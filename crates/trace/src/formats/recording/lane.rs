@@ -59,7 +59,7 @@ impl Processor {
         Self::Pages(Box::new(Pages {
             layouts: Arc::clone(layouts),
             segments: Segments::new(cpu, paths, strict),
-            decoded: Decoded { cpu, gaps, is_counted, ..Decoded::default() },
+            decoded: Decoded::new(cpu, gaps, is_counted),
             page: Vec::new(),
             events: Vec::new(),
             given: 0,

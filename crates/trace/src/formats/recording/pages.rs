@@ -145,7 +145,7 @@ pub(super) struct Decoded {
     pub(super) out_of_order: u64,
     pub(super) gaps: Gaps,
     /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
-    pub(super) is_counted: bool,
+    is_counted: bool,
     /// The instant of the last event.
     last: u64,
     names: FxHashMap<u32, [u8; NAME_BYTES]>,
@@ -153,6 +153,11 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
+    /// Nothing yet; `gaps` are those that the recorder counted, if `is_counted`.
+    pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool) -> Self {
+        Self { cpu, gaps, is_counted, ..Self::default() }
+    }
+
     /// Decodes a page: its events of the wanted kinds go to `events`. The error says why not all
     /// of it can be read.
     pub(super) fn page(

@@ -181,7 +181,8 @@ proptest! {
         let (mut decoded, mut notices) = (Decoded::default(), Notices::default());
         let mut page = page;
         if page.len() >= 16 {
-            page[8..16].copy_from_slice(&used.min(page.len() as u64 - 16).to_le_bytes());
+            let used = used.min(page.len() as u64 - 16);
+            page[8..16].copy_from_slice(&used.to_le_bytes());
         }
         let mut events = Vec::new();
         let _ = decoded.page(&layouts, &page, u32::MAX, &mut events, &mut notices);
