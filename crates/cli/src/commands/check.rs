@@ -72,14 +72,12 @@ impl Sides {
     fn compare(self, args: &CheckArgs, late_ns: i64) -> anyhow::Result<(FidelityFigures, Known)> {
         let settings =
             Settings { absolute: self.shift_ns.is_some(), late_ns, ..Settings::default() };
-        let Self { known, asked, seen, shift_ns, volumes, .. } = self;
-        let mut known = known;
+        let Self { mut known, asked, seen, shift_ns, mut volumes } = self;
         let mut asked = if known.is_run {
             fidelity::Asked::of_run(asked)
         } else {
             fidelity::Asked::of_trace(asked)
         };
-        let mut volumes = volumes;
         let mut seen = fidelity::Recorded::new(
             seen,
             shift_ns.unwrap_or(0),

@@ -27,9 +27,6 @@ def read(path):
                 }
             )
     rows.sort(key=lambda row: row["at"])
-    first = rows[0]["at"]
-    for row in rows:
-        row["at"] -= first
     return rows
 
 
@@ -91,14 +88,14 @@ def nearest(few, many):
     return chosen
 
 
-def tiles(wholes, parts):
+def tiles(wholes, parts, shift):
     """Requests that are exactly covered by parts, each of which is used once."""
     found, used = [], set()
     for index, whole in wholes:
         cursor, chosen, end = whole["offset"], [], whole["offset"] + whole["length"]
         while cursor < end:
             here = [
-                (abs(part["at"] - whole["at"]), number)
+                (abs(part["at"] - whole["at"] - shift), number)
                 for number, part in parts
                 if number not in used
                 and part["op"] == whole["op"]
@@ -122,14 +119,15 @@ def main():
     taken = pairs_of(original, replay)
     ours = [(i, r) for i, r in enumerate(original) if i not in {a for a, _ in taken}]
     theirs = [(i, r) for i, r in enumerate(replay) if i not in {b for _, b in taken}]
-    split, used = tiles(ours, theirs)
+    apart = percentile([replay[b]["at"] - original[a]["at"] for a, b in taken], 0.5)
+    split, used = tiles(ours, theirs, apart)
     for index, parts in split:
         first = min(replay[part]["at"] for part in parts)
         end = max(replay[part]["at"] + replay[part]["latency"] for part in parts)
         pairs.append((index, first, end - first))
     ours = [(i, r) for i, r in ours if i not in {index for index, _ in split}]
     theirs = [(i, r) for i, r in theirs if i not in used]
-    merged, used = tiles(theirs, ours)
+    merged, used = tiles(theirs, ours, -apart)
     for index, parts in merged:
         for number, part in enumerate(parts):
             pairs.append((part, replay[index]["at"], replay[index]["latency"] if number == 0 else None))

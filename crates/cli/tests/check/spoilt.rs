@@ -183,7 +183,7 @@ impl Stand {
         });
         command.arg("-c").arg(format!("{join}exec \"$@\"")).arg("sh");
         command.args([program, "replay", &load, "--target", &self.device.path, "-o", &run]);
-        command.args(["--read-only", "--start-grace", "0"]);
+        command.arg("--read-only");
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 

@@ -10,7 +10,7 @@ use ioecho_trace::{LateCause, Op, TraceError};
 use super::Settings;
 use super::event::{Engine, Event};
 use super::figures::{FidelityFigures, How};
-use super::matching::{NONE, difference, whole};
+use super::matching::{NONE, before_start, difference, whole};
 use super::pieces;
 use super::tally::Tally;
 
@@ -69,7 +69,7 @@ pub fn compare(
     let mut numbers = Numbers::default();
     let mut ready: Vec<Pair> = Vec::new();
     let mut shift = settings.absolute.then_some(0);
-    let mut is_stuck = false;
+    let (mut is_stuck, mut is_first) = (false, true);
     loop {
         asked.fill(window, |event| {
             let number = numbers.of(event.at);
@@ -83,13 +83,21 @@ pub fn compare(
             Some(difference(theirs.at, ours.at))
         };
         let guess = shift.or_else(first).unwrap_or(0);
-        let found = whole(&asked.events, &seen.events, guess);
+        let mut found = whole(&asked.events, &seen.events, 0, guess);
+        let mut from = 0;
+        if is_first {
+            from = before_start(&asked.events, &seen.events, &found, settings.absolute);
+            if from > 0 {
+                found = whole(&asked.events, &seen.events, from, guess);
+            }
+            is_first = false;
+        }
         if let Some(median) = median_shift(&asked.events, &seen.events, &found) {
             shift = Some(median);
             tally.centre.get_or_insert(median);
         }
         let shift = shift.unwrap_or(guess);
-        let left = pieces::find(&asked.events, &seen.events, &found, shift);
+        let left = pieces::find(&asked.events, &seen.events, &found, from, shift);
         let until = if whole_run { None } else { boundary(&asked, &seen, shift) };
         tally.windowed |= !whole_run;
         let leaving = Leaving::new(&asked, &seen, until, shift, is_stuck);

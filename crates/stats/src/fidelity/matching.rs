@@ -14,11 +14,21 @@ pub(super) const NONE: u32 = u32::MAX;
 /// So many pairs around an instant tell how far apart the clocks are there.
 const AROUND: usize = 10;
 
+/// So many pairs at the beginning tell when the replay began.
+const BEGINNING: usize = 20;
+
+/// By how much they may be wrong.
+const BEGINNING_SLACK_NS: i64 = 100_000_000;
+
+/// How far two readings of one clock may be apart: no request is issued before it is due.
+const CLOCK_SLACK_NS: i64 = 1_000_000;
+
 /// For each request that was asked for the number of its counterpart, or [`NONE`]. Both sides are
-/// in the order of time; `shift` is the distance of the clocks where no pair tells it.
-pub(super) fn whole(asked: &[Event], seen: &[Event], shift: i64) -> Vec<u32> {
+/// in the order of time; what was seen before `from` is left out. `shift` is the distance of the
+/// clocks where no pair tells it.
+pub(super) fn whole(asked: &[Event], seen: &[Event], from: usize, shift: i64) -> Vec<u32> {
     let mut found = vec![NONE; asked.len()];
-    let (ours, theirs) = (ordered(asked), ordered(seen));
+    let (ours, theirs) = (ordered(asked, 0), ordered(seen, from));
     let mut unclear = Vec::new();
     let (mut a, mut s) = (0, 0);
     while a < ours.len() && s < theirs.len() {
@@ -77,10 +87,35 @@ pub(super) fn whole(asked: &[Event], seen: &[Event], shift: i64) -> Vec<u32> {
 }
 
 /// The numbers of the events, like ones together and these in the order of time.
-fn ordered(events: &[Event]) -> Vec<u32> {
-    let mut numbers: Vec<u32> = (0..events.len() as u32).collect();
+fn ordered(events: &[Event], from: usize) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (from as u32..events.len() as u32).collect();
     numbers.sort_unstable_by_key(|number| (events[*number as usize].key(), *number));
     numbers
+}
+
+/// How many requests at the beginning of what was seen were there before the replay began: looks at
+/// the device, by the replaying tool too, which may go where its load goes. By the clock, where both
+/// sides have one; else by the first requests that were found.
+pub(super) fn before_start(
+    asked: &[Event],
+    seen: &[Event],
+    found: &[u32],
+    absolute: bool,
+) -> usize {
+    let Some(first) = asked.first() else { return 0 };
+    let from = if absolute {
+        first.at.saturating_sub(CLOCK_SLACK_NS)
+    } else {
+        let pairs = asked.iter().zip(found).filter(|(_, other)| **other != NONE);
+        let shifts = pairs.map(|(event, other)| difference(seen[*other as usize].at, event.at));
+        let mut shifts: Vec<i64> = shifts.take(BEGINNING).collect();
+        shifts.sort_unstable();
+        // The lower quartile: a few of these may be looks at the device themselves, and later ones
+        // may have had to wait.
+        let Some(shift) = shifts.get(shifts.len() / 4) else { return 0 };
+        first.at.saturating_add(*shift).saturating_sub(BEGINNING_SLACK_NS)
+    };
+    seen.partition_point(|event| event.at < from)
 }
 
 /// The median of the differences around an instant.

@@ -26,8 +26,15 @@ pub(super) struct Found {
     pub(super) merged: Vec<Group>,
 }
 
-/// Looks for pieces and unions among what is left of both sides.
-pub(super) fn find(asked: &[Event], seen: &[Event], whole: &[u32], shift: i64) -> Found {
+/// Looks for pieces and unions among what is left of both sides, without what was seen before
+/// `from`.
+pub(super) fn find(
+    asked: &[Event],
+    seen: &[Event],
+    whole: &[u32],
+    from: usize,
+    shift: i64,
+) -> Found {
     let mut is_taken = vec![false; seen.len()];
     for other in whole.iter().filter(|other| **other != NONE) {
         is_taken[*other as usize] = true;
@@ -36,7 +43,7 @@ pub(super) fn find(asked: &[Event], seen: &[Event], whole: &[u32], shift: i64) -
     let mut ours: Vec<u32> = (0..asked.len() as u32)
         .filter(|at| whole[*at as usize] == NONE && has_range(&asked[*at as usize]))
         .collect();
-    let mut theirs: Vec<u32> = (0..seen.len() as u32)
+    let mut theirs: Vec<u32> = (from as u32..seen.len() as u32)
         .filter(|at| !is_taken[*at as usize] && has_range(&seen[*at as usize]))
         .collect();
     let split = groups(asked, &ours, seen, &theirs, shift);
@@ -110,7 +117,7 @@ mod tests {
     }
 
     fn found(asked: &[Event], seen: &[Event]) -> Found {
-        find(asked, seen, &vec![NONE; asked.len()], 0)
+        find(asked, seen, &vec![NONE; asked.len()], 0, 0)
     }
 
     #[test]

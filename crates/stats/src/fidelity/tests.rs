@@ -77,6 +77,21 @@ fn a_look_at_the_device_before_the_start_is_not_taken_for_a_request() {
 }
 
 #[test]
+fn a_look_before_the_start_does_not_stand_for_a_request_that_was_dropped() {
+    let asked: Vec<Event> = (0..100).map(|n| event(n * 1_000_000, n as u64)).collect();
+    // Somebody reads every tenth place half a second before, and the replay leaves these out.
+    let mut seen: Vec<Event> = asked.iter().step_by(10).copied().collect();
+    seen.iter_mut().for_each(|event| event.at -= 500_000_000 + event.at / 2);
+    seen.reverse();
+    seen.extend(asked.iter().copied().filter(|event| event.at % 10_000_000 != 0));
+    for absolute in [false, true] {
+        let found = compared(&asked, &seen, &Settings { absolute, ..Settings::default() });
+        assert_eq!((found.missing, found.extra, found.extra_outside), (10, 10, 10));
+        assert_eq!((found.order.reordered, found.issue.unwrap().max_ns), (0, 0));
+    }
+}
+
+#[test]
 fn swapped_neighbours_are_reordered_by_one() {
     let asked = load(100);
     let mut seen = asked.clone();

@@ -182,7 +182,12 @@ fn print_order(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
 }
 
 /// A row of the table of both sides: a name, and the two values with their difference.
-fn row(out: &mut impl Write, name: &str, sides: [String; 2], error: Option<f64>) -> io::Result<()> {
+fn row(
+    out: &mut impl Write,
+    name: &str,
+    sides: &[String; 2],
+    error: Option<f64>,
+) -> io::Result<()> {
     let error = error.map_or(String::new(), |error| format!("{:+.3} %", error * 100.0));
     writeln!(out, "  {name:<22}{:>14}{:>14}{error:>14}", sides[0], sides[1])
 }
@@ -191,20 +196,20 @@ fn print_sides(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
     let both = [&figures.asked, &figures.seen];
     writeln!(out, "\n{:<24}{:>14}{:>14}{:>14}", "", "asked for", "seen", "difference")?;
     let spans = both.map(|side| shown(side.span_ns));
-    row(out, "first to last issue", spans, figures.duration_error)?;
+    row(out, "first to last issue", &spans, figures.duration_error)?;
     let of = |value: fn(&SideFigures) -> Option<String>| {
         both.map(|side| value(side).unwrap_or_else(|| "–".to_owned()))
     };
     let execution = of(|side| side.execution_ns.map(shown));
-    row(out, "to last completion", execution, figures.execution_error)?;
+    row(out, "to last completion", &execution, figures.execution_error)?;
     let mean = of(|side| side.response_mean_ns.map(|mean| shown(mean as i64)));
-    row(out, "response mean", mean, figures.response_mean_error)?;
+    row(out, "response mean", &mean, figures.response_mean_error)?;
     let p99 = of(|side| side.response_p99_ns.map(shown));
-    row(out, "response p99", p99, figures.response_p99_error)?;
+    row(out, "response p99", &p99, figures.response_p99_error)?;
     let flight = of(|side| side.in_flight_mean.map(|mean| format!("{mean:.2}")));
-    row(out, "in flight mean", flight, None)?;
+    row(out, "in flight mean", &flight, None)?;
     let peak = of(|side| side.in_flight_max.map(|most| most.to_string()));
-    row(out, "in flight max", peak, None)
+    row(out, "in flight max", &peak, None)
 }
 
 fn print_kinds(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()> {
