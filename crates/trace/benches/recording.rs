@@ -3,7 +3,8 @@
 //! The load of the blktrace benchmark as pages of tracefs: two processors, some two million events;
 //! requests are queued and issued on one processor and completed on the other, 32 at a time, and
 //! every eighth completion covers two merged requests. Checksums, pages, matching and the driver's
-//! figures are all in it. Page cache only, one core: `cargo bench -p ioecho-trace --bench recording`.
+//! figures are all in it. Page cache only, one core:
+//! `cargo bench -p ioecho-trace --bench recording`.
 
 use std::fs;
 use std::hint::black_box;

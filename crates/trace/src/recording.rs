@@ -1,9 +1,9 @@
 //! A recording as it is taken: what the kernel gave, kept as it gave it, and what was noted beside.
 //!
 //! A recorder must not think while it records: whatever it decodes, sorts or matches takes the
-//! processor from the load that it watches, and whatever it decides wrongly is lost. So the kernel's
-//! pages go to files as they are, with as much beside them as is needed to read them on another
-//! machine years later, and all thinking is done afterwards by the reader
+//! processor from the load that it watches, and whatever it decides wrongly is lost. So the
+//! kernel's pages go to files as they are, with as much beside them as is needed to read them on
+//! another machine years later, and all thinking is done afterwards by the reader
 //! (`formats::recording`). A recorder that is killed leaves files that can be read up to the last
 //! whole frame.
 //!

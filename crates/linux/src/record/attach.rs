@@ -1,5 +1,6 @@
 //! Choosing an interface of the kernel, and what is left of recorders that were killed.
 
+use super::blktrace::{self, BlktraceTracer};
 use super::error::RecordError;
 use super::interface::{Interface, InterfaceChoice};
 use super::recorder::Options;
@@ -45,19 +46,18 @@ fn by_tracefs(targets: &[Target], options: &Options) -> Result<Box<dyn Tracer>, 
     Ok(Box::new(TracefsTracer::attach(targets, buffer, options.events)?))
 }
 
-fn by_blktrace(_targets: &[Target], _options: &Options) -> Result<Box<dyn Tracer>, RecordError> {
-    Err(RecordError::Unavailable {
-        interface: Interface::Blktrace,
-        reason: "it is not built in".to_owned(),
-        remedy: "use the tracefs interface".to_owned(),
-    })
+fn by_blktrace(targets: &[Target], options: &Options) -> Result<Box<dyn Tracer>, RecordError> {
+    let buffer = options.buffer.map(|bytes| bytes.0);
+    Ok(Box::new(BlktraceTracer::attach(targets, buffer)?))
 }
 
 /// Takes out of the kernel what recorders left there that were killed, and says what it was.
 /// Nothing of a recorder that still runs, and nothing of other programs.
 pub fn clean() -> Vec<String> {
     let instance = |name: String| format!("trace instance {name}");
-    tracefs::clean().into_iter().map(instance).collect()
+    let trace = |name: String| format!("block trace of {name}");
+    let instances = tracefs::clean().into_iter().map(instance);
+    instances.chain(blktrace::clean().into_iter().map(trace)).collect()
 }
 
 /// Who else traces these devices or any, as sentences.

@@ -10,6 +10,7 @@
 //! `tracer`.
 
 mod attach;
+mod blktrace;
 mod buffer;
 mod chain;
 mod clocks;

@@ -14,9 +14,6 @@ use crate::mounts::mounts;
 /// The usual place of tracefs.
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// The usual place of debugfs.
-const DEBUGFS: &str = "/sys/kernel/debug";
-
 /// Where tracefs is; mounted at its usual place if it was nowhere.
 pub(super) fn tracefs() -> io::Result<PathBuf> {
     if let Some(place) = place_of("tracefs") {
@@ -29,11 +26,6 @@ pub(super) fn tracefs() -> io::Result<PathBuf> {
         return Ok(below);
     }
     mount("tracefs", Path::new(TRACEFS))
-}
-
-/// Where debugfs is; mounted at its usual place if it was nowhere.
-pub(super) fn debugfs() -> io::Result<PathBuf> {
-    place_of("debugfs").map_or_else(|| mount("debugfs", Path::new(DEBUGFS)), Ok)
 }
 
 /// Where a file system of this kind is mounted: at the usual place of several, if it is among them.

@@ -55,7 +55,8 @@ impl TracefsTracer {
         // What is in the buffer stays, and what finds no room is counted.
         instance.write("options/overwrite", "0")?;
         // Names of processes stand in the events; the kernel need not watch each switch for them.
-        instance.write("options/record-cmd", "0")?;
+        // Not every kernel lets an instance choose that.
+        let _ = instance.write("trace_options", "norecord-cmd");
         let cpus = instance.cpus()?;
         let asked = buffer.unwrap_or_else(|| buffer::default_bytes(cpus.len()));
         instance.set_buffer(&SUB_BUFFER_KIB, asked)?;
@@ -122,7 +123,8 @@ impl Tracer for TracefsTracer {
 
     fn counts(&mut self, stream: usize) -> io::Result<Counts> {
         let cpu = self.streams[stream].cpu;
-        Ok(counts(&fs::read_to_string(self.instance.path(&format!("per_cpu/cpu{cpu}/stats")))?))
+        let path = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
+        Ok(counts(&instance::read_text(&path)?))
     }
 
     fn stop(&mut self) -> Result<(), RecordError> {

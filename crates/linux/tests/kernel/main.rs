@@ -4,6 +4,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod block_trace;
 mod content;
 mod data;
 mod devices;

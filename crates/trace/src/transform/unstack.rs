@@ -6,10 +6,10 @@
 //! Replayed, every other request is a hit in a cache. The later one of a pair is the copy: it was
 //! passed on by a lower layer; the first is what was asked for.
 //!
-//! Where the layers were recorded as volumes of their own and the header says which lies below which
-//! ([`layers()`]), the copies on the lower volumes are dropped instead, and nothing within a volume;
-//! or, with `layer=lower`, all requests to the upper ones. Without that knowledge nothing is removed
-//! across volumes, because a mirror writes the same to two of them.
+//! Where the layers were recorded as volumes of their own and the header says which lies below
+//! which ([`layers()`]), the copies on the lower volumes are dropped instead, and nothing within a
+//! volume; or, with `layer=lower`, all requests to the upper ones. Without that knowledge nothing
+//! is removed across volumes, because a mirror writes the same to two of them.
 
 mod layers;
 

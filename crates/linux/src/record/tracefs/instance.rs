@@ -4,7 +4,7 @@
 //! for as long as the machine runs.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -18,6 +18,9 @@ use crate::record::owner::new_name;
 
 /// How long the kernel may take to let go of what has just been closed.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// No text of tracefs that is read here is longer.
+const TEXT_MAX: usize = 16 << 10;
 
 /// The smallest buffer that is still tried where the kernel has no memory for a larger one.
 const LEAST_KIB: u64 = 256;
@@ -49,7 +52,7 @@ impl Instance {
 
     pub(super) fn read(&self, name: &str) -> Result<String, RecordError> {
         let path = self.path(name);
-        fs::read_to_string(&path).map_err(|error| RecordError::system("read", &path, error))
+        read_text(&path).map_err(|error| RecordError::system("read", &path, error))
     }
 
     /// The processors that it has buffers for.
@@ -149,6 +152,21 @@ impl Drop for Instance {
         // What cannot be removed now is removed by the next start.
         let _ = self.remove();
     }
+}
+
+/// What a file of tracefs says. Some of them give all that they have to the first read and nothing
+/// to a second one, and others count anew for each, so the first is a large one.
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
+    let (mut file, mut bytes) = (File::open(path)?, vec![0; TEXT_MAX]);
+    let mut length = 0;
+    loop {
+        match file.read(&mut bytes[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    bytes.truncate(length);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The names of all instances.

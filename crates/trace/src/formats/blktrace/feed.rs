@@ -18,7 +18,7 @@ use crate::compression;
 use crate::error::TraceError;
 
 /// What to do about a damaged recording.
-pub(in crate::formats) const REMEDY: &str = "record or copy the file again; without --strict everything before \
+pub(super) const REMEDY: &str = "record or copy the file again; without --strict everything before \
                                  this place is read";
 
 /// What all feeds are told.

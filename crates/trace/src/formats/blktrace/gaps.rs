@@ -1,8 +1,8 @@
 //! Stretches in which events were lost.
 //!
 //! How many events are missing says little without when: a gap in a calm hour is another thing than
-//! one in the minute that is to be replayed. There may be thousands, so what is kept is bounded: the
-//! last one kept then stands for all that follow.
+//! one in the minute that is to be replayed. There may be thousands, so what is kept is bounded:
+//! the last one kept then stands for all that follow.
 
 /// How many stretches are kept.
 const GAPS_MAX: usize = 1 << 10;

@@ -119,7 +119,8 @@ mod tests {
             "\n",
             r#"{"entry":"anchor","monotonic_ns":200,"wall_ns":2000}"#,
             "\n",
-            r#"{"entry":"stopped","why":"asked","monotonic_ns":300,"cpus":[{"cpu":1,"read":9,"lost":7}]}"#,
+            r#"{"entry":"stopped","why":"asked","monotonic_ns":300,"#,
+            r#""cpus":[{"cpu":1,"read":9,"lost":7}]}"#,
             "\n",
             r#"{"entry":"anch"#,
         );

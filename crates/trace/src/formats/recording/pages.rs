@@ -1,9 +1,9 @@
 //! Events of a page of the kernel's ring buffer.
 //!
 //! The page holds records of its own: data with the time since the record before, longer times,
-//! absolute times and padding. Source: Linux `include/linux/ring_buffer.h` (`enum ring_buffer_type`)
-//! and `kernel/trace/ring_buffer.c`; the time of a discarded event counts, as in libtraceevent's
-//! `kbuffer-parse.c`.
+//! absolute times and padding. Source: Linux `include/linux/ring_buffer.h` (the enumeration
+//! `ring_buffer_type`) and `kernel/trace/ring_buffer.c`; the time of a discarded event counts, as
+//! in libtraceevent's `kbuffer-parse.c`.
 
 use std::path::Path;
 
