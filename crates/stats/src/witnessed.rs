@@ -228,9 +228,8 @@ mod tests {
             panels.observe(&sight(seen, seen, latency));
         }
         let [at_device, of_engine] = panels.in_flight();
-        let sum = |series: &Series| {
-            series.values.iter().flatten().sum::<f64>() * series.step_ns as f64
-        };
+        let sum =
+            |series: &Series| series.values.iter().flatten().sum::<f64>() * series.step_ns as f64;
         assert!((sum(&at_device) - 201_003.0).abs() < 1e-3, "{}", sum(&at_device));
         let ours: i64 = sights.iter().map(|(_, latency)| latency + 5 - 10).sum();
         // A request that the engine saw completed before it was handed over has no time.

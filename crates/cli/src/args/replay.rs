@@ -9,7 +9,7 @@ use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{LiveArgs, WatchedArgs, LoadArgs, ReadArgs, span};
+use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
 use crate::required::Requirement;
 
 #[derive(Clone, Debug, clap::Args)]

@@ -22,8 +22,8 @@ use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::target::Target;
-use crate::run::witness::{Witness, Witnessed};
 use crate::run::watch::host::HostWatch;
+use crate::run::witness::{Witness, Witnessed};
 use crate::run::writer::{self, WriterOptions};
 use crate::run::{feeder, load, settle, verification};
 

@@ -66,13 +66,23 @@ fn a_partition_is_seen_by_the_places_in_it() {
 fn each_of_two_devices_has_its_own_requests() {
     let (stand, first) = or_skip!(watched_device());
     let second = or_skip!(LoopDevice::new(64));
-    let map = [
-        format!("0={},from=0,length=16M", first.path()),
-        format!("0={},from=16M", second.path()),
-    ];
+    let map =
+        [format!("0={},from=0,length=16M", first.path()), format!("0={},from=16M", second.path())];
     let words = [
-        "replay", LOAD, "--map", &map[0], "--map", &map[1], "-o", "run", "-q", "--destroy",
-        first.path(), "--destroy", second.path(), "--witness",
+        "replay",
+        LOAD,
+        "--map",
+        &map[0],
+        "--map",
+        &map[1],
+        "-o",
+        "run",
+        "-q",
+        "--destroy",
+        first.path(),
+        "--destroy",
+        second.path(),
+        "--witness",
     ];
     let told = said(&stand.ioecho(&words));
     every_request_was_seen(&stand, "run", &told);
@@ -99,8 +109,7 @@ fn a_file_has_no_witness_and_a_run_on_it_goes_on_without() {
     let stand = Stand::new();
     fs::File::create(stand.path("target")).unwrap().set_len(32 << 20).unwrap();
     let load = "gen:random?read=60&size=4k&rate=1000&count=100&area=32M";
-    let words =
-        ["replay", load, "-t", "target", "-o", "run", "-q", "--allow-cached", "--witness"];
+    let words = ["replay", load, "-t", "target", "-o", "run", "-q", "--allow-cached", "--witness"];
     let told = said(&stand.ioecho(&words));
     assert!(told.contains("target is a file"), "{told}");
     assert!(!stand.path("run/witness.parquet").exists());

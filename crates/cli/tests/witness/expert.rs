@@ -16,7 +16,8 @@ fn lines(text: &str) -> Vec<Value> {
 fn a_simulated_run_tells_the_same_of_itself_every_time_and_all_of_it() {
     let stand = Stand::new();
     for run in ["one", "two"] {
-        let words = ["replay", LOAD, "-t", "sim:size=64M,units=4,seed=7", "-o", run, "-q", "--expert"];
+        let words =
+            ["replay", LOAD, "-t", "sim:size=64M,units=4,seed=7", "-o", run, "-q", "--expert"];
         let output = stand.ioecho(&words);
         assert!(stand.path(run).join("inside.jsonl").exists(), "{}", said(&output));
     }
@@ -29,7 +30,8 @@ fn a_simulated_run_tells_the_same_of_itself_every_time_and_all_of_it() {
     assert_eq!(sum(&|line| number(&line["unseen"]["count"]) + number(&line["woken"])), 20_000);
     for line in &lines {
         assert_eq!(line["version"], 1);
-        let spent: i64 = line["spent"].as_object().unwrap().values().map(|ns| ns.as_i64().unwrap()).sum();
+        let spent: i64 =
+            line["spent"].as_object().unwrap().values().map(|ns| ns.as_i64().unwrap()).sum();
         let span = line["end_ns"].as_i64().unwrap() - line["start_ns"].as_i64().unwrap();
         assert_eq!(spent, span);
         // The host's own rings and disks are no part of simulated time.

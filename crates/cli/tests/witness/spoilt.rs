@@ -43,8 +43,18 @@ fn requests_that_were_left_out_are_missing_at_the_device() {
     // Half of them lie on one place and are dropped while another one is there.
     let load = "gen:random?read=0&size=1M&rate=5000&count=2000&area=4M";
     let replay = [
-        "replay", load, "-t", device.path(), "-o", "run", "-q", "--witness", "--destroy",
-        device.path(), "--conflicts", "drop",
+        "replay",
+        load,
+        "-t",
+        device.path(),
+        "-o",
+        "run",
+        "-q",
+        "--witness",
+        "--destroy",
+        device.path(),
+        "--conflicts",
+        "drop",
     ];
     let told = said(&stand.ioecho(&replay));
     let dropped = stand.summary("run")["engine"]["dropped"].as_u64().unwrap();

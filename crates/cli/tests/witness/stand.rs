@@ -65,7 +65,8 @@ impl Stand {
 
     /// What `ioecho check` says of the run, with limits on counts alone: this host may be busy.
     pub(crate) fn counted(&self, run: &str) -> (Option<i32>, Value) {
-        let times = ["issue-p50", "issue-p99", "shift", "duration"].map(|name| format!("{name}=none"));
+        let times =
+            ["issue-p50", "issue-p99", "shift", "duration"].map(|name| format!("{name}=none"));
         let mut arguments = vec!["check", run, "--json"];
         for limit in &times {
             arguments.extend(["--limit", limit]);

@@ -79,7 +79,11 @@ fn submission(figures: &InsideFigures) -> Chart {
         .with(span(SpanOf::Delay, most, "delay, 99 %"), Ink::Nth(0), Stroke::Steps)
         .with(span(SpanOf::Preparation, most, "preparation, 99 %"), Ink::Nth(2), Stroke::Steps)
         .with(span(SpanOf::Submission, most, "system call, 99 %"), Ink::Nth(1), Stroke::Steps)
-        .with(span(SpanOf::Submission, Of::Max, "system call, longest"), Ink::Nth(1), Stroke::Dashed)
+        .with(
+            span(SpanOf::Submission, Of::Max, "system call, longest"),
+            Ink::Nth(1),
+            Stroke::Dashed,
+        )
 }
 
 /// How long completions lay unseen.
@@ -97,8 +101,11 @@ fn completion(figures: &InsideFigures) -> Chart {
 fn input_wait(figures: &InsideFigures) -> Chart {
     let side = Side { from: Some(0.0), to: Some(1.0), ..Side::linear("share of time", "%") };
     let note = "of the issuing threads' time: that in which there was no input";
-    chart(figures, "g55.input_wait", "Engine: waiting for input", side, note)
-        .with(Shape::Series(figures.share(Part::Starved, "no input")), Ink::Nth(1), Stroke::Peaks)
+    chart(figures, "g55.input_wait", "Engine: waiting for input", side, note).with(
+        Shape::Series(figures.share(Part::Starved, "no input")),
+        Ink::Nth(1),
+        Stroke::Peaks,
+    )
 }
 
 /// Requests that came when they were due already.

@@ -2,10 +2,8 @@
 
 use std::iter;
 
-use ioecho_stats::fidelity::{
-    Asked, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
-};
 use ioecho_stats::facts::WitnessFacts;
+use ioecho_stats::fidelity::{Asked, FidelityFigures, Limits, Pair, Recorded, Settings, compare};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Header, Source};
 

@@ -52,7 +52,9 @@ fn text(facts: &toml::Table, figures: &FidelityFigures) -> Vec<String> {
         text.push(format!("The witness is incomplete: {why}."));
     }
     let without = entry.and_then(|entry| entry.get("without")?.as_array());
-    text.extend(without.into_iter().flatten().filter_map(|one| Some(format!("{}.", one.as_str()?))));
+    text.extend(
+        without.into_iter().flatten().filter_map(|one| Some(format!("{}.", one.as_str()?))),
+    );
     if !figures.absolute {
         text.push(
             "The run's zero on the kernel's clock is not known: the median of all differences \
@@ -114,7 +116,10 @@ fn times(figures: &FidelityFigures) -> Listing {
     let error = |name: &str, error: Option<&ErrorFigures>| {
         error.map(|error| {
             let ErrorFigures { p50_ns, p99_ns, p999_ns, max_ns, .. } = *error;
-            row(name, [String::new()].into_iter().chain([p50_ns, p99_ns, p999_ns, max_ns].map(span)))
+            row(
+                name,
+                [String::new()].into_iter().chain([p50_ns, p99_ns, p999_ns, max_ns].map(span)),
+            )
         })
     };
     let spread = |name: &str, spread: Option<&Spread>| {
