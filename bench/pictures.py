@@ -10,15 +10,19 @@ that they make of the same result, one after the other:
   `ioecho analyze --json`;
 * `graph.sh --static --dynamic` of Debian's package blkreplay (with gnuplot, gawk, buffer), on the
   same result as `*.replay.gz`; of longer ones only if --patient, because it takes hours;
-* `btt`, of a recording of blktrace ($IOECHO_BLKTRACE names its prefix), where there is one.
+* `blkparse` and `btt` beside `ioecho analyze`, of the same result written as blktrace would have
+  recorded it, five events a request, and of a recording of blktrace ($IOECHO_BLKTRACE names its
+  prefix), where there is one.
 
 Longer results are the load repeated. Printed are seconds of the wall clock and of the processors,
 the memory of the largest process, the peak of the files in TMPDIR, and processes started.
 """
 
 import argparse
+import heapq
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -94,6 +98,71 @@ def measure(what, command, where, scratch):
     )
 
 
+RECORD = struct.Struct("<IIQQIIIIIHH")  # struct blk_io_trace of linux/blktrace_api.h, version 7
+MAGIC, DEVICE = 0x65617407, 8 << 20
+READ, WRITE = 1 << 16, 2 << 16
+CATEGORIES = {1: 1 << 20, 4: 0, 12: 1 << 20, 7: 1 << 22, 8: 1 << 23}  # queue, issue, complete
+
+
+def as_blktrace(ioecho, run, path):
+    """Writes the reads and writes of a run as blktrace records them: queued, allocated, inserted,
+    issued, completed."""
+    told = subprocess.Popen([str(ioecho), "convert", str(run), "-", "--to", "csv"],
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    names = told.stdout.readline().strip().split(",")
+    op, offset, length, scheduled, submitted, completed = map(names.index, (
+        "op", "offset_bytes", "length_bytes", "scheduled_ns", "submitted_ns", "completed_ns"))
+    flying, number = [], 0
+    with path.open("wb", buffering=1 << 20) as file:
+        def write(action, at, sector, size, kind):
+            nonlocal number
+            number += 1
+            file.write(RECORD.pack(MAGIC, number, at, sector, size,
+                                   action | CATEGORIES[action] | kind, 1, DEVICE, 0, 0, 0))
+
+        def complete(until):
+            while flying and flying[0][0] <= until:
+                at, sector, size, kind = heapq.heappop(flying)
+                write(8, at, sector, size, kind)
+
+        # Requests stand in the order of their schedule; the tools want all events in time's.
+        waiting = []
+        for line in told.stdout:
+            row = line.rstrip().split(",")
+            if row[op] not in ("read", "write") or not row[completed]:
+                continue
+            kind = READ if row[op] == "read" else WRITE
+            due = int(row[scheduled])
+            sector, size = int(row[offset]) // 512, int(row[length])
+            heapq.heappush(waiting, (int(row[submitted]), sector, size, kind, int(row[completed])))
+            while waiting and waiting[0][0] <= due:
+                issue(waiting, flying, write, complete)
+        while waiting:
+            issue(waiting, flying, write, complete)
+        complete(1 << 63)
+    told.wait()
+
+
+def issue(waiting, flying, write, complete):
+    at, sector, size, kind, end = heapq.heappop(waiting)
+    complete(at)
+    for action in (1, 4, 12, 7):
+        write(action, at, sector, size, kind)
+    heapq.heappush(flying, (max(at, end), sector, size, kind))
+
+
+def beside_btt(what, prefix, ioecho, directory, scratch):
+    """blkparse puts the files of all processors together, btt analyses; ioecho does both."""
+    merged = directory / "merged.bin"
+    merge = ["blkparse", "-q", "-i", prefix, "-d", merged, "-O"]
+    measure(f"{what}: blkparse -d", merge, directory, scratch)
+    (directory / "btt").mkdir(exist_ok=True)
+    measure(f"{what}: btt", ["btt", "-i", merged, "-o", "btt/all"], directory, scratch)
+    measure(f"{what}: ioecho analyze", [ioecho, "analyze", f"{prefix}.blktrace.0"], directory,
+            scratch)
+    merged.unlink()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ioecho", default=ROOT / "target/release/ioecho", type=Path)
@@ -137,15 +206,16 @@ def main():
                                stderr=subprocess.DEVNULL)
                 graph = [GRAPH, "--static", "--dynamic", result.name]
                 measure(f"{subject}: graph.sh", graph, result.parent, scratch)
+            if times == 1 and shutil.which("btt") and shutil.which("blkparse"):
+                (where / "blk").mkdir()
+                as_blktrace(ioecho, where / "run", where / "blk/run.blktrace.0")
+                beside_btt(subject, where / "blk/run", ioecho, where / "blk", scratch)
+            elif times == 1:
+                print("skipped: blkparse and btt (apt-get install blktrace)")
             shutil.rmtree(where)
         recording = os.environ.get("IOECHO_BLKTRACE")
         if recording and shutil.which("btt"):
-            merged = directory / "merged.bin"
-            subprocess.run(["blkparse", "-i", recording, "-d", str(merged), "-O"],
-                           stdout=subprocess.DEVNULL, check=True)
-            measure("a recording: btt", ["btt", "-i", merged], directory, directory / "scratch")
-            measure("the same: ioecho analyze", [ioecho, "analyze", recording], directory,
-                    directory / "scratch")
+            beside_btt("a recording", Path(recording), ioecho, directory, directory / "scratch")
 
 
 if __name__ == "__main__":

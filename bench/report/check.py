@@ -157,6 +157,7 @@ class Check:
             self.keys()
             self.point()
             self.switch()
+            self.volumes()
             self.update()
         self.schemes()
         self.quiet()
@@ -277,6 +278,38 @@ class Check:
             return before !== after || button.className === 'choice';
         })()""")
         self.expect(switched, "a button did not switch")
+        self.browser.run(DRAWN)
+
+    def volumes(self):
+        """Volumes go from the sonar diagram and come back, by mouse and by keyboard."""
+        several = self.browser.run("document.querySelectorAll('.volumes button').length")
+        if not several:
+            return
+        counts = ("[...document.querySelector('.panel').querySelectorAll('button .value')]"
+                  ".map(value => value.textContent)")
+        counted = f"{counts}.join(' ')"
+        press = "document.querySelectorAll('.volumes button')[{}].click()"
+        whole = self.browser.run(counted)
+        self.browser.run(press.format(0))
+        self.browser.run(DRAWN)
+        none = self.browser.run(f"{counts}.every(text => text === '0')")
+        self.expect(none, "with no volume switched on the sonar diagram shows requests")
+        parts = []
+        for volume in range(1, several):
+            self.browser.run(press.format(volume))
+            self.browser.run(DRAWN)
+            parts.append(self.browser.run(counted))
+            if volume == 1:
+                self.picture("volume")
+        self.expect(parts[-1] == whole, "with every volume switched on again it shows others")
+        self.expect(len(set(parts)) == len(parts), "a volume changed nothing when switched on")
+        self.browser.run("document.querySelectorAll('.volumes button')[1].focus()")
+        for kind in ("keyDown", "keyUp"):
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key=" ", code="Space",
+                              windowsVirtualKeyCode=32, text=" " if kind == "keyDown" else "")
+        self.browser.run(DRAWN)
+        self.expect(self.browser.run(counted) != whole, "the space key did not switch a volume")
+        self.browser.run(press.format(1))
         self.browser.run(DRAWN)
 
     def update(self):

@@ -1,6 +1,7 @@
 //! The command line: what can be typed. Completions and man pages come from these definitions.
 
 mod analyze;
+mod check;
 mod compare;
 mod described;
 mod drawn;
@@ -8,8 +9,10 @@ mod fetch;
 mod library;
 mod live;
 mod merge;
+mod record;
 mod replay;
 mod transforms;
+mod watched;
 
 use std::path::PathBuf;
 
@@ -27,6 +30,7 @@ use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 
 pub(crate) use self::analyze::AnalyzeArgs;
+pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
@@ -36,7 +40,9 @@ pub(crate) use self::library::{
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
+pub(crate) use self::record::{InterfaceArg, RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
+pub(crate) use self::watched::WatchedArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
@@ -58,6 +64,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Say what a load asks for and what came of it: throughput, working sets, latency and more
     Analyze(Box<AnalyzeArgs>),
+    /// Record what block devices are given to do
+    Record(Box<RecordArgs>),
     /// Convert a trace into another format
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
@@ -76,6 +84,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Compare runs of the same load, and tell differences from chance
     Compare(Box<CompareArgs>),
+    /// Say whether a replay was true: what was asked for against what the device saw
+    Check(Box<CheckArgs>),
     /// Put together runs that went on at the same time, or what --partial of analyses wrote
     Merge(MergeArgs),
     /// Write pictures of a run or of a load as PNG or SVG, under the names that blkreplay gave them

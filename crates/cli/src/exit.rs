@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use ioecho_linux::record::RecordError;
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
 use ioecho_stats::run_summary::RunSummary;
@@ -51,10 +52,19 @@ pub(crate) const DATA_DAMAGED: u8 = 15;
 pub(crate) const REQUIRED: u8 = 16;
 /// A load is not, or no longer, what its library says.
 pub(crate) const NOT_AS_PUBLISHED: u8 = 17;
-/// Runs are not comparable, and nothing was compared.
+/// Runs, or a replay and a recording of it, are not comparable, and nothing was compared.
 pub(crate) const NOT_COMPARABLE: u8 = 20;
 /// A criterion of `compare --fail-if` is met.
 pub(crate) const CRITERION_MET: u8 = 21;
+/// The device saw another load than the one that was to be replayed.
+pub(crate) const NOT_FAITHFUL: u8 = 22;
+
+/// The kernel cannot record here, or this user may not.
+pub(crate) const CANNOT_RECORD: u8 = 30;
+/// The recording was made, and events are missing from it.
+pub(crate) const EVENTS_LOST: u8 = 31;
+/// The recording was made, and the command that was recorded failed.
+pub(crate) const COMMAND_FAILED: u8 = 32;
 
 /// An error that brings its own exit code.
 #[derive(Debug)]
@@ -109,6 +119,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// The exit code of a recording that did not begin.
+fn of_recorder(error: &RecordError) -> u8 {
+    match error {
+        RecordError::Target(_) | RecordError::NoBlockDevice { .. } => TARGET,
+        RecordError::NoDevice | RecordError::Twice { .. } => USAGE,
+        RecordError::Traced { .. } | RecordError::OnRecorded { .. } => REFUSED,
+        RecordError::Output { .. } => OUTPUT,
+        RecordError::Unavailable { .. } | RecordError::System { .. } => CANNOT_RECORD,
+    }
+}
+
 /// The error with its causes, each said once: many errors quote their cause themselves.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
@@ -147,6 +168,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
                 TargetError::Busy { .. } | TargetError::Locked { .. } => REFUSED,
                 _ => TARGET,
             };
+        }
+        if let Some(record) = cause.downcast_ref::<RecordError>() {
+            return of_recorder(record);
         }
         if cause.is::<DeviceError>() {
             return TARGET;

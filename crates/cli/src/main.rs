@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Info(args) => commands::info::run(&args),
         Command::Analyze(args) => commands::analyze::run(&args),
+        Command::Record(args) => commands::record::run(&args),
         Command::Convert(args) => commands::convert::run(&args),
         Command::Fit(args) => commands::fit::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Plot(args) => commands::plot::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
+        Command::Check(args) => commands::check::run(&args),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Library(args) => commands::library::run(&args),

@@ -41,6 +41,7 @@ pub(crate) const PAGES: &[(&str, &str)] = pages![
     "clock",
     "cpu",
     "recorder",
+    "witness",
 ];
 
 /// The page on a check.

@@ -76,6 +76,21 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
+fn the_pictures_beside_a_page_are_those_of_plot_under_the_same_names() {
+    let stand = Stand::with_run();
+    stand.ok(&["report", "run", "--figures", "beside"]);
+    stand.ok(&["plot", "run", "-o", "plotted", "--to", "svg"]);
+    let names = stand.names("beside");
+    assert_eq!(names.len(), 12, "six pictures in two forms: {names:?}");
+    assert!(names.contains(&"run.g04.delay.setpoint.svg".to_owned()), "{names:?}");
+    let heading = |text: String| text.split("<title>").nth(1).unwrap()[..40].to_owned();
+    for name in names.iter().filter(|name| name.ends_with(".svg")) {
+        let [beside, plotted] = ["beside", "plotted"].map(|at| stand.text(&format!("{at}/{name}")));
+        assert_eq!(heading(beside), heading(plotted), "{name}");
+    }
+}
+
+#[test]
 fn a_load_has_a_page_without_a_verdict() {
     let stand = Stand::new();
     stand.ok(&["report", "a.load", "-o", "page.html"]);

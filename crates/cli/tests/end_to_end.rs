@@ -6,57 +6,23 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use std::fmt::Write as _;
+mod stand;
+
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
+use stand::{Stand, said};
 
 fn skipped(reason: &str) {
     // Past the test runner's capture, so that the run shows it.
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
-/// A directory with a load of `count` requests, one every `step_us`, and a target file.
-struct Stand {
-    directory: TempDir,
-}
-
 impl Stand {
-    fn new(count: u64, step_us: u64) -> Self {
-        let stand = Self { directory: tempfile::tempdir().unwrap() };
-        let mut load =
-            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
-        for n in 0..count {
-            let (us, op) = (n * step_us, if n % 3 == 0 { 'W' } else { 'R' });
-            let (secs, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
-            let sector = n * 7 % 2000 * 8;
-            writeln!(load, "{secs}.{ns:09} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0").unwrap();
-        }
-        fs::write(stand.path("load"), load).unwrap();
-        let target = fs::File::create(stand.path("target")).unwrap();
-        target.set_len(16 << 20).unwrap();
-        stand
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
-        command.args(arguments).current_dir(self.directory.path());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
     fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -80,10 +46,6 @@ impl Stand {
             sleep(Duration::from_millis(20));
         }
     }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 fn code(output: &Output) -> i32 {
@@ -131,7 +93,7 @@ const SIM: &str = "sim:size=16M,units=8,service=50us";
 
 #[test]
 fn a_simulated_replay_is_faithful_and_its_result_is_a_trace_again() {
-    let stand = Stand::new(3000, 500);
+    let stand = Stand::regular(3000, 500);
     let output = stand.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     let summary = fs::read(stand.path("run/summary.json")).unwrap();
@@ -154,7 +116,7 @@ fn a_simulated_replay_is_faithful_and_its_result_is_a_trace_again() {
 
 #[test]
 fn a_load_survives_the_way_through_the_native_format() {
-    let stand = Stand::new(3000, 500);
+    let stand = Stand::regular(3000, 500);
     assert_eq!(code(&stand.run(&["convert", "load", "a.parquet"])), 0);
     assert_eq!(code(&stand.run(&["convert", "a.parquet", "b.load.gz"])), 0);
     assert_eq!(code(&stand.run(&["convert", "b.load.gz", "c.load"])), 0);
@@ -168,7 +130,7 @@ fn a_load_survives_the_way_through_the_native_format() {
 
 #[test]
 fn a_damaged_native_file_is_told_and_is_no_panic_to_the_user() {
-    let stand = Stand::new(3, 500);
+    let stand = Stand::regular(3, 500);
     assert_eq!(code(&stand.run(&["convert", "load", "a.parquet"])), 0);
     let mut bytes = fs::read(stand.path("a.parquet")).unwrap();
     // The encodings in the header of the first page (parquet.thrift, compact): delta, RLE, RLE. A
@@ -189,7 +151,7 @@ fn a_damaged_native_file_is_told_and_is_no_panic_to_the_user() {
 
 #[test]
 fn a_part_is_replayed_in_the_traces_own_time() {
-    let stand = Stand::new(4000, 1000);
+    let stand = Stand::regular(4000, 1000);
     let arguments = [
         "replay",
         "load",
@@ -213,7 +175,7 @@ fn a_part_is_replayed_in_the_traces_own_time() {
 #[test]
 fn a_real_file_is_replayed_by_every_back_end_and_written_recognisably() {
     for backend in ["uring", "aio", "threads"] {
-        let stand = Stand::new(300, 100);
+        let stand = Stand::regular(300, 100);
         let arguments = ["replay", "load", "--target", "target", "--backend", backend];
         let output = stand.run(&[&arguments[..], &["--allow-cached", "-o", "run", "-q"]].concat());
         if code(&output) == 5 {
@@ -232,7 +194,7 @@ fn a_real_file_is_replayed_by_every_back_end_and_written_recognisably() {
 
 #[test]
 fn a_read_only_replay_leaves_the_target_as_it_was() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     fs::write(stand.path("target"), vec![7; 1 << 20]).unwrap();
     let arguments = ["replay", "load", "--target", "target", "--read-only", "--allow-cached"];
     stand.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
@@ -244,7 +206,7 @@ fn a_read_only_replay_leaves_the_target_as_it_was() {
 
 #[test]
 fn somebodys_data_are_refused_untouched_until_they_are_named() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     fs::write(stand.path("target"), vec![b'x'; 1 << 20]).unwrap();
     let replay = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
     let output = stand.run(&replay);
@@ -261,7 +223,7 @@ fn somebodys_data_are_refused_untouched_until_they_are_named() {
 
 #[test]
 fn a_dry_run_says_what_would_be_overwritten_and_touches_nothing() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     let output = stand.run(&["replay", "load", "--target", "target", "--dry-run", "-o", "run"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     assert!(said(&output).contains("100 requests of 400 KiB"), "{}", said(&output));
@@ -271,7 +233,7 @@ fn a_dry_run_says_what_would_be_overwritten_and_touches_nothing() {
 
 #[test]
 fn a_killed_run_is_marked_readable_and_recovered() {
-    let stand = Stand::new(20_000, 5_000);
+    let stand = Stand::regular(20_000, 5_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
     let mut child = stand.start(&arguments);
     stand.wait_for_results("run");
@@ -294,7 +256,7 @@ fn a_killed_run_is_marked_readable_and_recovered() {
 
 #[test]
 fn an_interrupted_run_ends_cleanly_and_keeps_what_it_measured() {
-    let stand = Stand::new(20_000, 5_000);
+    let stand = Stand::regular(20_000, 5_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
     let mut child = stand.start(&arguments);
     stand.wait_for_results("run");
@@ -309,7 +271,7 @@ fn an_interrupted_run_ends_cleanly_and_keeps_what_it_measured() {
 
 #[test]
 fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
-    let stand = Stand::new(600_000, 20);
+    let stand = Stand::regular(600_000, 20);
     let small = stand.path("small");
     fs::create_dir(&small).unwrap();
     let mount = small.display().to_string();
@@ -335,7 +297,7 @@ fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
 
 #[test]
 fn a_mounted_device_is_refused_and_its_file_system_is_intact() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     let image = stand.path("image").display().to_string();
     let mount = stand.path("mount").display().to_string();
     fs::create_dir(&mount).unwrap();
@@ -368,7 +330,7 @@ fn a_mounted_device_is_refused_and_its_file_system_is_intact() {
 
 #[test]
 fn every_bad_input_has_its_message_and_its_exit_code() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     fs::write(stand.path("empty"), "").unwrap();
     fs::write(stand.path("prose"), "this is no load\n").unwrap();
     fs::write(stand.path("tiny"), "x").unwrap();
@@ -415,7 +377,7 @@ fn every_bad_input_has_its_message_and_its_exit_code() {
 
 #[test]
 fn the_demo_runs_without_a_device() {
-    let stand = Stand::new(1, 1);
+    let stand = Stand::regular(1, 1);
     let output = stand.run(&["demo", "--sim", "-o", "demo"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     assert!(said(&output).contains("Simulated: no storage was measured."), "{}", said(&output));
@@ -424,7 +386,7 @@ fn the_demo_runs_without_a_device() {
 
 #[test]
 fn completions_and_man_pages_come_from_the_same_definitions() {
-    let stand = Stand::new(1, 1);
+    let stand = Stand::regular(1, 1);
     assert!(said(&stand.run(&["completions", "bash"])).contains("ioecho__subcmd__replay"));
     assert_eq!(code(&stand.run(&["man", "."])), 0);
     assert!(fs::read_to_string(stand.path("ioecho-replay.1")).unwrap().contains("speedup"));
@@ -433,7 +395,7 @@ fn completions_and_man_pages_come_from_the_same_definitions() {
 #[test]
 fn a_signal_ends_a_run_whose_trace_has_been_read_to_its_end_already() {
     // The whole of a short trace lies in the look-ahead from the first moment on.
-    let stand = Stand::new(1000, 100_000);
+    let stand = Stand::regular(1000, 100_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
     let mut child = stand.start(&arguments);
     let journal = stand.path("run/requests.journal");
@@ -455,7 +417,7 @@ fn a_signal_ends_a_run_whose_trace_has_been_read_to_its_end_already() {
 
 #[test]
 fn requests_that_cannot_be_issued_make_a_run_invalid() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     let output = stand.run(&["replay", "load", "--target", "sim:size=512", "-o", "run", "-q"]);
     assert_eq!(code(&output), 14, "{}", said(&output));
     assert!(said(&output).contains("0 of 300 replayed"), "{}", said(&output));
@@ -464,7 +426,7 @@ fn requests_that_cannot_be_issued_make_a_run_invalid() {
 
 #[test]
 fn a_part_beside_the_trace_is_a_slip_of_the_hand() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     let replay = ["replay", "load", "--target", SIM, "--start", "2h", "-o", "run", "-q"];
     for arguments in [&replay[..], &["convert", "load", "x.parquet", "--start", "2h"]] {
         let output = stand.run(arguments);
@@ -476,7 +438,7 @@ fn a_part_beside_the_trace_is_a_slip_of_the_hand() {
 
 #[test]
 fn a_load_from_a_pipe_is_replayed_whole() {
-    let stand = Stand::new(5000, 20);
+    let stand = Stand::regular(5000, 20);
     let load = fs::File::open(stand.path("load")).unwrap();
     let mut command = stand.command(&["replay", "-", "--target", SIM, "-o", "run", "-q"]);
     let output = command.stdin(load).output().unwrap();
@@ -486,7 +448,7 @@ fn a_load_from_a_pipe_is_replayed_whole() {
 
 #[test]
 fn a_wrapped_run_is_still_the_load_that_was_recorded() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     stand.run(&["replay", "load", "--target", "sim:size=1M", "-o", "run", "-q"]);
     let (trace, result) =
         (stand.json(&["info", "--json", "load"]), stand.json(&["info", "--json", "run"]));
@@ -495,7 +457,7 @@ fn a_wrapped_run_is_still_the_load_that_was_recorded() {
 
 #[test]
 fn an_incomplete_run_is_a_damaged_trace() {
-    let stand = Stand::new(20_000, 5_000);
+    let stand = Stand::regular(20_000, 5_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
     let mut child = stand.start(&arguments);
     stand.wait_for_results("run");
@@ -512,7 +474,7 @@ fn an_incomplete_run_is_a_damaged_trace() {
 
 #[test]
 fn a_run_of_a_future_version_is_refused() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     stand.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
     let facts = fs::read_to_string(stand.path("run/run.toml")).unwrap();
     fs::write(stand.path("run/run.toml"), facts.replace("version = 1\n", "version = 99\n"))
@@ -526,7 +488,7 @@ fn a_run_of_a_future_version_is_refused() {
 
 #[test]
 fn what_nobody_can_hear_is_no_panic() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
         skipped("there is no /dev/full");
         return;
@@ -557,7 +519,7 @@ fn with_latencies(stand: &Stand, name: &str) {
 
 #[test]
 fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
-    let stand = Stand::new(300, 500);
+    let stand = Stand::regular(300, 500);
     with_latencies(&stand, "told");
     for (timing, options) in [
         ("timed", &["--follow-in-flight", "--bundle", "50us", "--speedup", "3"][..]),
@@ -580,7 +542,7 @@ fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
 
 #[test]
 fn what_follows_the_recording_asks_for_a_recording_that_tells() {
-    let stand = Stand::new(10, 100);
+    let stand = Stand::regular(10, 100);
     for option in [&["--timing", "load"][..], &["--follow-in-flight"]] {
         let output =
             stand.run(&[&["replay", "load", "--target", SIM, "-o", "run"], option].concat());
@@ -591,7 +553,7 @@ fn what_follows_the_recording_asks_for_a_recording_that_tells() {
 
 #[test]
 fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
-    let stand = Stand::new(10, 100);
+    let stand = Stand::regular(10, 100);
     for options in [
         &["--timing", "afap", "--speedup", "2"][..],
         &["--timing", "afap", "--follow-in-flight"],
@@ -619,7 +581,7 @@ fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
 
 #[test]
 fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     fs::File::create(stand.path("other")).unwrap().set_len(8 << 20).unwrap();
     // Sectors 0 to 16,000 are used: 8 MB.
     let output = stand.run(&[
@@ -652,7 +614,7 @@ fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
 
 #[test]
 fn misaligned_requests_are_left_out_or_widened_and_counted_either_way() {
-    let stand = Stand::new(0, 1);
+    let stand = Stand::regular(0, 1);
     let header = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
     let load = format!(
         "{header}0.000000000 ; 3 ; 2 ; W ; 0.0 ; 0.0\n0.000100000 ; 8 ; 8 ; W ; 0.0 ; 0.0\n"
@@ -673,7 +635,7 @@ fn misaligned_requests_are_left_out_or_widened_and_counted_either_way() {
 
 #[test]
 fn a_run_ends_after_as_many_errors_as_it_bears() {
-    let stand = Stand::new(300, 100);
+    let stand = Stand::regular(300, 100);
     let failing = "sim:size=16M,errors=0.5";
     let issued = |run: &str, on_error: &str| {
         let output = stand.run(&[
@@ -700,7 +662,7 @@ fn a_run_ends_after_as_many_errors_as_it_bears() {
 
 #[test]
 fn a_conversion_goes_through_pipes_packed_or_not() {
-    let stand = Stand::new(2000, 100);
+    let stand = Stand::regular(2000, 100);
     let piped = |arguments: &[&str], input: Vec<u8>| -> Output {
         let mut command = stand.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -736,7 +698,7 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
 
 #[test]
 fn the_standard_output_needs_a_format_and_may_be_closed() {
-    let stand = Stand::new(200_000, 10);
+    let stand = Stand::regular(200_000, 10);
     let output = stand.run(&["convert", "load", "-"]);
     assert_eq!(code(&output), 2);
     let told = String::from_utf8(output.stderr).unwrap();

@@ -3,49 +3,17 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod stand;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-struct Stand {
-    directory: tempfile::TempDir,
-}
+use stand::{Stand, said};
 
 impl Stand {
-    /// A load of so many requests, one every so many microseconds, and a target for it.
-    fn new(count: u64, step_us: u64) -> Self {
-        let stand = Self { directory: tempfile::tempdir().unwrap() };
-        let mut load =
-            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
-        for n in 0..count {
-            let (us, op) = (n * step_us, if n % 3 == 0 { 'W' } else { 'R' });
-            let (secs, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
-            let sector = n * 7 % 2000 * 8;
-            writeln!(load, "{secs}.{ns:09} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0").unwrap();
-        }
-        fs::write(stand.path("load"), load).unwrap();
-        fs::File::create(stand.path("target")).unwrap().set_len(16 << 20).unwrap();
-        stand
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
-        command.args(arguments).current_dir(self.directory.path());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
     fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
@@ -70,10 +38,6 @@ fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
             names.iter().zip(cells).map(|(name, cell)| ((*name).into(), cell.into())).collect()
         })
         .collect()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 fn code(output: &Output) -> i32 {
@@ -139,7 +103,7 @@ const FILES: [&str; 8] = [
 
 #[test]
 fn the_intervals_of_a_simulated_run_add_up_to_its_summary() {
-    let stand = Stand::new(20_000, 500);
+    let stand = Stand::regular(20_000, 500);
     let target = "sim:size=16M,units=1,service=600us";
     let mut words = vec!["replay", "load", "--target", target, "-o", "run", "-q"];
     words.extend(FILES);
@@ -152,7 +116,7 @@ fn the_intervals_of_a_simulated_run_add_up_to_its_summary() {
 
 #[test]
 fn the_intervals_of_several_simulated_targets_add_up_however_far_apart_their_clocks_are() {
-    let stand = Stand::new(6_000, 500);
+    let stand = Stand::regular(6_000, 500);
     let (fast, slow) = ("sim:size=16M,service=10us", "sim:size=16M,units=1,service=2ms");
     let mut words = vec!["replay", "load", "-t", fast, "-t", slow, "-o", "run", "-q"];
     words.extend(["--map", "*=1,from=0,length=8M", "--map", "*=2,from=8M"]);
@@ -165,7 +129,7 @@ fn the_intervals_of_several_simulated_targets_add_up_however_far_apart_their_clo
 
 #[test]
 fn the_intervals_of_a_run_on_a_file_add_up_to_its_summary() {
-    let stand = Stand::new(3_000, 500);
+    let stand = Stand::regular(3_000, 500);
     let mut words = vec!["replay", "load", "--target", "target", "-o", "run", "-q"];
     words.extend(["--allow-cached", "--interval", "200ms", "--destroy", "target"]);
     words.extend(FILES);
@@ -181,7 +145,7 @@ fn the_intervals_of_a_run_on_a_file_add_up_to_its_summary() {
 
 #[test]
 fn without_a_schedule_nothing_was_demanded() {
-    let stand = Stand::new(2_000, 500);
+    let stand = Stand::regular(2_000, 500);
     let target = "sim:size=16M,units=1,service=1ms";
     let output = stand.run(&[
         "replay",
@@ -206,7 +170,7 @@ fn without_a_schedule_nothing_was_demanded() {
 
 #[test]
 fn the_flatfile_has_a_line_per_interval_and_their_average() {
-    let stand = Stand::new(5_000, 1000);
+    let stand = Stand::regular(5_000, 1000);
     let output = stand.run(&[
         "replay",
         "load",
@@ -235,7 +199,7 @@ fn the_flatfile_has_a_line_per_interval_and_their_average() {
 
 #[test]
 fn the_metrics_of_an_ended_run_say_so_and_agree_with_its_summary() {
-    let stand = Stand::new(3_000, 500);
+    let stand = Stand::regular(3_000, 500);
     let output = stand.run(&[
         "replay",
         "load",
@@ -270,7 +234,7 @@ fn the_metrics_of_an_ended_run_say_so_and_agree_with_its_summary() {
 
 #[test]
 fn lines_on_the_standard_output_are_alone_there() {
-    let stand = Stand::new(2_000, 1000);
+    let stand = Stand::regular(2_000, 1000);
     let words = ["replay", "load", "-t", "sim:size=16M", "-o", "run", "-q", "--interval-csv", "-"];
     let output = stand.run(&words);
     assert_eq!(code(&output), 0, "{}", said(&output));
@@ -281,7 +245,7 @@ fn lines_on_the_standard_output_are_alone_there() {
 
 #[test]
 fn a_reader_who_has_seen_enough_does_not_end_the_run() {
-    let stand = Stand::new(20_000, 1000);
+    let stand = Stand::regular(20_000, 1000);
     let mut child = stand
         .command(&[
             "replay",
@@ -305,7 +269,7 @@ fn a_reader_who_has_seen_enough_does_not_end_the_run() {
 
 #[test]
 fn nothing_that_matters_is_overwritten_with_lines() {
-    let stand = Stand::new(10, 1000);
+    let stand = Stand::regular(10, 1000);
     let load = stand.text("load");
     let start = ["replay", "load", "-t", "target", "-o", "run", "-q", "--destroy", "target"];
     for (flags, why) in [

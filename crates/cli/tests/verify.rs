@@ -4,12 +4,12 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod stand;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -17,46 +17,22 @@ use ioecho_replay::journal::JournalReader;
 use ioecho_replay::pattern::{SplitMix64, Stamp, expected_sector};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Nanos, Op, Outcome};
-use tempfile::TempDir;
+
+use stand::{Stand, said};
 
 const TARGET_BYTES: usize = 8 << 20;
 const SECTORS: usize = TARGET_BYTES / 512;
 
-/// Writes of 4 to 64 KiB, and a few reads, all over a small target.
-struct Stand {
-    directory: TempDir,
-}
-
 impl Stand {
+    /// Writes of 4 to 64 KiB, and a few reads, all over a small target.
     fn new(count: u64, step_us: u64) -> Self {
-        let stand = Self { directory: tempfile::tempdir().unwrap() };
-        let mut load =
-            String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
         let mut random = SplitMix64(count);
-        for n in 0..count {
-            let (us, op) = (n * step_us, if n % 8 == 7 { 'R' } else { 'W' });
-            let (secs, ns) = (us / 1_000_000, us % 1_000_000 * 1000);
+        let request = |n: u64| {
             let length = 8 * (1 + random.below(16));
             let sector = random.below((SECTORS as u64 - length) / 8) * 8;
-            writeln!(load, "{secs}.{ns:09} ; {sector} ; {length} ; {op} ; 0.0 ; 0.0").unwrap();
-        }
-        fs::write(stand.path("load"), load).unwrap();
-        File::create(stand.path("target")).unwrap().set_len(TARGET_BYTES as u64).unwrap();
-        stand
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
-        command.args(arguments).current_dir(self.directory.path());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+            (sector, length, if n % 8 == 7 { 'R' } else { 'W' })
+        };
+        Self::of((0..count).map(request), step_us, TARGET_BYTES as u64)
     }
 
     /// Replays the load, whatever the verdict says of its timing.
@@ -85,10 +61,6 @@ impl Stand {
 
 fn replay(run: &str) -> [&str; 9] {
     ["replay", "load", "--target", "target", "--allow-cached", "--destroy", "target", "-qo", run]
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// A write of the run.

@@ -9,6 +9,7 @@
 //! that, a slow generator looks like a slow device.
 
 mod audit;
+pub mod inside;
 
 use std::io;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::plan::{Planned, TimingMode};
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
 use crate::verify::Verifier;
 use audit::Audit;
+use inside::{Doing, Gauges, Inside, Levels};
 
 /// How long the engine sleeps at most, so that it notices a stop.
 const NAP_MAX: Nanos = Nanos::from_millis(20);
@@ -84,12 +86,27 @@ pub enum Feed {
 pub trait Input {
     /// The next request, if there is one already.
     fn poll(&mut self) -> Feed;
+
+    /// How many requests wait to be taken, where that is known.
+    fn level(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Where results go. Must not block.
 pub trait Recorder {
     /// Takes one result. What it cannot take it counts itself; it never delays the engine.
     fn record(&mut self, record: &Record);
+
+    /// Takes what the engine did in an interval, where [`Pacing::inside_every`] asks for it.
+    fn inside(&mut self, interval: &Inside) {
+        let _ = interval;
+    }
+
+    /// How many results it holds that nobody took yet, where that is known.
+    fn level(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Recorder for Vec<Record> {
@@ -133,6 +150,9 @@ pub struct Pacing {
     pub silence_max: Nanos,
     /// How many failed requests end the run; `None` is no number of them.
     pub errors_max: Option<u64>,
+    /// How long the intervals are in which the engine tells of itself ([`inside`]); `None`: it does
+    /// not.
+    pub inside_every: Option<Nanos>,
 }
 
 impl Default for Pacing {
@@ -143,6 +163,7 @@ impl Default for Pacing {
             spin: Nanos::from_micros(100),
             silence_max: Nanos::from_secs(120),
             errors_max: None,
+            inside_every: None,
         }
     }
 }
@@ -238,12 +259,15 @@ impl<C: Clock> Replay<'_, C> {
             preemptions_at: Nanos(i64::MIN),
             payload_cost,
             audit,
+            gauges: pacing.inside_every.map(|every| Box::new(Gauges::new(every))),
+            was_woken: false,
             totals: Totals::default(),
         };
         let result = engine.run(input);
         if result.is_err() || engine.scheduler.in_flight() > 0 {
             engine.abandon();
         }
+        engine.finish_gauges();
         engine.totals.counts = engine.scheduler.counts();
         (engine.totals, result)
     }
@@ -301,6 +325,10 @@ struct Engine<'a, C> {
     /// What preparing a byte of payload takes on this host when it is left alone, ns.
     payload_cost: f64,
     audit: Option<Audit<'a>>,
+    /// What is told of the engine itself, where that is asked for.
+    gauges: Option<Box<Gauges>>,
+    /// Whether the engine has just slept until a completion could wake it.
+    was_woken: bool,
     totals: Totals,
 }
 
@@ -315,6 +343,7 @@ impl<C: Clock> Engine<'_, C> {
         let mut expected_back = Nanos::MAX;
         let mut gap_cause = LateCause::Host;
         let mut starved = false;
+        let mut doing = Doing::default();
         loop {
             if !input_ended {
                 input_ended = self.refill(input, starved);
@@ -327,6 +356,9 @@ impl<C: Clock> Engine<'_, C> {
             }
             let now = self.now();
             self.notice_stall(now, expected_back, gap_cause);
+            if self.gauges.is_some() {
+                self.gauge(now, doing, input);
+            }
             let wake = self.step(now, gap_cause)?;
             starved = wake == Wake::Input;
             if wake == Wake::Finished && self.unsubmitted == 0 {
@@ -341,10 +373,16 @@ impl<C: Clock> Engine<'_, C> {
                 return Ok(());
             }
             if self.submissions.is_empty() && self.unsubmitted == 0 {
+                doing = match wake {
+                    Wake::At(_) => Doing::Awaiting,
+                    Wake::Completion | Wake::Finished => Doing::Blocked,
+                    Wake::Input => Doing::Starved,
+                };
                 expected_back = self.rest(now, wake)?;
                 gap_cause = LateCause::Host;
             } else {
-                gap_cause = self.hand_over()?;
+                doing = Doing::Issuing;
+                gap_cause = self.hand_over(now)?;
                 expected_back = self.now();
             }
         }
@@ -360,6 +398,9 @@ impl<C: Clock> Engine<'_, C> {
                     let now = self.now();
                     if starved && planned.scheduled < now {
                         self.totals.input_stalls += 1;
+                        if let Some(gauges) = &mut self.gauges {
+                            gauges.open.input_stalls += 1;
+                        }
                     }
                     self.scheduler.offer(planned, now, starved);
                     left -= 1;
@@ -376,9 +417,13 @@ impl<C: Clock> Engine<'_, C> {
 
     /// Takes completions, lets the scheduler decide, records results.
     fn step(&mut self, now: Nanos, gap_cause: LateCause) -> io::Result<Wake> {
+        let woken = self.completions.len();
         self.device.reap(&mut self.completions)?;
         if !self.completions.is_empty() {
             self.heard_at = now;
+        }
+        if self.gauges.is_some() {
+            self.gauge_completions(now, woken);
         }
         for completion in &mut self.completions {
             completion.submitted -= self.start;
@@ -424,7 +469,7 @@ impl<C: Clock> Engine<'_, C> {
     ///
     /// Requests that are due together go down in one system call, but none waits for the payload
     /// of many others: after so many bytes of payload those prepared so far go first.
-    fn hand_over(&mut self) -> io::Result<LateCause> {
+    fn hand_over(&mut self, decided: Nanos) -> io::Result<LateCause> {
         let mut spent = Spent { since: self.clock.now(), ..Spent::default() };
         let submissions = std::mem::take(&mut self.submissions);
         let mut prepared = 0;
@@ -439,13 +484,13 @@ impl<C: Clock> Engine<'_, C> {
             self.device.prepare(io, self.pattern);
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
-                self.submit(&submissions[prepared..=index], &mut spent)?;
+                self.submit(&submissions[prepared..=index], decided, &mut spent)?;
                 prepared = index + 1;
                 payload_bytes = 0;
             }
         }
         if self.unsubmitted > 0 {
-            self.submit(&submissions[prepared..], &mut spent)?;
+            self.submit(&submissions[prepared..], decided, &mut spent)?;
         }
         self.submissions = submissions;
         self.submissions.clear();
@@ -453,7 +498,7 @@ impl<C: Clock> Engine<'_, C> {
     }
 
     /// Makes the system call for everything prepared, which includes `newest`.
-    fn submit(&mut self, newest: &[Io], spent: &mut Spent) -> io::Result<()> {
+    fn submit(&mut self, newest: &[Io], decided: Nanos, spent: &mut Spent) -> io::Result<()> {
         let before = self.clock.now();
         let prepared = before - spent.since;
         // What this program's own work takes is known. Whatever is far beyond it, it did not do.
@@ -486,6 +531,15 @@ impl<C: Clock> Engine<'_, C> {
             self.totals.slow_submissions += u64::from(took > LATENESS_TOLERATED);
         }
         spent.since = after;
+        if let Some(gauges) = &mut self.gauges {
+            let open = &mut gauges.open;
+            let handed_over = before - self.start;
+            for io in newest {
+                open.delay.add(handed_over - io.scheduled);
+                open.preparation.add(handed_over - decided);
+            }
+            open.submission.add(took);
+        }
         Ok(())
     }
 
@@ -521,6 +575,7 @@ impl<C: Clock> Engine<'_, C> {
                 self.was_preempted();
             }
             self.device.wait(until + self.start, &mut self.completions)?;
+            self.was_woken = true;
         } else {
             std::hint::spin_loop();
         }
@@ -554,6 +609,46 @@ impl<C: Clock> Engine<'_, C> {
         if cause == LateCause::Host && now.saturating_sub(expected_back) > LATENESS_TOLERATED {
             self.totals.host_stalls += 1;
             self.totals.host_stall_max = self.totals.host_stall_max.max(now - expected_back);
+        }
+    }
+
+    /// Looks at the levels where it is time to, and hands over what is told of an interval that has
+    /// ended.
+    fn gauge(&mut self, now: Nanos, doing: Doing, input: &dyn Input) {
+        let Some(gauges) = &mut self.gauges else { return };
+        gauges.pass(now, doing, &mut |interval| self.recorder.inside(interval));
+        if gauges.is_due(now) {
+            let ahead = self.scheduler.planned_last().map(|last| last.scheduled - now);
+            let levels = Levels {
+                look_ahead: (self.scheduler.config().look_ahead - self.scheduler.room()) as u64,
+                input: input.level(),
+                results: self.recorder.level(),
+                waiting: u64::from(self.scheduler.waiting()),
+                in_flight: u64::from(self.scheduler.in_flight()),
+                ahead,
+            };
+            gauges.look(now, &levels);
+        }
+    }
+
+    /// Counts how long completions lay unseen; the first `woken` were waited for.
+    fn gauge_completions(&mut self, now: Nanos, woken: usize) {
+        let was_woken = std::mem::take(&mut self.was_woken);
+        let Some(gauges) = &mut self.gauges else { return };
+        // Behind a sleep the engine does not know when it looked last.
+        let woken = if was_woken { self.completions.len() } else { woken };
+        gauges.open.woken += woken as u64;
+        for completion in &self.completions[woken..] {
+            gauges.found(completion.completed - self.start, now);
+        }
+        gauges.stepped(now);
+    }
+
+    fn finish_gauges(&mut self) {
+        if self.gauges.is_some() {
+            let now = self.now();
+            let Some(gauges) = &mut self.gauges else { return };
+            gauges.finish(now, &mut |interval| self.recorder.inside(interval));
         }
     }
 

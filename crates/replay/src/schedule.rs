@@ -242,6 +242,11 @@ impl Scheduler {
         self.ahead.get(index).map(|ahead| &ahead.planned)
     }
 
+    /// The planned request that falls due last of those held.
+    pub fn planned_last(&self) -> Option<&Planned> {
+        self.ahead.back().map(|ahead| &ahead.planned)
+    }
+
     /// Whether planned requests wait to fall due.
     pub fn has_planned(&self) -> bool {
         !self.ahead.is_empty()

@@ -1,6 +1,6 @@
 // What the page carries: counts packed as text, unpacked here into columns of numbers.
 
-let data, run, sonarLayers, latenessLayer;
+let data, run, sonarLayers, latenessLayer, volumes;
 
 /// What a reader switched, by name: kept when new figures come.
 const chosen = {};
@@ -45,10 +45,71 @@ function unpack(text, buckets, rows) {
   return { start, row: Uint8Array.from(row), count: Float64Array.from(count), total, low, high };
 }
 
+/// The cells of a raster's buckets from `from` up to but not including `to`, all that lie in part
+/// between them where the raster is coarser than the others: from which place to which.
+function cellsOf(layer, from, to) {
+  const wide = layer.wide ?? 1;
+  const last = layer.start.length - 1;
+  return [layer.start[Math.min(last, Math.floor(from / wide))],
+    layer.start[Math.min(last, Math.ceil(to / wide))]];
+}
+
+/// The sum of some volumes' rasters of one class, under the name and colour of the class.
+function summed(layer, rasters, wide) {
+  const buckets = rasters[0].start.length - 1;
+  const start = new Uint32Array(buckets + 1), row = [], count = [];
+  const rows = new Float64Array(data.rows);
+  let total = 0;
+  for (let b = 0; b < buckets; b++) {
+    const filled = new Set();
+    for (const raster of rasters) {
+      for (let i = raster.start[b]; i < raster.start[b + 1]; i++) {
+        rows[raster.row[i]] += raster.count[i];
+        filled.add(raster.row[i]);
+      }
+    }
+    for (const r of filled) {
+      row.push(r);
+      count.push(rows[r]);
+      total += rows[r];
+      rows[r] = 0;
+    }
+    start[b + 1] = row.length;
+  }
+  // What was largest is known of all volumes together only: here the upper edge of a row.
+  return { ...layer, start, row, count, total, wide, part: true };
+}
+
+/// The layers of the sonar diagram with those volumes alone that are switched on.
+let partLayers = { key: "", layers: [] };
+function layersShown() {
+  const on = volumes.map((volume) => volume.shown);
+  if (on.every((shown) => shown)) return sonarLayers;
+  const key = on.join();
+  if (partLayers.key !== key) {
+    const wide = 2 ** data.volumes.doublings, buckets = Math.ceil(run.buckets / wide);
+    const shown = volumes.filter((volume) => volume.shown);
+    for (const volume of shown) {
+      volume.layers ??= volume.cells.map((cells) => unpack(cells, buckets, data.rows));
+    }
+    const none = { start: new Uint32Array(buckets + 1), row: [], count: [] };
+    partLayers = { key, layers: sonarLayers.map((layer, i) => {
+      const rasters = shown.map((volume) => volume.layers[i]);
+      return summed(layer, rasters.length > 0 ? rasters : [none], wide);
+    }) };
+  }
+  partLayers.layers.forEach((layer, i) => { layer.shown = sonarLayers[i].shown; });
+  return partLayers.layers;
+}
+
 /// Takes the figures that everything is drawn from.
 function take(figures) {
   data = figures;
   run = data.panels;
+  partLayers = { key: "", layers: [] };
+  volumes = (data.volumes?.list ?? []).map(({ name, cells }, i) => ({
+    name, cells, shown: kept(`volume.${i}`, true), layers: null,
+  }));
   sonarLayers = data.sonar.map((packed, i) => ({
     name: packed.name, colour: `--c${i}`, shown: kept(`sonar.${i}`, true),
     most: run.service_max_ns[i], exact: data.exact.sonar[i],
@@ -82,7 +143,8 @@ function quantileNs(rows, q, most) {
 /// The counts by row of a raster's buckets from `from` up to but not including `to`.
 function rowsBetween(layer, from, to) {
   const rows = new Float64Array(data.rows);
-  for (let i = layer.start[from]; i < layer.start[to]; i++) rows[layer.row[i]] += layer.count[i];
+  const [first, end] = cellsOf(layer, from, to);
+  for (let i = first; i < end; i++) rows[layer.row[i]] += layer.count[i];
   return rows;
 }
 

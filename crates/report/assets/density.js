@@ -29,7 +29,8 @@ function gather(panel, layers, wide) {
   const sums = layers.map((layer) => {
     const counts = new Float32Array(columns.length * data.rows);
     columns.forEach((c, i) => {
-      for (let k = layer.start[c.from]; k < layer.start[c.to]; k++) {
+      const [first, end] = cellsOf(layer, c.from, c.to);
+      for (let k = first; k < end; k++) {
         const cell = i * data.rows + layer.row[k];
         if (counts[cell] === 0) filled += 1;
         counts[cell] += layer.count[k];

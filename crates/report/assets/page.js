@@ -14,7 +14,8 @@ function build() {
     for (const layer of chart.layers) if (layer.shape === "grid") layer.cells = unpackGrid(layer);
     return chart;
   };
-  for (const [name, place] of [["charts", "charts"], ["expert", "expert"]]) {
+  const places = [["witness", "witness"], ["charts", "charts"], ["expert", "expert"]];
+  for (const [name, place] of places) {
     for (const chart of data[name] ?? []) {
       unpacked(chart);
       if (chart.x.spacing === "time" && name === "charts") new TimeChart(chart);

@@ -23,6 +23,7 @@ class Sonar extends Panel {
       this.controls.append(button);
       return value;
     });
+    if (volumes.length > 0) this.volumes();
     const lines = element("span", { textContent: "median and 99 % lines" });
     this.controls.append(toggle([lines], this.lines, (on) => {
       this.lines = chosen["sonar.lines"] = on;
@@ -34,6 +35,39 @@ class Sonar extends Panel {
     this.figure.append(this.readout, this.summary);
   }
 
+  /// A button for each volume, and one for all of them.
+  volumes() {
+    const row = element("div", { className: "legend volumes" });
+    row.setAttribute("role", "group");
+    row.setAttribute("aria-label", "Volumes in this diagram");
+    const buttons = volumes.map((volume, i) => {
+      const label = element("span", { textContent: volume.name, className: "name" });
+      const button = toggle([label], volume.shown, (on) => {
+        volume.shown = chosen[`volume.${i}`] = on;
+        tellAll();
+        drawAll();
+      });
+      button.title = volume.name;
+      return button;
+    });
+    const all = element("button", { type: "button", textContent: "all", className: "every" });
+    const isWhole = () => volumes.every((volume) => volume.shown);
+    // Pressed when all are shown, it shows none: then one of many is switched on alone.
+    const tellAll = () => { all.textContent = isWhole() ? "none" : "all"; };
+    all.addEventListener("click", () => {
+      const on = !isWhole();
+      volumes.forEach((volume, i) => {
+        volume.shown = chosen[`volume.${i}`] = on;
+        buttons[i].setAttribute("aria-pressed", on);
+      });
+      tellAll();
+      drawAll();
+    });
+    tellAll();
+    row.append(element("span", { textContent: "volumes:" }), all, ...buttons);
+    this.figure.querySelector("header").append(row);
+  }
+
   describe() {
     return this.summed();
   }
@@ -43,7 +77,7 @@ class Sonar extends Panel {
   }
 
   shown() {
-    return sonarLayers.filter((layer) => layer.shown && layer.total > 0);
+    return layersShown().filter((layer) => layer.shown && layer.total > 0);
   }
 
   draw(pen) {
@@ -55,9 +89,10 @@ class Sonar extends Panel {
     if (this.lines) this.percentileLines(pen, shown);
     const [from, to] = this.buckets();
     this.rows = shown.map((layer) => rowsBetween(layer, from, to));
-    this.totals = sonarLayers.map((layer) => {
+    this.totals = layersShown().map((layer) => {
       let n = 0;
-      for (let i = layer.start[from]; i < layer.start[to]; i++) n += layer.count[i];
+      const [first, end] = cellsOf(layer, from, to);
+      for (let i = first; i < end; i++) n += layer.count[i];
       return n;
     });
     this.summary.textContent = this.summed();
@@ -89,7 +124,7 @@ class Sonar extends Panel {
         const rows = new Float64Array(data.rows);
         const upTo = Math.min(run.buckets, b + step);
         for (const layer of shown) rowsBetween(layer, b, upTo).forEach((n, r) => { rows[r] += n; });
-        const most = Math.max(...shown.map((layer) => largest(layer.most, [b, upTo]) ?? 0));
+        const most = Math.max(...shown.map((layer) => this.most(layer, [b, upTo]) ?? 0));
         const ns = quantileNs(rows, q, most);
         if (ns === null) { drawing = false; continue; }
         const x = this.x((b + upTo) / 2 * run.width_ns), y = this.toY(Math.max(0, rowOf(ns)));
@@ -155,7 +190,7 @@ class Sonar extends Panel {
     const middle = Math.floor(this.high - (y - this.area.y) / this.area.h * (this.high - this.low));
     const around = this.least > 0 ? 1 : 0;
     const [low, high] = [Math.max(0, middle - around), Math.min(data.rows, middle + around + 1)];
-    const counts = sonarLayers.map((layer) => {
+    const counts = layersShown().map((layer) => {
       let n = 0;
       for (const count of rowsBetween(layer, from, to).subarray(low, high)) n += count;
       return n;
@@ -174,6 +209,15 @@ class Sonar extends Panel {
       Math.round(this.toY(low) - this.toY(high)) + 1);
   }
 
+  /// The longest service time in some buckets; of some volumes the upper edge of its row.
+  most(layer, [from, to]) {
+    if (!layer.part) return largest(layer.most, [from, to]);
+    const [first, end] = cellsOf(layer, from, to);
+    let row = -1;
+    for (let i = first; i < end; i++) row = Math.max(row, layer.row[i]);
+    return row < 0 ? null : edge(row + 1);
+  }
+
   /// Counts and percentiles of the part shown: of the whole run exactly, else from the raster,
   /// right to its rows of 10 %.
   summed() {
@@ -182,12 +226,19 @@ class Sonar extends Panel {
       let total = 0;
       for (const n of rows) total += n;
       if (total === 0) return `${layer.name}: none`;
-      const most = largest(layer.most, this.buckets());
-      const at = (q, name) => wholeShown()
+      const most = this.most(layer, this.buckets());
+      const at = (q, name) => wholeShown() && !layer.part
         ? spanText(layer.exact[name]) : `≤ ${spanText(quantileNs(rows, q, most))}`;
       return `${layer.name}: ${countText(total)}, 50 % ${at(0.5, "p50")}, 99 % ${at(0.99, "p99")}, `
-        + `max ${spanText(most)}`;
+        + `max ${layer.part ? "≤ " : ""}${spanText(most)}`;
     });
-    return texts.length > 0 ? `shown: ${texts.join(" · ")}` : "no request completed in full";
+    const on = volumes.filter((volume) => volume.shown).length;
+    if (texts.length === 0) {
+      return on < volumes.length ? "no request of these volumes" : "no request completed in full";
+    }
+    const which = on < volumes.length ? ` of ${on} of ${volumes.length} volumes` : "";
+    const wide = 2 ** (data.volumes?.doublings ?? 0) * run.width_ns;
+    const steps = which && wide > run.width_ns ? ` in steps of ${spanText(wide)}` : "";
+    return `shown${which}${steps}: ${texts.join(" · ")}`;
   }
 }

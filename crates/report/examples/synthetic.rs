@@ -1,13 +1,13 @@
 //! Draws a run that never was, so that a report can be looked at without a device.
 //!
 //! `cargo run --release -p ioecho-report --example synthetic -- DIRECTORY [REQUESTS]` writes
-//! `report.html` and every figure as SVG and PNG. The run has bursts, two modes of latency (cache
+//! `report.html`. The run has bursts, two modes of latency (cache
 //! and disk), a phase of overload, pushed-back requests, flushes, discards and some errors.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ioecho_report::{Page, Section, figures, html};
+use ioecho_report::{Page, Section, html};
 use ioecho_stats::facts::timing;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{RunFigures, TargetFigures, VerifyFigures};
@@ -265,16 +265,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rate = requests as f64 / observed.as_secs_f64() / 1e6;
     println!("{requests} requests observed in {observed:?}: {rate:.1} M/s");
     println!("report.html: {} bytes in {packed:?}", text.len());
-    for figure in figures(&page) {
-        std::fs::write(directory.join(format!("{}.svg", figure.name)), &figure.svg)?;
-        #[cfg(feature = "png")]
-        {
-            let began = Instant::now();
-            let pixels = ioecho_report::png(&figure.svg, 1.5)?;
-            std::fs::write(directory.join(format!("{}.png", figure.name)), &pixels)?;
-            let (svg, png) = (figure.svg.len(), pixels.len());
-            println!("{}: SVG {svg}, PNG {png} bytes in {:?}", figure.name, began.elapsed());
-        }
-    }
     Ok(())
 }

@@ -4,10 +4,12 @@
 //! which colours its parts have, and what a reader has to know. Names are those of blkreplay's
 //! `graph.sh` where it has a like picture.
 
+pub mod inside;
 mod listing;
 pub mod orders;
 pub mod space;
 pub mod time;
+pub mod witness;
 
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::kind::ByKind;
@@ -21,6 +23,11 @@ pub fn volume_name(header: &Header, id: u32) -> String {
     let known = header.volumes.iter().find(|volume| volume.id.0 == id);
     let name = known.map(|volume| volume.name.as_str()).filter(|name| !name.is_empty());
     name.map_or_else(|| format!("volume {id}"), str::to_owned)
+}
+
+/// What the volumes of a trace are called, by number.
+pub fn volume_names(header: &Header) -> Vec<(u32, String)> {
+    header.volumes.iter().map(|volume| (volume.id.0, volume.name.clone())).collect()
 }
 
 /// What the page shows of a load or of a run beside its picture: first over time, then what has

@@ -5,6 +5,8 @@
 //! whole as base64 in JSON. That is two to three bytes per filled cell: 0.8 MB for a busy run of a
 //! million requests, 1.2 MB for eight million, and hardly more from there on.
 
+mod volumes;
+
 use ioecho_stats::histogram::Latencies;
 use ioecho_stats::picture::{Class, Kind, Panels, RunPicture, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
@@ -21,10 +23,12 @@ pub(crate) struct Data<'a> {
     lowest_ns: i64,
     panels: &'a Panels,
     sonar: Vec<Packed>,
+    volumes: volumes::Volumes,
     lateness: Packed,
     exact: Exact,
     curves: Vec<Curve>,
     charts: Vec<ChartData<'a>>,
+    witness: Vec<ChartData<'a>>,
     expert: Vec<ChartData<'a>>,
 }
 
@@ -92,6 +96,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         lowest_ns: LOWEST_NS,
         panels,
         sonar: sonar.into(),
+        volumes: volumes::packed(panels, &page.volumes),
         lateness: Packed { name: "lateness", cells: base64(&pack(&panels.lateness)) },
         exact: Exact {
             sonar: Class::ALL.map(|class| Percentiles::of(picture.service_of_class(class))),
@@ -99,6 +104,7 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         },
         curves: curves(picture),
         charts: chart::json_of(&page.charts),
+        witness: page.witness.as_ref().map(|seen| chart::json_of(&seen.charts)).unwrap_or_default(),
         expert: chart::json_of(&page.expert),
     }
 }

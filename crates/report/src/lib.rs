@@ -6,16 +6,15 @@
 //! PNG figures for papers and tickets; their names are those of blkreplay where it has a like one.
 //!
 //! The way through this crate: [`Page`] → [`html()`] (`page` lays out the words, `data` packs the
-//! picture, `templates/` and `assets/` draw it in the browser), [`figures()`] → [`png()`]. What is
-//! not drawn from the picture is a [`Chart`], made of a load's figures by [`charts`], and drawn on
-//! the page or by [`svg()`].
+//! picture, `templates/` and `assets/` draw it in the browser). What is not drawn from the picture
+//! is a [`Chart`], made of a load's figures by [`charts`], and drawn on the page or by [`svg()`] →
+//! [`png()`]; all pictures, whoever asks for them, are those of [`charts::pictures`].
 #![forbid(unsafe_code)]
 
 mod chart;
 pub mod charts;
 mod compare;
 mod data;
-mod figures;
 mod page;
 #[cfg(feature = "png")]
 mod png;
@@ -32,7 +31,6 @@ use ioecho_stats::verdict::Verdict;
 
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use compare::{ComparePage, compare_html};
-pub use figures::{Figure, figures};
 pub use page::{html, live_html, update};
 #[cfg(feature = "png")]
 pub use png::png;
@@ -69,14 +67,29 @@ pub struct Page {
     pub verification: Option<VerifyFigures>,
     /// The targets of a run with several: what each is called and what it did.
     pub targets: Vec<(String, TargetFigures)>,
+    /// What the volumes of the trace are called, by number; a name may lack.
+    pub volumes: Vec<(u32, String)>,
     /// What is drawn.
     pub picture: RunPicture,
     /// What else is drawn: over the common axis of time, or over axes of its own.
     pub charts: Vec<Chart>,
+    /// What the device saw, where that was recorded beside the run.
+    pub witness: Option<Witness>,
     /// What is drawn for those who look for the cause of something, folded away.
     pub expert: Vec<Chart>,
     /// What is told in rows: the slowest requests, volumes, the hottest regions.
     pub listings: Vec<Listing>,
+}
+
+/// A run as its device saw it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Witness {
+    /// What is to be said of it, in a few sentences.
+    pub text: Vec<String>,
+    /// The figures, side by side.
+    pub tables: Vec<Listing>,
+    /// What is drawn: over the common axis of time, or over axes of its own.
+    pub charts: Vec<Chart>,
 }
 
 /// A table.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::tables::{self, Table};
 use crate::targets::{self, TargetView};
 use crate::verification::{self, VerificationView};
-use crate::{Chart, Listing, Page, ReportError, Section, Subject, data};
+use crate::{Chart, Listing, Page, ReportError, Section, Subject, Witness, data};
 
 /// The scripts, in the order in which they build on each other.
 const SCRIPTS: [&str; 12] = [
@@ -49,6 +49,7 @@ struct View<'a> {
     tables: String,
     command: &'a str,
     is_load: bool,
+    witness: Option<&'a Witness>,
     has_charts: bool,
     has_expert: bool,
     title: &'a str,
@@ -138,6 +139,7 @@ fn render(
         tables: tables(page)?,
         command: &page.command,
         is_load: page.subject == Subject::Load,
+        witness: page.witness.as_ref(),
         has_charts: own(&page.charts),
         has_expert: page.expert.iter().any(|chart| !chart.is_empty()),
         title: &page.title,
@@ -187,6 +189,11 @@ impl fmt::Display for Escaped {
     }
 }
 
+fn requests(count: u64) -> String {
+    let noun = if count == 1 { "request" } else { "requests" };
+    format!("{} {noun}", tables::grouped(count))
+}
+
 /// When it was run and for how long, in a line.
 fn essentials(page: &Page) -> String {
     let picture = &page.picture;
@@ -195,10 +202,10 @@ fn essentials(page: &Page) -> String {
     let mut parts: Vec<String> =
         started.into_iter().map(|(_, when)| format!("started {when}")).collect();
     if page.subject == Subject::Load {
-        parts.push(format!("{} requests", tables::grouped(picture.unmeasured())));
+        parts.push(requests(picture.unmeasured()));
         parts.push(format!("over {}", picture.demanded_end()));
     } else if picture.requests() > 0 {
-        parts.push(format!("{} requests", tables::grouped(picture.requests())));
+        parts.push(requests(picture.requests()));
         let took = picture.achieved_end();
         let how = match page.timing.as_str() {
             timing::TIMED => Some("timed (open loop)"),

@@ -28,26 +28,6 @@ pub(crate) fn time(end_ns: i64, most: usize) -> (Vec<Mark>, &'static str) {
     ((0..=count).map(mark).collect(), unit)
 }
 
-/// Marks of a linear axis from zero; the last is the top of the axis and no less than `highest`.
-pub(crate) fn linear(highest: f64, most: usize) -> Vec<Mark> {
-    if highest.is_nan() || highest <= 0.0 {
-        return [0.0, 0.5, 1.0].map(|at| Mark { at, label: plain(at) }).into();
-    }
-    let step = round_step(highest / most as f64);
-    let count = (highest / step - 1e-9).ceil().max(1.0) as usize;
-    (0..=count).map(|i| i as f64 * step).map(|at| Mark { at, label: with_prefix(at) }).collect()
-}
-
-/// Marks of a logarithmic axis of counts and their means: powers of ten from a tenth, or
-/// less where `mean` is less, to no less than `highest`. The first stands for all that is less.
-pub(crate) fn counts(mean: f64, highest: f64) -> Vec<Mark> {
-    let low = mean.clamp(1e-3, 0.1).log10().floor() as i32;
-    let top = highest.max(10.0).log10().ceil() as i32;
-    let sign = |e: i32| if e == low { "≤ " } else { "" };
-    let mark = |at: f64, sign| Mark { at, label: format!("{sign}{}", with_prefix(at)) };
-    (low..=top).map(|e| mark(10_f64.powi(e), sign(e))).collect()
-}
-
 /// Marks of a logarithmic axis of spans: every power of ten from `low` to `high` nanoseconds, and
 /// twice and five times that where those are fewer than three.
 pub(crate) fn spans(low_ns: f64, high_ns: f64) -> Vec<Mark> {
@@ -179,12 +159,6 @@ fn plain(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A rate in three digits or four.
-pub(crate) fn rate(value: f64) -> String {
-    let step = 10_f64.powf(value.max(1e-3).log10().floor() - 2.0);
-    with_prefix((value / step).round() * step)
-}
-
 fn with_prefix(value: f64) -> String {
     match value {
         v if v >= 1e15 => format!("{v:.0e}"),
@@ -214,9 +188,6 @@ mod tests {
 
     #[test]
     fn a_linear_axis_reaches_its_highest_value() {
-        assert_eq!(labels(&linear(1_700.0, 5)), ["0", "500", "1 k", "1.5 k", "2 k"]);
-        assert_eq!(labels(&linear(0.25, 5)), ["0", "0.05", "0.1", "0.15", "0.2", "0.25"]);
-        assert_eq!(labels(&linear(f64::NAN, 5)), ["0", "0.5", "1"]);
         assert_eq!(labels(&between(-30.0, 61.0, 5)), ["−20", "0", "20", "40", "60", "80"]);
         assert_eq!(labels(&between(5.0, 5.0, 5)), ["5", "6"]);
         assert_eq!(between(0.0, f64::INFINITY, 5).len(), 2);
@@ -246,13 +217,5 @@ mod tests {
     fn a_short_axis_has_three_marks_at_least() {
         assert_eq!(labels(&spans(1e6, 1e7)), ["1 ms", "2 ms", "5 ms", "10 ms"]);
         assert_eq!(labels(&spans(8e2, 9e4)), ["1 µs", "2 µs", "5 µs", "10 µs", "20 µs", "50 µs"]);
-        assert_eq!(labels(&counts(0.1, 0.0)), ["≤ 0.1", "1", "10"]);
-        assert_eq!(labels(&counts(7.0, 600.0)), ["≤ 0.1", "1", "10", "100", "1 k"]);
-        assert_eq!(labels(&counts(0.02, 3.0)), ["≤ 0.01", "0.1", "1", "10"]);
-    }
-
-    #[test]
-    fn a_rate_is_rounded_to_three_digits() {
-        assert_eq!([0.0, 3.149, 999.9, 8_333.3].map(rate), ["0", "3.15", "1 k", "8.33 k"]);
     }
 }

@@ -40,26 +40,19 @@ pub(crate) struct Line<'a> {
     pub(crate) points: Vec<Option<(f64, f64)>>,
 }
 
-/// How density is painted.
-pub(crate) struct Paint<'a> {
-    pub(crate) colour: &'a str,
-    /// The opacity of the densest cell.
-    pub(crate) strongest: f64,
-    /// How much of its row a run covers, 0 to 1.
-    pub(crate) height: f64,
-}
-
 /// A figure in the making.
 pub(crate) struct Plot {
     text: String,
+    /// Where the next name of the legend stands, and in which row of it.
     legend: f64,
+    row: u32,
     size: (f64, f64),
 }
 
 impl Plot {
     /// A white sheet with its headings and an empty frame.
     pub(crate) fn new(heading: &Heading<'_>) -> Self {
-        let mut plot = Self { text: String::new(), legend: LEFT, size: heading.size };
+        let mut plot = Self { text: String::new(), legend: LEFT, row: 0, size: heading.size };
         let run = escaped(&shortened(heading.run, 90));
         let (verdict, colour) = heading.verdict;
         let what = escaped(heading.what);
@@ -151,16 +144,39 @@ impl Plot {
         if name.is_empty() {
             return;
         }
-        let x = self.legend;
-        let shown = escaped(&shortened(name, 60));
+        let name = shortened(name, 60);
+        // Letters are some 6.2 units wide in any sans-serif of 12 units; no text is measured here.
+        let wide = 44.0 + 6.2 * name.chars().count() as f64;
+        if self.legend > LEFT && self.legend + wide - 20.0 > self.size.0 - RIGHT {
+            self.row += 1;
+            self.legend = LEFT;
+        }
+        let (x, y, size) = match self.row {
+            0 => (self.legend, 60.0, 12),
+            1 => (self.legend, 69.5, 11),
+            // There is no room for more than two rows; what is left out is told once.
+            2 => return self.more(),
+            _ => return,
+        };
+        let shown = escaped(&name);
         self.put(&format!(
-            "<path d=\"M{x:.1} 60h18\" stroke=\"{colour}\" stroke-width=\"4\"{}/>\
-             <text x=\"{:.1}\" y=\"64.5\" font-size=\"12\" fill=\"#1b1f24\">{shown}</text>\n",
+            "<path d=\"M{x:.1} {y}h18\" stroke=\"{colour}\" stroke-width=\"4\"{}/>\
+             <text x=\"{:.1}\" y=\"{}\" font-size=\"{size}\" fill=\"#1b1f24\">{shown}</text>\n",
             dashed(dash),
             x + 24.0,
+            y + 4.5,
         ));
-        // Letters are some 6.2 units wide in any sans-serif of 12 units; no text is measured here.
-        self.legend += 44.0 + 6.2 * name.chars().count() as f64;
+        self.legend += wide;
+    }
+
+    /// Tells that the legend goes on.
+    fn more(&mut self) {
+        self.row += 1;
+        let x = self.size.0 - 4.0;
+        self.put(&format!(
+            "<text x=\"{x:.1}\" y=\"74\" text-anchor=\"end\" font-size=\"11\" \
+             fill=\"#1b1f24\">…</text>\n"
+        ));
     }
 
     /// A line and its name in the legend.
@@ -185,34 +201,6 @@ impl Plot {
                  stroke-linejoin=\"round\" stroke-linecap=\"round\"{}/>\n",
                 line.colour,
                 dashed(line.dash),
-            ));
-        }
-    }
-
-    /// Runs of equal density: each `(column, row, columns)` of a grid, `size` in columns and rows
-    /// with rows counted from below, painted in one colour.
-    pub(crate) fn runs(
-        &mut self,
-        runs: &[(usize, usize, usize)],
-        size: (usize, usize),
-        paint: &Paint<'_>,
-        opacity: f64,
-    ) {
-        let (wide, tall) = (self.plot_wide() / size.0 as f64, self.plot_tall() / size.1 as f64);
-        let mut path = String::new();
-        for (column, row, columns) in runs {
-            let x = LEFT + *column as f64 * wide;
-            let y = TOP + self.plot_tall() - (*row as f64 + 0.5) * tall;
-            // A single request on an empty sheet must still be seen.
-            let long = (*columns as f64 * wide).max(2.0).min(LEFT + self.plot_wide() - x);
-            let _ = write!(path, "M{x:.1} {y:.1}h{long:.1}");
-        }
-        if !path.is_empty() {
-            self.put(&format!(
-                "<path d=\"{path}\" stroke=\"{}\" stroke-width=\"{:.1}\" \
-                 stroke-opacity=\"{opacity:.2}\"/>\n",
-                paint.colour,
-                (tall * paint.height).max(2.0),
             ));
         }
     }
@@ -340,5 +328,22 @@ mod tests {
     fn long_names_are_cut_between_letters() {
         assert_eq!(shortened("grün und blau", 3), "grü…");
         assert_eq!(shortened("grün", 4), "grün");
+    }
+
+    #[test]
+    fn a_legend_that_is_too_long_goes_on_in_a_second_row_and_never_beyond_the_edge() {
+        let heading = Heading { what: "", run: "", verdict: ("", ""), foot: ("", ""), size: SIZE };
+        let mut plot = Plot::new(&heading);
+        for number in 0..20 {
+            plot.name(&format!("a volume with number {number}"), "#000000", "");
+        }
+        let names = plot.text.lines().filter(|line| line.contains("a volume"));
+        let places = names.map(|line| {
+            let x = line.split("<text x=\"").nth(1).and_then(|x| x.split('"').next());
+            (x.and_then(|x| x.parse::<f64>().ok()).unwrap_or(f64::MAX), line.contains("69.5h18"))
+        });
+        let places: Vec<(f64, bool)> = places.collect();
+        assert!(places.iter().all(|(x, _)| x + 6.2 * 23.0 <= SIZE.0), "{places:?}");
+        assert!(places.iter().any(|(_, is_second)| *is_second) && plot.text.contains('…'));
     }
 }

@@ -151,7 +151,7 @@ fn load() -> Page {
         batch.push(&request);
     }
     let mut picture = RunPicture::new();
-    picture.observe_load(&batch);
+    picture.observe_loads(&batch.iter().collect::<Vec<_>>());
     Page { subject: Subject::Load, title: "a load".to_owned(), picture, ..Page::default() }
 }
 

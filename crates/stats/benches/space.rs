@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use ioecho_stats::analysis::Summary;
-use ioecho_stats::analysis::all::Space;
+use ioecho_stats::analysis::all::{Space, in_pieces};
 use ioecho_stats::analysis::order::Order;
 use ioecho_stats::analysis::pages::Pages;
 use ioecho_stats::analysis::places::Places;
@@ -113,7 +113,10 @@ fn main() {
         Err(error) => return eprintln!("{error}"),
     };
     time("nothing", &batches, one_by_one, |none: &None| none.0);
-    time("pages", &batches, Pages::observe_batch, Pages::figures);
+    let pages = |pages: &mut Pages, batch: &Batch| {
+        in_pieces(batch, |requests| pages.observe_all(requests));
+    };
+    time("pages", &batches, pages, Pages::figures);
     time("reuse", &batches, one_by_one, Reuse::figures);
     time("places", &batches, one_by_one, Places::figures);
     time("order", &batches, one_by_one, Order::figures);

@@ -26,7 +26,7 @@ pub mod kind;
 mod laws;
 pub mod order;
 pub mod pages;
-mod place;
+pub(crate) mod place;
 pub mod places;
 pub mod reuse;
 pub mod rows;

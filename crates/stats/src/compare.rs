@@ -224,5 +224,9 @@ pub fn percent(ratio: f64) -> String {
         return format!("×{ratio:.1}");
     }
     let change = (ratio - 1.0) * 100.0;
+    if ratio > 0.0 && change < -99.9 {
+        // Less than a thousandth is left, and something is.
+        return format!("÷{:.0}", 1.0 / ratio);
+    }
     if change.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{change:+.1} %") }
 }

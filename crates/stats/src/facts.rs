@@ -8,6 +8,7 @@
 
 mod host;
 mod load;
+mod witness;
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,7 @@ pub use host::{
     ClockFacts, CountedFacts, CpuFacts, DeviceFacts, HostFacts, LayerFacts, RecorderFacts,
 };
 pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
+pub use witness::WitnessFacts;
 
 /// When requests are issued, as [`EngineFacts::timing`] names it.
 pub mod timing {
@@ -122,6 +124,9 @@ pub struct EngineFacts {
     /// What the load asks for and what the targets are.
     #[serde(default)]
     pub load: LoadFacts,
+    /// What the device itself saw, where a recording was made beside the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<WitnessFacts>,
 }
 
 fn timed() -> String {
@@ -173,6 +178,7 @@ impl Default for EngineFacts {
             demanded_rate_peak: 0.0,
             host: HostFacts::default(),
             load: LoadFacts::default(),
+            witness: None,
         }
     }
 }

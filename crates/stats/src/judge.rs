@@ -8,18 +8,19 @@
 
 mod checks;
 
-use ioecho_trace::{Integrity, LateCause};
+use ioecho_trace::units::counted;
+use ioecho_trace::{Integrity, LateCause, Nanos};
 
-use crate::facts::timing;
+use crate::facts::{WitnessFacts, timing};
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::run_summary::{EngineFacts, LATE, RunFigures};
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 pub use checks::WRAPAROUND;
 use checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 
 /// Judges a run.
 pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
-    let blame = blame(figures);
+    let blame = blame(figures, engine);
     let mut checks = vec![
         checks::complete(figures, engine),
         checks::accounted(figures, engine),
@@ -37,6 +38,7 @@ pub fn judge(figures: &RunFigures, engine: &EngineFacts) -> Verdict {
     ];
     checks.extend(checks::load::all(figures, engine));
     checks.extend(checks::host::all(figures, engine));
+    checks.push(checks::witness::witness(engine));
     let broken =
         |name: &str| checks.iter().any(|check| check.name == name && check.grade >= Grade::Limited);
     let limits = if !engine.incomplete.is_empty() {
@@ -146,7 +148,10 @@ fn late_share(figures: &RunFigures, causes: &[LateCause]) -> f64 {
 ///
 /// Faults come first: where generator or host alone break the schedule, the run is theirs, however
 /// slow the device was besides. Otherwise it is whoever cost the most time.
-fn blame(figures: &RunFigures) -> Finding {
+fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
+    if is_held_back(figures, engine) {
+        return Finding::DeviceLimited;
+    }
     let cost = |causes: &[LateCause]| -> i128 {
         causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns)).sum()
     };
@@ -159,6 +164,13 @@ fn blame(figures: &RunFigures) -> Finding {
     } else {
         Finding::HostStalled
     }
+}
+
+/// Whether requests were handed over in time and a witness saw them reach the device late.
+fn is_held_back(figures: &RunFigures, engine: &EngineFacts) -> bool {
+    let own = late_share(figures, &LateCause::ALL);
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    own <= LATE_SHARE_PASS && seen.is_some_and(|seen| seen.late_share() > LATE_SHARE_PASS)
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -174,15 +186,21 @@ fn sentence(
     let all = figures.picture().spans_of_all(Span::Lateness);
     let p99 = all.quantile(0.99).unwrap_or_default();
     let took = figures.last_submitted().as_secs_f64();
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     let first = match finding {
         _ if figures.issued() == 0 => "Nothing was replayed: no request was issued.".to_owned(),
         Finding::Faithful | Finding::DataDamaged if !engine.has_schedule() => {
             unscheduled(figures, engine)
         }
+        Finding::Faithful | Finding::DataDamaged if seen.is_some() => format!(
+            "Faithful: 99 % of {} requests reached the device within {} of their time, as a \
+             witness saw, over {took:.1} s.",
+            seen.map_or(0, |seen| seen.found),
+            Nanos(seen.map_or(0, WitnessFacts::delay_p99_ns))
+        ),
         Finding::Faithful | Finding::DataDamaged => format!(
-            "Faithful: 99 % of {} requests were issued within {p99} of their time, over \
-             {took:.1} s.",
-            all.count()
+            "Faithful: 99 % of {} were issued within {p99} of their time, over {took:.1} s.",
+            counted(all.count(), "request")
         ),
         Finding::DeviceLimited if low_cap(figures, engine).is_some() => format!(
             "Limited by the cap: no more than {} in flight at a time (--in-flight-max), so that \
@@ -190,6 +208,11 @@ fn sentence(
              device under this cap.",
             engine.in_flight_max,
             all.max().unwrap_or_default()
+        ),
+        Finding::DeviceLimited if is_held_back(figures, engine) => format!(
+            "Device-limited: requests were issued in time and held back on their way to the \
+             device, {} of them by more than {LATE}, as a witness saw.",
+            seen.map_or(0, |seen| seen.late)
         ),
         Finding::DeviceLimited => format!(
             "Device-limited: the device could not take the load; requests were issued up to {} \
@@ -229,7 +252,8 @@ fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
         ""
     };
     let rate = issued as f64 / took.max(1e-9);
-    format!("As fast as possible{how}: {issued} requests in {took:.1} s, {rate:.0} requests/s.")
+    let what = counted(issued, "request");
+    format!("As fast as possible{how}: {what} in {took:.1} s, {rate:.0} requests/s.")
 }
 
 /// What makes this another load than the recorded one, told whether asked for or not.

@@ -16,6 +16,7 @@
 pub(crate) mod flow;
 mod panels;
 mod rate;
+mod volumes;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,8 @@ use crate::timeline::Timeline;
 use flow::Bucket;
 pub use panels::Panels;
 pub use rate::Rate;
+use volumes::Volumes;
+pub use volumes::{Sonar, VOLUMES_MAX};
 
 /// What the sonar diagram tells apart by colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,6 +104,14 @@ impl Kind {
         }
     }
 
+    /// A single word for it: a label where others take names apart.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Discard => "discard",
+            other => other.name(),
+        }
+    }
+
     /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
@@ -153,7 +164,8 @@ pub struct OutcomeCount {
 /// The picture of a run or of a part of one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunPicture {
-    sonar: [Raster; Class::ALL.len()],
+    sonar: Sonar,
+    volumes: Volumes,
     lateness: Raster,
     flow: Timeline<Bucket>,
     spans: [[Latencies; Kind::ALL.len()]; Span::ALL.len()],
@@ -177,18 +189,23 @@ impl RunPicture {
     /// Adds the requests of a batch. A request that carries nothing measured is only counted.
     pub fn observe(&mut self, batch: &Batch) {
         for request in batch.iter() {
-            match &request.measured {
-                Some(measured) => self.add(&request, measured),
-                None => self.unmeasured += 1,
-            }
+            self.observe_one(&request);
+        }
+    }
+
+    /// Adds a request. One that carries nothing measured is only counted.
+    pub(crate) fn observe_one(&mut self, request: &Request) {
+        match &request.measured {
+            Some(measured) => self.add(request, measured),
+            None => self.unmeasured += 1,
         }
     }
 
     /// Adds the requests of a load that was not replayed: what it demands and, where latencies were
     /// recorded, those in place of service times, at the instants of issue. Nothing counts as
     /// measured.
-    pub fn observe_load(&mut self, batch: &Batch) {
-        for request in batch.iter() {
+    pub fn observe_loads(&mut self, requests: &[Request]) {
+        for request in requests {
             self.unmeasured += 1;
             let moves_data = matches!(request.op, Op::Read | Op::Write);
             let bytes = if moves_data { request.length.0 } else { 0 };
@@ -204,6 +221,9 @@ impl RunPicture {
             self.flow.at(issued).recorded.begin(issued);
             self.flow.at(end).recorded.finish(end);
             let class = Class::of(request.op, false) as usize;
+            if let Some(sonar) = self.volumes.of(request.volume.0, &self.sonar) {
+                sonar[class].at(issued).record(latency);
+            }
             self.sonar[class].at(issued).record(latency);
             self.classes[class].record(latency);
             self.flow.at(issued).serve(class, latency);
@@ -251,6 +271,9 @@ impl RunPicture {
         if done {
             let service = completed.saturating_sub(submitted);
             let class = Class::of(request.op, measured.pushed_back) as usize;
+            if let Some(sonar) = self.volumes.of(request.volume.0, &self.sonar) {
+                sonar[class].at(submitted).record(service);
+            }
             self.sonar[class].at(submitted).record(service);
             self.classes[class].record(service);
             self.flow.at(submitted).serve(class, service);
@@ -262,6 +285,7 @@ impl RunPicture {
 
     /// Adds the picture of another part of the same run, in any order.
     pub fn merge(&mut self, other: &Self) {
+        self.volumes.merge(&self.sonar, &other.volumes, &other.sonar);
         for (mine, theirs) in self.sonar.iter_mut().zip(&other.sonar) {
             mine.merge(theirs);
         }

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use ioecho_trace::{Batch, Integrity, LateCause, Nanos, Op, Outcome};
+use ioecho_trace::{Batch, Integrity, LateCause, Nanos, Op, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::all::in_pieces;
 pub use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::Latencies;
 use crate::load_figures::LoadFigures;
@@ -143,13 +144,18 @@ pub struct RunFigures {
 impl RunFigures {
     /// Adds the requests of a batch.
     pub fn observe(&mut self, batch: &Batch) {
-        self.picture.observe(batch);
-        self.recorded += batch.len() as u64;
-        for request in batch.iter() {
-            let Some(measured) = request.measured else { continue };
-            self.per_target.observe(&request, &measured);
-            self.load.observe(&request, &measured);
-            self.reached.observe(&request, &measured);
+        in_pieces(batch, |requests| self.observe_all(requests));
+    }
+
+    /// Adds requests.
+    pub fn observe_all(&mut self, requests: &[Request]) {
+        self.recorded += requests.len() as u64;
+        for request in requests {
+            self.picture.observe_one(request);
+            let Some(measured) = &request.measured else { continue };
+            self.per_target.observe(request, measured);
+            self.load.observe(request, measured);
+            self.reached.observe(request, measured);
             self.integrity[measured.integrity as usize] += 1;
             if measured.outcome == Outcome::Unsupported {
                 self.unsupported[request.op as usize] += 1;

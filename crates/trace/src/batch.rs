@@ -5,6 +5,8 @@
 //! is the layout of the native file and what the hot loops of readers and summaries want.
 //! Everywhere else the typed [`Request`] is used.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
@@ -196,6 +198,13 @@ impl Batch {
                 .map(|columns| Origin { pid: columns.pid[row], cpu: columns.cpu[row] }),
             measured: self.measured.as_ref().and_then(|columns| columns.get(row)),
         }
+    }
+
+    /// Puts the requests of these rows into `requests`, which is emptied first: for those who look
+    /// at each of them more than once. Rows that do not exist are left out.
+    pub fn decode(&self, rows: Range<usize>, requests: &mut Vec<Request>) {
+        requests.clear();
+        requests.extend((rows.start..rows.end.min(self.len())).map(|row| self.get(row)));
     }
 
     /// All requests in order.
@@ -401,6 +410,7 @@ impl MeasuredColumns {
         self.integrity.push(measured.map_or(0, |m| m.integrity as u8));
     }
 
+    #[inline]
     fn get(&self, row: usize) -> Option<Measured> {
         Some(Measured {
             scheduled: known(self.scheduled_ns[row])?,
@@ -417,6 +427,7 @@ impl MeasuredColumns {
     }
 }
 
+#[inline]
 fn known(value: i64) -> Option<Nanos> {
     (value != UNKNOWN).then_some(Nanos(value))
 }

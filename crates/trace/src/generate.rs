@@ -32,6 +32,7 @@ use self::source::{Generated, Requests};
 use crate::error::TraceError;
 use crate::stream::Source;
 use crate::transform::{ArgumentError, Arguments};
+use crate::units::Nanos;
 
 pub use self::kinds::KINDS;
 
@@ -65,6 +66,13 @@ pub fn is_line(path: &Path) -> bool {
 /// Whether the load that `path` describes never ends. What cannot be read does end.
 pub fn is_endless(path: &Path) -> bool {
     path.to_str().is_some_and(|line| parse(line).is_ok_and(|load| load.settings.endless))
+}
+
+/// How long the load that `path` describes lasts, where its description says so; one that may end
+/// by its number of requests before may be shorter.
+pub fn duration(path: &Path) -> Option<Nanos> {
+    let line = path.to_str().filter(|line| line.starts_with(PREFIX))?;
+    parse(line).ok()?.settings.duration
 }
 
 /// The load that `path`, a line as [`is_line`] recognises it, describes.

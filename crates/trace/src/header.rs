@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Columns;
+use crate::recording::Recording;
 use crate::units::{Bytes, VolumeId};
 
 /// How many of the first lines are kept as examples of a loss.
@@ -133,6 +134,9 @@ pub struct Header {
     /// How much was read of the file that the trace was first read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// What is known of the recording, where the trace was recorded rather than made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
     /// What was in the source and is not in the requests.
     #[serde(default)]
     pub losses: Notes,

@@ -291,6 +291,12 @@ fn scaled(number: &str, unit: u64) -> Result<(u128, u128), &'static str> {
     Ok((down, down + u128::from(part % tenths * 2 >= tenths)))
 }
 
+/// So many of something: `1 request`, `2 requests`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{end}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,5 +347,11 @@ mod tests {
         assert_eq!(Bytes(512).to_string(), "512 B");
         assert_eq!(Bytes(4096).to_string(), "4.00 KiB");
         assert_eq!(Bytes(1_048_575).to_string(), "1.00 MiB");
+    }
+
+    #[test]
+    fn one_is_one_and_all_others_are_several() {
+        let told = [0, 1, 2].map(|count| counted(count, "request"));
+        assert_eq!(told, ["0 requests", "1 request", "2 requests"]);
     }
 }

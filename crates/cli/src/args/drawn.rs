@@ -17,7 +17,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Also write the main pictures as SVG and PNG into this directory; `ioecho plot` writes all
+    /// Also write the main pictures of `ioecho plot` as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) figures: Option<PathBuf>,
 

@@ -9,7 +9,7 @@ use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{LiveArgs, LoadArgs, ReadArgs, span};
+use super::{LiveArgs, WatchedArgs, LoadArgs, ReadArgs, span};
 use crate::required::Requirement;
 
 #[derive(Clone, Debug, clap::Args)]
@@ -60,6 +60,9 @@ pub(crate) struct ReplayArgs {
 
     #[command(flatten)]
     pub(crate) live: LiveArgs,
+
+    #[command(flatten)]
+    pub(crate) watched: WatchedArgs,
 
     /// Print no progress line
     #[arg(long, short)]

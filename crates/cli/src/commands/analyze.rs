@@ -3,14 +3,14 @@
 pub(crate) mod part;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use ioecho_stats::analysis::all::{Space, Time};
+use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
 use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::{Batch, Header, TraceError};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
@@ -97,6 +97,13 @@ impl Counted for Analysis {
         space.observe_batch(batch);
     }
 
+    fn observe((_, time): &mut Self::First, space: &mut Self::Second, batch: &Batch) {
+        in_pieces(batch, |requests| {
+            time.observe_all(requests);
+            space.observe_all(requests);
+        });
+    }
+
     fn merge(&mut self, later: Self) {
         Self::merge(self, &later);
     }
@@ -104,20 +111,28 @@ impl Counted for Analysis {
 
 /// The keys are stable; what is not known is `null`, empty or missing.
 fn print_json(
-    mut out: impl Write,
+    out: impl Write,
     figures: &AnalysisFigures,
     header: &Header,
     run: Option<&toml::Table>,
 ) -> io::Result<()> {
-    let mut all = serde_json::to_value(figures)?;
-    if let Value::Object(all) = &mut all {
-        if let Some(verdict) = run.and_then(|run| run.get("verdict")) {
-            all.insert("verdict".to_owned(), serde_json::to_value(verdict)?);
-        }
-        all.insert("trace".to_owned(), serde_json::to_value(header)?);
-    }
+    let verdict = run.and_then(|run| run.get("verdict"));
+    let all = Printed { figures, verdict, trace: header };
+    let mut out = BufWriter::new(out);
     serde_json::to_writer(&mut out, &all)?;
-    writeln!(out)
+    writeln!(out)?;
+    out.flush()
+}
+
+/// The whole output. It is written as it is made: a tree of a million values costs more than many
+/// a trace.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    figures: &'a AnalysisFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a toml::Value>,
+    trace: &'a Header,
 }
 
 fn tell_damage(header: &Header) {

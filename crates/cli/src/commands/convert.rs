@@ -8,6 +8,7 @@ use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::formats::write;
 use ioecho_trace::transform::Asked;
 use ioecho_trace::transform::parts::{Parts, copy};
+use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Header, Source, TraceError, stream};
 
 use crate::args::ConvertArgs;
@@ -42,8 +43,12 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     for note in written.lost.iter() {
         tell(&format!("lost in {output}: {} {}", note.count, note.what));
     }
-    let of = if written.requests == requests { String::new() } else { format!(" of {requests}") };
-    tell(&format!("{}{of} requests written to {output}", written.requests));
+    let what = if written.requests == requests {
+        counted(requests, "request")
+    } else {
+        format!("{} of {}", written.requests, counted(requests, "request"))
+    };
+    tell(&format!("{what} written to {output}"));
     Ok(code)
 }
 
@@ -95,7 +100,7 @@ fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u
         for note in written.lost.iter() {
             tell(&format!("lost in {output}: {} {}", note.count, note.what));
         }
-        tell(&format!("{} requests written to {output}", written.requests));
+        tell(&format!("{} written to {output}", counted(written.requests, "request")));
     }
     Ok(code)
 }

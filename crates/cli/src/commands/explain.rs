@@ -21,6 +21,55 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
         let text = format!("'{name}' is no check\n  = help: known are {}", names.join(", "));
         Coded::error(exit::USAGE, text)
     })?;
-    writeln!(out, "{}", page.trim_end())?;
+    writeln!(out, "{}", without_links(page.trim_end()))?;
     Ok(exit::OK)
+}
+
+/// A page as a terminal shows it: of `[words](target)` the words. A target on the web follows them,
+/// for it can be opened; a file of the documentation is not where the reader is.
+fn without_links(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    let mut rest = page;
+    while let Some(begin) = rest.find('[') {
+        let link =
+            rest[begin + 1..].split_once("](").filter(|(words, _)| !words.contains(['[', '\n']));
+        let link = link.and_then(|(words, behind)| Some((words, behind.split_once(')')?)));
+        let Some((words, (target, behind))) = link else {
+            text.push_str(&rest[..=begin]);
+            rest = &rest[begin + 1..];
+            continue;
+        };
+        text.push_str(&rest[..begin]);
+        text.push_str(words);
+        if target.starts_with("http") {
+            text.push_str(" <");
+            text.push_str(target);
+            text.push('>');
+        }
+        rest = behind;
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_become_their_words_and_what_is_none_stays() {
+        let page =
+            "see [demand](demand.md) and [SNIA](https://www.snia.org/pts); a[0] (b) [x] stay";
+        let shown = "see demand and SNIA <https://www.snia.org/pts>; a[0] (b) [x] stay";
+        assert_eq!(without_links(page), shown);
+        assert_eq!(without_links("[open]("), "[open](");
+    }
+
+    #[test]
+    fn no_page_shows_a_link_to_a_file() {
+        for name in judge::names() {
+            let page = without_links(pitfalls::page(name).unwrap());
+            assert!(!page.contains("]("), "{name}: {page}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! `ioecho info`: what a trace or a run holds.
 
+mod recorded;
+
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -7,6 +9,7 @@ use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
 use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::header::Imported;
+use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source, TraceError};
 use serde_json::{Value, json};
 
@@ -166,9 +169,9 @@ fn print_text(
         row!(
             out,
             "volume",
-            "{}{name}: {} requests, used up to {}{size}",
+            "{}{name}: {}, used up to {}{size}",
             id.0,
-            count.requests,
+            counted(count.requests, "request"),
             count.extent
         )?;
     }
@@ -204,7 +207,10 @@ fn print_provenance(
     }
     if let Some(imported) = &header.imported {
         let Imported { unit, units, requests } = imported;
-        row!(out, "read", "{units} {unit}, which made {requests} requests")?;
+        row!(out, "read", "{units} {unit}, which made {}", counted(*requests, "request"))?;
+    }
+    for (name, value) in header.recording.iter().flat_map(recorded::rows) {
+        row!(out, name, "{value}")?;
     }
     for transform in &header.transforms {
         row!(out, "transform", "{transform}")?;

@@ -43,7 +43,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
 }
 
 /// Whether this signal is ignored, as `nohup` asks for that of the end of a terminal.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

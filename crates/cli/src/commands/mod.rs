@@ -2,6 +2,7 @@
 
 pub(crate) mod analyze;
 pub(crate) mod calibrate;
+pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod convert;
@@ -15,6 +16,7 @@ pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod plot;
 pub(crate) mod prepare;
+pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod verify;
@@ -23,6 +25,7 @@ use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
 use ioecho_trace::Header;
+use ioecho_trace::units::counted;
 
 use crate::exit;
 
@@ -69,7 +72,8 @@ pub(crate) fn tell_import(header: &Header) -> u8 {
     let mut stderr = std::io::stderr().lock();
     if let Some(imported) = &header.imported {
         let (units, unit) = (imported.units, visible(&imported.unit));
-        let _ = writeln!(stderr, "read: {units} {unit}, which made {} requests", imported.requests);
+        let made = counted(imported.requests, "request");
+        let _ = writeln!(stderr, "read: {units} {unit}, which made {made}");
     }
     for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
         for note in notes.iter() {

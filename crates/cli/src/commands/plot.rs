@@ -9,36 +9,27 @@ use std::thread;
 use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_stats::orders::Orders;
 use ioecho_stats::run_summary::RunSummary;
-use ioecho_trace::{Batch, Header, Source as _};
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::{Batch, Header, Source as _, Stop};
 
-use crate::args::{PictureFormat, PlotArgs};
+use crate::args::{LoadArgs, PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
-use crate::run::{everything, open, page, pass, settle};
+use crate::run::{everything, inside, open, page, pass, settle};
 
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let found = everything::count(&args.file, &options, &args.load, &stop)?;
-    // Numbers of requests do not merge, so this is a pass of its own, in the trace's order.
-    let source = open::trace_until(&stop, &args.file, &options, &args.load)?;
-    let mut source = pass::FromFirst::over(source, &found.origin);
-    let mut orders = Orders::default();
-    let mut batch = Batch::new(source.header().columns);
-    while source.next_batch(&mut batch)? {
-        orders.observe(&batch);
-    }
-    let sheet = sheet(args, &found)?;
-    let all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    let all = pictures(&args.file, &options, &args.load, &stop, &found)?;
+    let size = (f64::from(args.size.0), f64::from(args.size.1));
+    let sheet = sheet(&args.file, size, &found)?;
     let chosen = chosen(all, &args.only)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
-    let prefix = prefix(&args.file);
-    let path = |chart: &Chart| {
-        directory.join(format!("{prefix}.{}.{}", file_part(&chart.name), args.to.ending()))
-    };
+    let path = |chart: &Chart| name(&directory, &args.file, chart, args.to);
     let (empty, drawn): (Vec<Chart>, Vec<Chart>) = chosen.into_iter().partition(Chart::is_empty);
     for chart in &empty {
         tell(&format!("skipped: {}: nothing to draw", chart.name));
@@ -49,6 +40,80 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
         writeln!(out, "{}", visible(&path(chart).display().to_string()))?;
     }
     Ok(damaged(&found.header))
+}
+
+/// The pictures that `ioecho report --figures` writes beside a page.
+const MAIN: [&str; 6] = [
+    "g000.overview.thrp",
+    "g000.overview.thrs",
+    "g01.latency.realtime",
+    "g04.delay.setpoint",
+    "g08.latency.flying",
+    "percentiles",
+];
+
+/// Writes the main pictures of what was counted, as SVG and as PNG, under the names that they have
+/// elsewhere.
+pub(crate) fn write_main(
+    file: &Path,
+    options: &ReadOptions,
+    load: &LoadArgs,
+    stop: &Stop,
+    found: &everything::Found,
+    directory: &Path,
+) -> anyhow::Result<()> {
+    let all = pictures(file, options, load, stop, found)?;
+    let only = MAIN.map(str::to_owned);
+    let drawn: Vec<Chart> =
+        chosen(all, &only)?.into_iter().filter(|chart| !chart.is_empty()).collect();
+    let size = Sheet::of(&Page::default()).size;
+    let sheet = sheet(file, size, found)?;
+    fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+    for format in [PictureFormat::Svg, PictureFormat::Png] {
+        write_all(&drawn, &sheet, format, &|chart: &Chart| name(directory, file, chart, format))?;
+    }
+    Ok(())
+}
+
+/// Every picture of what was counted. Numbers of requests do not merge, so the clouds need a pass
+/// of their own, in the trace's order.
+fn pictures(
+    file: &Path,
+    options: &ReadOptions,
+    load: &LoadArgs,
+    stop: &Stop,
+    found: &everything::Found,
+) -> anyhow::Result<Vec<Chart>> {
+    let source = open::trace_until(stop, file, options, load)?;
+    let mut source = pass::FromFirst::over(source, &found.origin);
+    let mut orders = Orders::default();
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        orders.observe(&batch);
+    }
+    let mut all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    all.extend(of_engine(file, found));
+    Ok(all)
+}
+
+/// The file of a picture: after the trace, then its own name.
+fn name(directory: &Path, file: &Path, chart: &Chart, format: PictureFormat) -> PathBuf {
+    directory.join(format!("{}.{}.{}", prefix(file), file_part(&chart.name), format.ending()))
+}
+
+/// What the engines of a run told of themselves, where they were asked to.
+fn of_engine(file: &Path, found: &everything::Found) -> Vec<Chart> {
+    let Some(run) = RunDirectory::at(file) else { return Vec::new() };
+    let told = inside::read(&run);
+    if told.is_empty() {
+        return Vec::new();
+    }
+    let mut charts = charts::inside::all(&told);
+    for chart in &mut charts {
+        // As all other pictures of the run.
+        chart.x.to = Some(found.analysis.end_ns as f64);
+    }
+    charts
 }
 
 fn damaged(header: &Header) -> u8 {
@@ -86,18 +151,17 @@ fn write_all(
 }
 
 /// What stands around every picture.
-fn sheet(args: &PlotArgs, found: &everything::Found) -> anyhow::Result<Sheet> {
-    let size = (f64::from(args.size.0), f64::from(args.size.1));
-    let run = RunDirectory::at(&args.file).filter(|run| run.summary().exists());
+fn sheet(file: &Path, size: (f64, f64), found: &everything::Found) -> anyhow::Result<Sheet> {
+    let run = RunDirectory::at(file).filter(|run| run.summary().exists());
     let Some(run) = run else {
-        let page = page::of_trace(&args.file, found);
+        let page = page::of_trace(file, found);
         return Ok(Sheet { size, ..Sheet::of(&page) });
     };
     let summary = settle::read_summary(&run)?;
     let is_part = found.run.recorded() != summary.recorded;
     let page = if is_part {
         // A part of a run: the verdict is on the whole.
-        let page = page::of_trace(&args.file, found);
+        let page = page::of_trace(file, found);
         Page { verdict: Some(summary.verdict.clone()), ..page }
     } else {
         settle::page_of(&run, &summary, found)?

@@ -14,12 +14,15 @@ use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;
-use crate::run::settle;
+use crate::run::{settle, witness};
 
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     let (plan, mut source) = ReplayPlan::new(args)?;
     if args.safety.dry_run {
         writeln!(std::io::stdout(), "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
+        for line in witness::planned(&plan)? {
+            writeln!(std::io::stdout(), "{line}")?;
+        }
         plan.guard()?;
         return Ok(tell_import(source.header()));
     }

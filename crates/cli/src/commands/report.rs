@@ -4,10 +4,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ioecho_report::Page;
+use ioecho_trace::Stop;
+use ioecho_trace::formats::ReadOptions;
 
-use crate::args::ReportArgs;
+use crate::args::{LoadArgs, ReportArgs};
 use crate::commands::interrupt::stop_on_signals;
+use crate::commands::plot;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
 use crate::outputs::{self, Writing};
@@ -40,7 +42,9 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
         run.mark_settled(&summary)?;
         run.free_reserve();
     }
-    let page = settle::page(&run, &summary)?;
+    let (options, load, stop) = (ReadOptions::default(), LoadArgs::default(), Stop::default());
+    let found = everything::count(run.path(), &options, &load, &stop)?;
+    let page = settle::page_of(&run, &summary, &found)?;
     let report = if let Some(path) = &args.output {
         write(path, ioecho_report::html(&page)?.as_bytes())?;
         path.clone()
@@ -49,7 +53,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
         run.report()
     };
     if let Some(directory) = &args.figures {
-        write_figures(&page, directory)?;
+        plot::write_main(&args.run, &options, &load, &stop, &found, directory)?;
     }
     print_outcome(&mut std::io::stdout().lock(), &summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
@@ -75,7 +79,8 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
         return Err(Coded::error(exit::USAGE, text));
     }
     let stop = stop_on_signals()?;
-    let found = everything::count(&args.run, &args.read.options(), &args.load, &stop)?;
+    let options = args.read.options();
+    let found = everything::count(&args.run, &options, &args.load, &stop)?;
     let page = page::of_trace(&args.run, &found);
     let path = args.output.clone().unwrap_or_else(|| {
         let name = page.title.trim_start_matches('-');
@@ -83,21 +88,11 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
     });
     write(&path, ioecho_report::html(&page)?.as_bytes())?;
     if let Some(directory) = &args.figures {
-        write_figures(&page, directory)?;
+        plot::write_main(&args.run, &options, &args.load, &stop, &found, directory)?;
     }
     writeln!(std::io::stdout(), "report        {}", path.display())?;
     let is_damaged = found.header.damage.is_some();
     Ok(if is_damaged { exit::DAMAGED } else { exit::OK })
-}
-
-fn write_figures(page: &Page, directory: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
-    for figure in ioecho_report::figures(page) {
-        let svg = directory.join(format!("{}.svg", figure.name));
-        write(&svg, figure.svg.as_bytes())?;
-        write(&svg.with_extension("png"), &ioecho_report::png(&figure.svg, 2.0)?)?;
-    }
-    Ok(())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

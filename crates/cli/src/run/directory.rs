@@ -19,6 +19,7 @@ use ioecho_trace::Header;
 use serde::Serialize;
 
 use crate::exit::{self, Coded};
+use crate::run::witness::WitnessEntry;
 
 /// The version of `run.toml` and of the directory as a whole.
 pub(crate) const RUN_VERSION: i64 = 1;
@@ -43,6 +44,9 @@ pub(crate) struct RunFacts {
     pub(crate) ended: Option<String>,
     /// The command line that repeats the run.
     pub(crate) command: Vec<String>,
+    /// The replay's time zero on `CLOCK_MONOTONIC`, ns, by which the kernel's own traces count too;
+    /// none in simulation.
+    pub(crate) zero_monotonic_ns: Option<i64>,
     /// The process, for whoever wonders whether it still lives.
     pub(crate) pid: u32,
     pub(crate) verdict: Option<Verdict>,
@@ -50,6 +54,8 @@ pub(crate) struct RunFacts {
     /// In the order in which results name them.
     pub(crate) targets: Vec<TargetEntry>,
     pub(crate) host: HostFacts,
+    /// What was recorded of it at the devices, where that was asked for.
+    pub(crate) witness: Option<WitnessEntry>,
     pub(crate) trace: Header,
 }
 
@@ -181,6 +187,16 @@ impl RunDirectory {
 
     pub(crate) fn summary(&self) -> PathBuf {
         self.path.join("summary.json")
+    }
+
+    /// What the engines told of themselves, where that was asked for.
+    pub(crate) fn inside(&self) -> PathBuf {
+        self.path.join("inside.jsonl")
+    }
+
+    /// What the kernel saw of the run, where that was asked for.
+    pub(crate) fn witness(&self) -> PathBuf {
+        self.path.join("witness.parquet")
     }
 
     pub(crate) fn report(&self) -> PathBuf {

@@ -139,6 +139,7 @@ pub(crate) fn engine_facts(
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
         load: load::facts(plan, facts, ends),
+        witness: None,
     }
 }
 

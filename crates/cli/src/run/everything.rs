@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use ioecho_stats::analysis::all::{Space, Time};
+use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunFigures;
@@ -42,16 +42,32 @@ impl Counted for Everything {
     }
 
     fn observe_first((run, load, time): &mut InTime, batch: &Batch) {
-        if batch.columns().measured {
-            run.observe(batch);
-        } else {
-            load.observe_load(batch);
-        }
-        time.observe_batch(batch);
+        let measured = batch.columns().measured;
+        in_pieces(batch, |requests| {
+            if measured {
+                run.observe_all(requests);
+            } else {
+                load.observe_loads(requests);
+            }
+            time.observe_all(requests);
+        });
     }
 
     fn observe_second(space: &mut Space, batch: &Batch) {
         space.observe_batch(batch);
+    }
+
+    fn observe((run, load, time): &mut InTime, space: &mut Space, batch: &Batch) {
+        let measured = batch.columns().measured;
+        in_pieces(batch, |requests| {
+            if measured {
+                run.observe_all(requests);
+            } else {
+                load.observe_loads(requests);
+            }
+            time.observe_all(requests);
+            space.observe_all(requests);
+        });
     }
 
     fn merge(&mut self, later: Self) {

@@ -22,6 +22,7 @@ use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::target::Target;
+use crate::run::witness::{Witness, Witnessed};
 use crate::run::watch::host::HostWatch;
 use crate::run::writer::{self, WriterOptions};
 use crate::run::{feeder, load, settle, verification};
@@ -104,13 +105,17 @@ fn replay(
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
         facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
     }
+    let witness = Witness::start(plan, run)?;
+    facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     let live = Live::start(plan, run, &facts, &signals.asked)?;
     let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
+    facts.witness = witness.map(|witness| witness.finish(run));
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
+        facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
         facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
         facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
@@ -122,7 +127,9 @@ fn replay(
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
-    let summary = settle::settle(run, &facts.trace, engine)?;
+    let witnessed = facts.witness.as_ref();
+    let witnessed = witnessed.map(|entry| Witnessed::new(entry, facts.zero_monotonic_ns));
+    let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref())?;
 
     facts.ended = Some(now());
     facts.verdict = Some(summary.verdict.clone());
@@ -171,7 +178,14 @@ fn work(
     );
     let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     let durable = plan.verify != VerifyArg::Off;
-    let options = WriterOptions { run_number, targets: lanes.len(), durable };
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let options = WriterOptions {
+        run_number,
+        targets: lanes.len(),
+        durable,
+        inside: plan.expert.is_some(),
+        real: !simulated,
+    };
     let (writer, recorders, moments) =
         writer::spawn(run, journal, Arc::clone(stop), options, tally);
     let progress = (!plan.quiet).then(|| {
@@ -186,7 +200,6 @@ fn work(
             hidden,
         })
     });
-    let simulated = plan.targets.iter().any(Target::is_simulated);
     let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
@@ -263,6 +276,7 @@ fn facts(
         started: now(),
         ended: None,
         command: plan.command.clone(),
+        zero_monotonic_ns: None,
         pid: std::process::id(),
         verdict: None,
         plan: PlanFacts {
@@ -296,6 +310,7 @@ fn facts(
         },
         targets,
         host: HostFacts::collect(),
+        witness: None,
         trace: trace.clone(),
     }
 }

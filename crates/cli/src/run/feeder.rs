@@ -140,6 +140,11 @@ impl Input for RingInput {
             }
         }
     }
+
+    /// In simulated time the ring tells of the host, not of the run.
+    fn level(&self) -> Option<u64> {
+        (!self.blocking).then(|| self.consumer.slots() as u64)
+    }
 }
 
 /// Starts the thread, with a ring for each of the run's targets. Demand is counted in intervals of

@@ -110,7 +110,7 @@ struct Gate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreed {
     /// The replay's time zero on the clock.
-    start_at: Nanos,
+    pub(crate) start_at: Nanos,
     /// Sleep until this long before a deadline.
     pub(crate) spin: Nanos,
     /// How the host wakes threads, where that was measured.
@@ -330,6 +330,7 @@ fn pacing(plan: &ReplayPlan) -> Pacing {
     Pacing {
         start_grace: plan.pacing.start_grace,
         errors_max: plan.pacing.errors_max,
+        inside_every: plan.expert,
         ..Pacing::default()
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn of_trace(path: &Path, found: &Found) -> Page {
         command: std::env::args().map(|word| quoted(&word)).collect::<Vec<_>>().join(" "),
         facts: vec![Section { heading: "Trace".to_owned(), rows: facts(found) }],
         warnings: warnings(header),
+        volumes: charts::volume_names(header),
         picture: found.picture().clone(),
         charts: charts::of(&found.analysis, header),
         expert: charts::expert(&found.analysis),

@@ -11,9 +11,9 @@ use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
-use ioecho_trace::{Bytes, Header, Nanos, Source};
+use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
 
-use crate::args::{PacingArg, ReplayArgs, VerifyArg, WindowArgs};
+use crate::args::{InterfaceArg, PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
 use crate::required::Requirement;
 use crate::run::live::LivePlan;
@@ -64,6 +64,10 @@ pub(crate) struct ReplayPlan {
     pub(crate) quiet: bool,
     /// What is told while the run goes on.
     pub(crate) live: LivePlan,
+    /// How long the intervals are in which the engines tell of themselves, if they are to.
+    pub(crate) expert: Option<Nanos>,
+    /// By which interface the kernel's view of the run is recorded, if it is to be.
+    pub(crate) witness: Option<InterfaceArg>,
     /// Whether the target was made for this load alone, so that what the load does not touch need
     /// not hold anything.
     pub(crate) is_scratch: bool,
@@ -148,6 +152,8 @@ impl ReplayPlan {
             required: args.require.clone(),
             quiet: args.quiet,
             live: LivePlan::new(&args.live),
+            expert: args.watched.expert,
+            witness: args.watched.witness,
             is_scratch: false,
         };
         plan.live.check(&plan)?;
@@ -218,7 +224,7 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
     let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
     let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
     let verifies = args.data.verify != VerifyArg::Off;
-    let rules: [(bool, &str, &str); 9] = [
+    let rules: [(bool, &str, &str); 10] = [
         (
             !timed && !unscaled,
             "--speedup has no meaning without a schedule",
@@ -263,6 +269,11 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
             args.safety.reads_only() && args.data.sync_writes,
             "a run that writes nothing has no writes to be synchronous",
             "leave out --sync-writes",
+        ),
+        (
+            args.watched.witness.is_some() && args.data.verify >= VerifyArg::Final,
+            "what --verify final and paranoia read again would stand among the witnessed requests",
+            "leave out --witness, or verify afterwards with `ioecho verify RUN`",
         ),
     ];
     match rules.iter().find(|(broken, ..)| *broken) {
@@ -403,6 +414,9 @@ impl fmt::Display for ReplayPlan {
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;
         }
+        if let Some(every) = self.expert {
+            writeln!(f, "expert        what the engines do, every {every}")?;
+        }
         if !self.required.is_empty() {
             let names: Vec<String> = self.required.iter().map(ToString::to_string).collect();
             writeln!(f, "required      {}", names.join(", "))?;
@@ -429,5 +443,12 @@ pub(crate) fn dated(prefix: &str) -> PathBuf {
 /// How long the replay is to take, where the plan alone tells.
 pub(crate) fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
     let timed = plan.timing.mode == TimingMode::Timed;
-    plan.window.duration.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
+    let described = || generate::duration(&plan.trace).filter(|_| plan.transforms.is_empty());
+    let span = match (plan.window.duration, plan.window.start) {
+        (Some(window), _) => Some(described().map_or(window, |all| all.min(window))),
+        (None, None) => described(),
+        // What is left of it behind its start.
+        (None, Some(start)) => described().map(|all| all.saturating_sub(start).max(Nanos::ZERO)),
+    };
+    span.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
 }

@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 
 use anyhow::Context;
-use ioecho_report::{Page, Section, charts};
+use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
 use crate::args::LoadArgs;
@@ -13,7 +14,9 @@ use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of, write_whole};
 use crate::run::ends::MEMORY;
 use crate::run::everything::{self, Found};
+use crate::run::inside;
 use crate::run::open::JournalSource;
+use crate::run::witness::{self, Witnessed};
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
 ///
@@ -23,6 +26,7 @@ pub(crate) fn settle(
     run: &RunDirectory,
     trace: &Header,
     engine: EngineFacts,
+    witnessed: Option<&Witnessed>,
 ) -> anyhow::Result<RunSummary> {
     if !run.path().is_dir() {
         let text = format!(
@@ -64,6 +68,7 @@ pub(crate) fn settle(
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
     }
+    engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
     let summary = figures.summary(engine);
     write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
@@ -138,7 +143,8 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     run.free_reserve();
     run.remove_partial_files();
     let header = run.trace_header().unwrap_or_default();
-    let summary = settle(run, &header, engine)?;
+    let witnessed = Witnessed::recovered(run, &facts);
+    let summary = settle(run, &header, engine, witnessed.as_ref())?;
     run.mark_settled(&summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
@@ -157,8 +163,9 @@ pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
         Some(version) if version == u64::from(SUMMARY_VERSION) => {}
         version => {
             return Err(unreadable(format!(
-                "it is of version {version:?}, and this program knows {SUMMARY_VERSION}\n  = help: \
-                 use the ioecho that made it, or a newer one"
+                "it is of {}, and this program knows version {SUMMARY_VERSION}\n  = help: use the \
+                 ioecho that made it, or a newer one",
+                version.map_or("no version".to_owned(), |version| format!("version {version}"))
             )));
         }
     }
@@ -200,7 +207,7 @@ pub(crate) fn page_of(
     }
     for (outcome, count) in &summary.outcomes {
         if outcome != "ok" {
-            warnings.push(format!("{count} requests: {outcome}"));
+            warnings.push(format!("{}: {outcome}", counted(*count, "request")));
         }
     }
     Ok(Page {
@@ -211,13 +218,23 @@ pub(crate) fn page_of(
         timing: summary.engine.timing.clone(),
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
+        volumes: charts::volume_names(header),
         picture: found.picture().clone(),
         command: command_of(&facts),
+        witness: witness::section(run, &facts, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
-        expert: charts::expert(&found.analysis),
+        expert: expert(run, found),
         listings: charts::listings(&found.analysis, header),
         ..Page::default()
     })
+}
+
+/// What is folded away: more series of the run, and what the engines told of themselves.
+fn expert(run: &RunDirectory, found: &Found) -> Vec<Chart> {
+    let mut charts = charts::expert(&found.analysis);
+    charts.extend(charts::inside::all(&inside::read(run)));
+    charts.retain(|chart| !chart.is_empty());
+    charts
 }
 
 /// The command that does the run again, as it is typed into a shell.

@@ -14,12 +14,14 @@ use std::time::{Duration, Instant};
 
 use ioecho_replay::Record;
 use ioecho_replay::engine::Recorder;
+use ioecho_replay::engine::inside::Inside;
 use ioecho_replay::journal::{encode, header};
 use ioecho_stats::facts::RecorderFacts;
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::run::directory::RunDirectory;
+use crate::run::inside::{self, InsideSender, InsideWriter};
 use crate::run::live::Tally;
 
 /// Results that the ring holds: at 100,000 requests/s more than a second.
@@ -54,6 +56,8 @@ pub(crate) struct RingRecorder {
     pub(crate) lost: u64,
     /// In simulated time the writer's real time is nobody's fault: wait for it.
     pub(crate) blocking: bool,
+    /// Where the engine tells of itself, if anybody asked.
+    inside: Option<InsideSender>,
 }
 
 impl Recorder for RingRecorder {
@@ -64,6 +68,17 @@ impl Recorder for RingRecorder {
             pending = self.producer.push(*record);
         }
         self.lost += u64::from(pending.is_err());
+    }
+
+    fn inside(&mut self, interval: &Inside) {
+        if let Some(inside) = &mut self.inside {
+            inside.send(interval);
+        }
+    }
+
+    /// In simulated time the ring tells of the host, not of the run.
+    fn level(&self) -> Option<u64> {
+        (!self.blocking).then(|| (RING - self.producer.slots()) as u64)
     }
 }
 
@@ -102,6 +117,10 @@ pub(crate) struct WriterOptions {
     /// Whether what is written survives a power cut, as far as it can: once a second it is put on
     /// the disk itself.
     pub(crate) durable: bool,
+    /// Whether the engines tell of themselves.
+    pub(crate) inside: bool,
+    /// Whether the run goes by the host's clock.
+    pub(crate) real: bool,
 }
 
 /// Starts the thread. It ends when the recorders are dropped and everything is written. When the
@@ -113,10 +132,14 @@ pub(crate) fn spawn(
     options: WriterOptions,
     tally: Option<Tally>,
 ) -> (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>) {
+    let (senders, inside) =
+        options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
+    let mut senders = senders.unwrap_or_default().into_iter();
     let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
         .map(|_| {
             let (producer, consumer) = RingBuffer::new(RING);
-            (RingRecorder { producer, lost: 0, blocking: false }, consumer)
+            let inside = senders.next();
+            (RingRecorder { producer, lost: 0, blocking: false, inside }, consumer)
         })
         .unzip();
     let live = Arc::new(Mutex::new(Live::default()));
@@ -130,6 +153,7 @@ pub(crate) fn spawn(
         durable: options.durable,
         synced: Instant::now(),
         tally,
+        inside,
         end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
     let their_live = Arc::clone(&live);
@@ -148,6 +172,8 @@ struct Writer {
     synced: Instant,
     /// What counts results into intervals, where anybody asks for them.
     tally: Option<Tally>,
+    /// What writes what the engines tell of themselves, where anybody asks.
+    inside: Option<InsideWriter>,
     end: WriterEnd,
 }
 
@@ -170,6 +196,9 @@ impl Writer {
             }
             if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
+                if let Some(inside) = &mut self.inside {
+                    inside.write();
+                }
                 flushed = Instant::now();
             }
             if taken == 0 {
@@ -177,6 +206,9 @@ impl Writer {
                     self.flush();
                     if let Some(tally) = self.tally {
                         tally.finish();
+                    }
+                    if let Some(error) = self.inside.and_then(InsideWriter::finish) {
+                        self.run.log(&format!("inside.jsonl ends before the run: {error}"));
                     }
                     return self.end;
                 }
@@ -231,7 +263,11 @@ impl Writer {
                 self.end.error.get_or_insert(error);
             }
         }
-        self.end.write_max = self.end.write_max.max(begun.elapsed());
+        let took = begun.elapsed();
+        self.end.write_max = self.end.write_max.max(took);
+        if let Some(inside) = &mut self.inside {
+            inside.wrote(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        }
         self.buffer.clear();
         self.buffered = 0;
     }

@@ -110,6 +110,18 @@ fn measured(run: &std::path::Path, name: &str) -> String {
 }
 
 #[test]
+fn a_load_beyond_what_a_host_can_pace_is_told() {
+    let bench = or_skip!(Bench::new());
+    let graded = |rate: &str, run: &str| {
+        let load = format!("gen:random?read=1&size=4k&area=64M&{rate}");
+        grade(&bench.replay(&load, run, &[]), "demand")
+    };
+    // A million requests in 50 ms: no processor paces 10 million a second in one thread.
+    assert_eq!(graded("rate=20000k&duration=50ms", "beyond"), "suspect");
+    assert_eq!(graded("rate=1k&duration=1s", "within"), "pass");
+}
+
+#[test]
 fn neighbours_that_the_kernel_merges_are_told_and_a_queue_that_merges_none_passes() {
     let bench = or_skip!(Bench::new());
     let load = "gen:sequential?size=4k&rate=2000&count=4000&area=64M&read=0";

@@ -15,7 +15,7 @@ mod elsewhere;
 mod hazard;
 mod signature;
 mod users;
-mod writers;
+pub(crate) mod writers;
 
 use std::fs::File;
 use std::path::Path;

@@ -88,13 +88,13 @@ fn allows_writing(fdinfo: &str) -> bool {
 
 /// The program's name, as far as the kernel keeps it (15 bytes). A process may call itself
 /// anything, so nothing in it may reach the terminal as a command.
-fn name_of(process: &Path) -> String {
+pub(crate) fn name_of(process: &Path) -> String {
     let name = fs::read(process.join("comm")).unwrap_or_default();
     let name = String::from_utf8_lossy(&name).trim_end_matches('\n').to_owned();
     if name.is_empty() { "a process".to_owned() } else { name.replace(char::is_control, "?") }
 }
 
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 

@@ -4,11 +4,13 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod block_trace;
 mod content;
 mod data;
 mod devices;
 mod faults;
 mod guard;
 mod options;
+mod record;
 mod stand;
 mod targets;

@@ -30,22 +30,23 @@ pub(crate) fn draw(chart: &Chart, plot: &mut Plot) {
     let (x, y) = (Axis::along(chart), Axis::upward(chart));
     plot.across(&x.marks, |value| x.share(value).unwrap_or(0.0), &x.label);
     plot.upward(&y.marks, |value| y.share(value).unwrap_or(0.0), &y.label);
-    let maps: Vec<Option<Cells>> = chart
+    let grids: Vec<(&Grid, &str)> = chart
         .layers
         .iter()
-        .map(|layer| match &layer.shape {
-            Shape::Grid(grid) => Some(Cells::of(grid)),
+        .filter_map(|layer| match &layer.shape {
+            Shape::Grid(grid) => Some((grid, layer.ink.on_white())),
             _ => None,
         })
         .collect();
-    // One scale for all: a rare class painted last would else hide a frequent one.
-    let most = maps.iter().flatten().flat_map(|cells| cells.counts.values()).copied().max();
-    for (layer, map) in chart.layers.iter().zip(&maps) {
-        let (name, colour) = (layer.shape.name(), layer.ink.on_white());
-        if let (Shape::Grid(grid), Some(cells)) = (&layer.shape, map) {
-            plot.name(name, colour, "");
-            cells.draw(plot, grid, (&x, &y), colour, most.unwrap_or(1));
-        } else {
+    for (grid, colour) in &grids {
+        plot.name(&grid.name, colour, "");
+    }
+    for maps in alike(&grids) {
+        Cells::of(&maps).draw(plot, maps[0].0, (&x, &y));
+    }
+    for layer in &chart.layers {
+        if !matches!(layer.shape, Shape::Grid(_)) {
+            let (name, colour) = (layer.shape.name(), layer.ink.on_white());
             let points = points(layer, &x, &y);
             plot.line(&Line { name, colour, dash: dash(layer.stroke), points });
         }
@@ -123,54 +124,140 @@ fn of_curve(curve: &Curve, stroke: Stroke, x: &Axis, y: &Axis) -> Points {
     points
 }
 
-/// The cells of a map, joined to what a picture can show.
-struct Cells {
-    /// How many cells along and up make one.
-    join: (u32, u32),
-    /// By row and column of what is joined.
-    counts: BTreeMap<(u32, u32), u64>,
+/// Maps with the same cells, together: they lie on each other.
+fn alike<'a>(grids: &[(&'a Grid, &'a str)]) -> Vec<Vec<(&'a Grid, &'a str)>> {
+    let mut groups: Vec<Vec<(&Grid, &str)>> = Vec::new();
+    for (grid, colour) in grids {
+        let same = |known: &&mut Vec<(&Grid, &str)>| {
+            known[0].0.x.scale == grid.x.scale && known[0].0.y.scale == grid.y.scale
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push((grid, colour)),
+            None => groups.push(vec![(grid, colour)]),
+        }
+    }
+    groups
 }
 
-impl Cells {
-    fn of(grid: &Grid) -> Self {
+/// A run of like cells: row, first column, columns.
+type Run = (u32, u32, u32);
+
+/// The cells of maps that lie on each other, joined to what a picture can show.
+struct Cells<'a> {
+    colours: Vec<&'a str>,
+    /// How many cells along and up make one.
+    join: (u32, u32),
+    /// The counts of each map, by row and column of what is joined.
+    counts: BTreeMap<(u32, u32), Vec<u64>>,
+}
+
+impl<'a> Cells<'a> {
+    fn of(maps: &[(&Grid, &'a str)]) -> Self {
         let spread = |cell: fn(&(u32, u32, u64)) -> u32| {
-            let cells = || grid.cells.iter().map(cell);
+            let cells = || maps.iter().flat_map(|(grid, _)| grid.cells.iter().map(cell));
             (cells().max().unwrap_or(0) - cells().min().unwrap_or(0)).saturating_add(1)
         };
         let join = (spread(|cell| cell.0).div_ceil(COLUMNS), spread(|cell| cell.1).div_ceil(ROWS));
         let mut counts = BTreeMap::new();
-        for (x, y, count) in &grid.cells {
-            let cell: &mut u64 = counts.entry((y / join.1, x / join.0)).or_default();
-            *cell = cell.saturating_add(*count);
+        for (map, (grid, _)) in maps.iter().enumerate() {
+            for (x, y, count) in &grid.cells {
+                let cell: &mut Vec<u64> =
+                    counts.entry((y / join.1, x / join.0)).or_insert_with(|| vec![0; maps.len()]);
+                cell[map] = cell[map].saturating_add(*count);
+            }
         }
-        Self { join, counts }
+        Self { colours: maps.iter().map(|(_, colour)| *colour).collect(), join, counts }
     }
 
-    /// Draws them as boxes, neighbours of like density in one.
-    fn draw(&self, plot: &mut Plot, grid: &Grid, (x, y): (&Axis, &Axis), colour: &str, most: u64) {
+    /// Draws them as boxes, neighbours of like density in one. Maps that fill the same cell share
+    /// its height, each in its own density: none lies over another and hides it.
+    fn draw(&self, plot: &mut Plot, grid: &Grid, (x, y): (&Axis, &Axis)) {
+        // One scale for all: the densities of classes are to be held against each other.
+        let most = self.counts.values().flatten().copied().max().unwrap_or(1);
         let level = |count: u64| {
             let density = (count as f64).ln_1p() / (most as f64).ln_1p();
             ((density * LEVELS as f64).ceil() as usize).clamp(1, LEVELS)
         };
-        // (row, first column, columns) by level.
-        let mut runs: Vec<Vec<(u32, u32, u32)>> = vec![Vec::new(); LEVELS + 1];
-        for ((row, column), count) in &self.counts {
-            let runs = &mut runs[level(*count)];
-            match runs.last_mut() {
-                Some((at, from, long)) if at == row && *from + *long == *column => *long += 1,
-                _ => runs.push((*row, *column, 1)),
+        // By map, level, and which part of the cell's height out of how many.
+        let mut runs: BTreeMap<(usize, usize, usize, usize), Vec<Run>> = BTreeMap::new();
+        for ((row, column), counts) in &self.counts {
+            let filled = || counts.iter().enumerate().filter(|(_, count)| **count > 0);
+            let parts = filled().count();
+            for (part, (map, count)) in filled().enumerate() {
+                let runs = runs.entry((map, level(*count), part, parts)).or_default();
+                match runs.last_mut() {
+                    Some((at, from, long)) if at == row && *from + *long == *column => *long += 1,
+                    _ => runs.push((*row, *column, 1)),
+                }
             }
         }
         let along = |column: u32| held(x, axis::edge(&grid.x, column.saturating_mul(self.join.0)));
         let up = |row: u32| held(y, axis::edge(&grid.y, row.saturating_mul(self.join.1)));
-        for (level, runs) in runs.iter().enumerate() {
+        for ((map, level, part, parts), runs) in runs {
             let boxes: Vec<_> = runs
                 .iter()
                 .map(|(row, column, long)| {
-                    (along(*column), along(column + long), up(*row), up(row + 1))
+                    let (low, high) = (up(*row), up(row + 1));
+                    let edge = |part: usize| low + (high - low) * part as f64 / parts as f64;
+                    (along(*column), along(column + long), edge(part), edge(part + 1))
                 })
                 .collect();
-            plot.boxes(&boxes, colour, 0.9 * (0.1 + 0.9 * level as f64 / LEVELS as f64));
+            let opacity = 0.9 * (0.1 + 0.9 * level as f64 / LEVELS as f64);
+            plot.boxes(&boxes, self.colours[map], opacity);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::{Ink, Side};
+    use crate::{Page, Sheet, svg};
+    use ioecho_stats::analysis::shape::{Quantity, Scale};
+
+    fn map(cells: Vec<(u32, u32, u64)>) -> Shape {
+        let axis = || ioecho_stats::analysis::shape::Axis {
+            quantity: Quantity::new("place", "1"),
+            scale: Scale::Linear { from: 0.0, step: 1.0 },
+            cells: 4,
+        };
+        Shape::Grid(Grid { name: "a map".to_owned(), x: axis(), y: axis(), cells })
+    }
+
+    /// Top and bottom of each box in a colour.
+    fn boxes(svg: &str, colour: &str) -> Vec<(f64, f64)> {
+        let is_box = |line: &&str| line.starts_with("<path") && line.contains("fill-opacity");
+        let paths = svg.lines().filter(is_box).filter(|line| line.contains(colour));
+        let box_of = |path: &str| -> (f64, f64) {
+            let top: f64 = path.split([' ', 'h']).nth(1).unwrap().parse().unwrap();
+            let tall = path.split('v').nth(1).unwrap().split('h').next().unwrap();
+            (top, top + tall.parse::<f64>().unwrap())
+        };
+        paths
+            .flat_map(|path| path.split('"').nth(1).unwrap().split('M').skip(1))
+            .map(box_of)
+            .collect()
+    }
+
+    #[test]
+    fn what_falls_into_one_cell_is_seen_whatever_is_painted_last() {
+        let side = || Side::linear("place", "1");
+        let chart = Chart::new("g", "two maps", side(), side())
+            .with(map(vec![(0, 0, 1), (2, 2, 9)]), Ink::Read, Stroke::Steps)
+            .with(map(vec![(0, 0, 900), (3, 3, 1)]), Ink::Write, Stroke::Steps);
+        let svg = svg(&chart, &Sheet::of(&Page::default()));
+        let (reads, writes) =
+            (boxes(&svg, Ink::Read.on_white()), boxes(&svg, Ink::Write.on_white()));
+        assert_eq!((reads.len(), writes.len()), (2, 2), "{svg}");
+        for (top, bottom) in &reads {
+            for (other_top, other_bottom) in &writes {
+                let apart = bottom <= &(other_top + 0.2) || other_bottom <= &(top + 0.2);
+                assert!(apart, "{reads:?} {writes:?}");
+            }
+        }
+        let tall = |(top, bottom): &(f64, f64)| bottom - top;
+        let halves = reads.iter().chain(&writes).map(tall).fold(f64::MAX, f64::min);
+        let whole = reads.iter().chain(&writes).map(tall).fold(0.0, f64::max);
+        assert!((whole / halves - 2.0).abs() < 0.1, "a cell of two is halved: {halves} {whole}");
     }
 }

@@ -200,16 +200,16 @@ mod tests {
     fn a_series_with_joined_steps_carries_their_largest_values_besides() {
         let mut series = shape::Series { step_ns: 1, ..shape::Series::default() };
         series.values = (0..10_000).map(|at| Some(f64::from(u8::from(at == 5_001)))).collect();
-        let of = |stroke| {
-            layer(&Layer { shape: Shape::Series(series.clone()), ink: Ink::All, stroke }, 0)
-        };
-        let ShapeData::Series { values, peaks, .. } = of(Stroke::Steps).shape else {
+        let of = |stroke| Layer { shape: Shape::Series(series.clone()), ink: Ink::All, stroke };
+        let steps = of(Stroke::Steps);
+        let ShapeData::Series { values, peaks, .. } = layer(&steps, 0).shape else {
             panic!("a series stays one")
         };
         let most = |values: &[Option<f64>]| values.iter().flatten().copied().fold(0.0, f64::max);
         assert!(most(&values) < 0.5);
-        assert_eq!(most(&peaks.unwrap()), 1.0);
-        assert!(matches!(of(Stroke::Peaks).shape, ShapeData::Series { peaks: None, .. }));
+        assert!(most(&peaks.unwrap()) > 0.99);
+        let peaks = of(Stroke::Peaks);
+        assert!(matches!(layer(&peaks, 0).shape, ShapeData::Series { peaks: None, .. }));
     }
 
     #[test]

@@ -15,7 +15,11 @@ const BAD_DELAY: Nanos = Nanos::from_secs(10);
 
 /// Every cloud under its name, and turns by completion (g43).
 pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
-    let what = if recorded { "Recorded latency" } else { "Service time" };
+    let (what, up) = if recorded {
+        ("Recorded latency", "recorded latency")
+    } else {
+        ("Service time", "service time")
+    };
     let [latency, delay] = orders.longest();
     let mut charts = Vec::new();
     for (name, order, over) in [
@@ -24,14 +28,15 @@ pub fn all(orders: &mut Orders, recorded: bool) -> Vec<Chart> {
         ("g03.latency.completed", Order::Completed, "by instant of completion"),
         ("g03.latency.points", Order::Points, "request by request"),
     ] {
-        let chart = cloud(name, &format!("{what} {over}"), order, "latency", orders.latency(order));
+        let chart = cloud(name, &format!("{what} {over}"), order, up, orders.latency(order));
         charts.push(limited(chart, latency, BAD_LATENCY, "bad latency"));
     }
     for (name, order, over) in [
         ("g04.delay.setpoint", Order::Setpoint, "by scheduled instant"),
         ("g05.delay.points", Order::Points, "request by request"),
     ] {
-        let chart = cloud(name, &format!("Lateness {over}"), order, "delay", orders.delay(order));
+        let chart =
+            cloud(name, &format!("Lateness {over}"), order, "lateness", orders.delay(order));
         charts.push(limited(chart, delay, BAD_DELAY, "bad delay"));
     }
     let turns = space::turns_chart("g43.turns.completed", "Turns by completion");

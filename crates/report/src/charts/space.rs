@@ -342,7 +342,7 @@ pub(super) fn listings(
     volume_name: impl Fn(u32) -> String,
 ) -> [crate::Listing; 2] {
     let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    let caches = reuse.caches.iter().map(|cache| {
+    let caches = reuse.caches_told().map(|cache| {
         vec![
             Bytes(cache.cache_bytes).to_string(),
             percent(cache.hit_ratio.all),

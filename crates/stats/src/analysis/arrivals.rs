@@ -12,7 +12,7 @@
 //! anywhere agree on them; what is under way at a cut is kept from both sides. The first and the
 //! last span, which the trace covers in part, do not count: half a span is no quiet one. Gaps and
 //! counts are those of each volume, pooled over volumes: a gap between requests of two devices says
-//! nothing of either.
+//! nothing of either. Volumes whose numbers differ by a multiple of [`QUEUES`] share counters.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use super::bins::{decimal, decimal_edge};
 use super::event::Event;
-use super::flight::VOLUMES_MAX;
+use super::flight::QUEUES;
 use super::shape::{Bins, Curve, Quantity};
 
 /// The shortest span is 2 to this power in nanoseconds, about a millisecond.
@@ -33,9 +33,6 @@ const SCALES: usize = 26;
 
 /// Of fewer spans no dispersion is estimated.
 const SPANS_MIN: u64 = 16;
-
-/// The key of the volumes that share counters.
-const OTHERS: u32 = u32::MAX;
 
 /// Requests in a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,6 +98,9 @@ impl Scale {
 /// The arrivals of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct OfVolume {
+    /// Which volume it is, the first of those that share these counters.
+    volume: Option<u32>,
+    is_shared: bool,
     first: Option<i64>,
     last: i64,
     requests: u64,
@@ -169,6 +169,7 @@ impl OfVolume {
             self.clone_from(later);
             return;
         }
+        self.is_shared |= later.is_shared || self.volume != later.volume;
         self.gap(first);
         if self.gaps.len() < later.gaps.len() {
             self.gaps.resize(later.gaps.len(), 0);
@@ -206,8 +207,8 @@ impl Summary for Arrivals {
     }
 
     fn merge(&mut self, later: &Self) {
-        for (volume, theirs) in &later.volumes {
-            self.of_volume(*volume).merge(theirs);
+        for (queue, theirs) in &later.volumes {
+            self.volumes.entry(*queue).or_default().merge(theirs);
         }
     }
 }
@@ -219,13 +220,14 @@ impl Arrivals {
 
     /// From when to when requests of a volume were due, of each volume that is counted apart.
     pub fn stretches(&self) -> impl Iterator<Item = (u32, i64, i64)> {
-        let apart = self.volumes.iter().filter(|(volume, _)| **volume != OTHERS);
-        apart.filter_map(|(volume, found)| Some((*volume, found.first?, found.last)))
+        let apart = self.volumes.values().filter(|found| !found.is_shared);
+        apart.filter_map(|found| Some((found.volume?, found.first?, found.last)))
     }
 
     fn of_volume(&mut self, volume: u32) -> &mut OfVolume {
-        let known = self.volumes.len() < VOLUMES_MAX || self.volumes.contains_key(&volume);
-        self.volumes.entry(if known { volume } else { OTHERS }).or_default()
+        let found = self.volumes.entry(volume % QUEUES).or_default();
+        found.is_shared |= *found.volume.get_or_insert(volume) != volume;
+        found
     }
 
     /// The figures.
@@ -257,7 +259,7 @@ impl Arrivals {
             simultaneous: volumes.iter().map(|volume| volume.together).sum(),
             gap_mean_ns: mean,
             gap_variation: (mean > 0.0).then(|| variance.sqrt() / mean),
-            hurst: hurst(&dispersions),
+            hurst: hurst(dispersions.iter().map(|one| (one.span_s, one.mean, one.index))),
             dispersion: Curve {
                 name: "index of dispersion".to_owned(),
                 x: Quantity::new("span", "s"),
@@ -301,14 +303,15 @@ fn dispersions(volumes: &[OfVolume]) -> Vec<Dispersion> {
     all
 }
 
-/// Half the slope of log variance over log span by least squares, over scales whose spans have a
-/// request or more on average (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature of
+/// The Hurst parameter from the variance of counts over spans of several lengths, each as its
+/// length, the mean of its counts and their index of dispersion: half the slope of log variance
+/// over log length by least squares, over lengths with a request or more on average; `None` of
+/// fewer than four of them (Leland, Taqqu, Willinger, Wilson: "On the self-similar nature of
 /// Ethernet traffic", 1994).
-fn hurst(dispersions: &[Dispersion]) -> Option<f64> {
-    let points: Vec<(f64, f64)> = dispersions
-        .iter()
-        .filter(|one| one.mean >= 1.0 && one.index > 0.0)
-        .map(|one| (one.span_s.ln(), (one.index * one.mean).ln()))
+pub(crate) fn hurst(scales: impl Iterator<Item = (f64, f64, f64)>) -> Option<f64> {
+    let points: Vec<(f64, f64)> = scales
+        .filter(|(_, mean, index)| *mean >= 1.0 && *index > 0.0)
+        .map(|(span, mean, index)| (span.ln(), (index * mean).ln()))
         .collect();
     if points.len() < 4 {
         return None;
@@ -324,7 +327,7 @@ fn hurst(dispersions: &[Dispersion]) -> Option<f64> {
 /// How requests come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ArrivalFigures {
-    /// Over how many volumes these figures are pooled.
+    /// Over how many volumes these figures are pooled; those that share counters are one.
     pub volumes: u64,
     /// Gaps between requests of a volume, ten bins per power of ten. Those below a nanosecond are
     /// in the first.

@@ -25,25 +25,34 @@ static DECIMAL_EDGES: LazyLock<[u64; DECIMAL_BINS]> = LazyLock::new(|| {
     })
 });
 
-/// The first decimal bin that a number of so many binary digits may fall into.
-static FIRST_OF_LENGTH: LazyLock<[u8; 65]> = LazyLock::new(|| {
+/// So many decimal bins begin at most between a power of two and the next.
+const STEPS: usize = 4;
+
+/// The decimal bins of the numbers of so many binary digits.
+#[derive(Clone, Copy)]
+struct OfLength {
+    /// The bin of the least of them.
+    first: usize,
+    /// The largest numbers of that bin and of those behind it.
+    largest: [u64; STEPS],
+}
+
+static OF_LENGTH: LazyLock<[OfLength; 65]> = LazyLock::new(|| {
     let edges = &*DECIMAL_EDGES;
     std::array::from_fn(|length| {
         let least = if length == 0 { 0 } else { 1_u64 << (length - 1) };
-        edges.partition_point(|edge| *edge <= least).saturating_sub(1) as u8
+        let first = edges.partition_point(|edge| *edge <= least).saturating_sub(1);
+        let largest = |step| edges.get(first + 1 + step).map_or(u64::MAX, |edge: &u64| edge - 1);
+        OfLength { first, largest: std::array::from_fn(largest) }
     })
 });
 
 /// The decimal bin of a number: `floor(10 · log10(value))`, exact; zero falls into the first.
 #[inline]
 pub(crate) fn decimal(value: u64) -> usize {
-    let edges = &*DECIMAL_EDGES;
-    let length = (u64::BITS - value.leading_zeros()) as usize;
-    let mut bin = usize::from(FIRST_OF_LENGTH[length]);
-    while bin + 1 < DECIMAL_BINS && edges[bin + 1] <= value {
-        bin += 1;
-    }
-    bin
+    let of = &OF_LENGTH[(u64::BITS - value.leading_zeros()) as usize];
+    // Compared with all of them: a loop that ends somewhere is guessed wrong every other time.
+    of.first + of.largest.iter().map(|largest| usize::from(value > *largest)).sum::<usize>()
 }
 
 /// Where a decimal bin begins.

@@ -34,7 +34,10 @@ enum Side {
 }
 
 impl Side {
+    const ALL: [Self; 5] = [Self::Flying, Self::Own, Self::Size, Self::Latency, Self::Delay];
+
     /// Name, unit, the decade in which its cells begin, and how many there are.
+    #[inline]
     const fn layout(self) -> (&'static str, &'static str, usize, usize) {
         match self {
             Self::Flying => ("in flight", "1", 0, 60),
@@ -45,6 +48,7 @@ impl Side {
         }
     }
 
+    #[inline]
     fn value(self, row: &Row, levels: Levels) -> Option<u64> {
         match self {
             Self::Flying => Some(u64::from(levels.flying)),
@@ -56,6 +60,7 @@ impl Side {
     }
 
     /// The cell of a decimal bin.
+    #[inline]
     fn cell(self, bin: usize) -> usize {
         let (_, _, decade, cells) = self.layout();
         bin.saturating_sub(decade * PER_DECADE as usize).min(cells - 1)
@@ -89,26 +94,20 @@ pub(crate) struct Correlations {
 
 impl Correlations {
     pub(crate) fn add(&mut self, row: &Row, levels: Levels) {
-        // Each value's bin is wanted several times.
-        let bin = |side: Side| side.value(row, levels).map(decimal);
-        let (flying, own) = (bin(Side::Flying), bin(Side::Own));
-        let (size, latency, delay) = (bin(Side::Size), bin(Side::Latency), bin(Side::Delay));
-        let known = |side: Side| match side {
-            Side::Flying => flying,
-            Side::Own => own,
-            Side::Size => size,
-            Side::Latency => latency,
-            Side::Delay => delay,
-        };
+        // Each value's cell is wanted several times.
+        let mut cells = [None; Side::ALL.len()];
+        for (side, cell) in Side::ALL.into_iter().zip(&mut cells) {
+            *cell = side.value(row, levels).map(|value| side.cell(decimal(value)));
+        }
         for (pair, counts) in PAIRS.iter().zip(&mut self.counts) {
-            if let (Some(x), Some(y)) = (known(pair.x), known(pair.y)) {
+            if let (Some(x), Some(y)) = (cells[pair.x as usize], cells[pair.y as usize]) {
                 let counts = &mut counts[row.group as usize];
-                let (_, _, _, columns) = pair.x.layout();
                 let (_, _, _, rows) = pair.y.layout();
                 if counts.is_empty() {
+                    let (_, _, _, columns) = pair.x.layout();
                     counts.resize(columns * rows, 0);
                 }
-                counts[pair.x.cell(x) * rows + pair.y.cell(y)] += 1;
+                counts[x * rows + y] += 1;
             }
         }
     }

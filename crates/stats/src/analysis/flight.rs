@@ -10,6 +10,9 @@
 //! rows stand in the order in which the requests fell due, which they do in every trace and every
 //! timed run (the module `sweep` says what is done about others). The largest number over several
 //! volumes together is not counted: a device queue is a volume's.
+//!
+//! There are [`QUEUES`] queues. Which one is a volume's follows from its number alone, so that
+//! parts, however the trace was cut, agree on it.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +24,18 @@ use super::correlation::{CorrelationFigures, Correlations};
 use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Quantity, Series};
 use super::slowest::{Slow, Slowest};
-use super::sweep::{Levels, Row, Sweep, Witness};
+use super::sweep::{HEAD, HEAD_MIN, Levels, Row, Sweep, Witness};
 use crate::picture::flow::Steps;
 use crate::timeline::{Cell, Timeline};
 
-/// How many volumes have a queue of their own; the others share one.
-pub const VOLUMES_MAX: usize = 256;
+/// How many queues there are. Volumes whose numbers differ by a multiple of this share one: which
+/// volumes those are must not depend on where a trace is cut, nor on which volume comes first.
+/// Readers number volumes from 0, so that as many have a queue of their own.
+pub const QUEUES: u32 = 1 << 10;
 
-/// The key of the volumes that share a queue.
-const OTHERS: u32 = u32::MAX;
+/// The first rows that are kept of all queues together, in some 30 MB, beyond which a queue keeps
+/// [`HEAD_MIN`] of its own at least.
+const HEADS_MAX: usize = 1 << 18;
 
 /// What moved in a bucket of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +94,8 @@ impl Witness for Found {
 pub struct Flight {
     moved: Timeline<Moved>,
     sweeps: BTreeMap<u32, Sweep>,
+    /// First rows in all sweeps.
+    heads: usize,
     found: Found,
     /// Whether a replay measured anything: without it nothing waits.
     measured: bool,
@@ -106,8 +114,12 @@ impl Summary for Flight {
         self.found.most.merge(&later.found.most);
         self.found.correlations.merge(&later.found.correlations);
         self.found.slowest.merge(&later.found.slowest);
-        for (volume, theirs) in &later.sweeps {
-            sweep_of(&mut self.sweeps, *volume).merge(theirs, &mut self.found);
+        for (queue, theirs) in &later.sweeps {
+            let limit = head_limit(self.heads);
+            let mine = self.sweeps.entry(*queue).or_default();
+            let before = mine.head_rows();
+            mine.merge(theirs, limit, &mut self.found);
+            self.heads += mine.head_rows() - before;
         }
         self.measured |= later.measured;
         self.recorded |= later.recorded;
@@ -119,9 +131,9 @@ impl Summary for Flight {
     }
 }
 
-fn sweep_of(sweeps: &mut BTreeMap<u32, Sweep>, volume: u32) -> &mut Sweep {
-    let known = sweeps.len() < VOLUMES_MAX || sweeps.contains_key(&volume);
-    sweeps.entry(if known { volume } else { OTHERS }).or_default()
+/// How many first rows a queue keeps where there are so many of all.
+fn head_limit(heads: usize) -> usize {
+    if heads < HEADS_MAX { HEAD } else { HEAD_MIN }
 }
 
 impl Flight {
@@ -149,7 +161,9 @@ impl Flight {
         if let Some(completed) = row.completed.map(Nanos) {
             self.moved.at(completed).flying[group].finish(completed);
         }
-        sweep_of(&mut self.sweeps, event.volume).add(&row, &mut self.found);
+        let limit = head_limit(self.heads);
+        let sweep = self.sweeps.entry(event.volume % QUEUES).or_default();
+        self.heads += usize::from(sweep.add(&row, limit, &mut self.found));
     }
 
     /// The figures.

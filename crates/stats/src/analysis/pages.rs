@@ -22,7 +22,7 @@ pub use figures::{Apart, Frequency, FrequencyQuantile, Intervals, PageFigures, W
 
 use std::hint::black_box;
 
-use ioecho_trace::{Batch, Op, Request};
+use ioecho_trace::{Op, Request};
 use serde::{Deserialize, Serialize};
 
 use self::table::{GROUP, GROUP_SHIFT, NEVER, Page, Table};
@@ -98,12 +98,11 @@ impl Pages {
         *sum = sum.saturating_add(bytes);
     }
 
-    /// Adds the reads and writes of a batch and what else it holds: the same as adding each of its
-    /// requests, but without waiting for memory at every one of them.
-    pub fn observe_batch(&mut self, batch: &Batch) {
+    /// Adds requests: the same as adding each of them, but without waiting for memory at every one.
+    pub fn observe_all(&mut self, requests: &[Request]) {
         let mut touches = Vec::with_capacity(AT_ONCE);
-        for request in batch.iter() {
-            self.touches(&request, |pages, touch| {
+        for request in requests {
+            self.touches(request, |pages, touch| {
                 touches.push(touch);
                 if touches.len() == AT_ONCE {
                     pages.touch_all(&touches);

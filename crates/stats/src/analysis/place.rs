@@ -40,7 +40,7 @@ pub(super) fn pages(request: &Request) -> Option<(u64, u64, bool)> {
 
 /// The output function of SplitMix64, a bijection (Steele, Lea, Flood, OOPSLA 2014).
 #[inline]
-pub(super) const fn mix(number: u64) -> u64 {
+pub(crate) const fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -67,6 +67,6 @@ impl Keys {
 /// Whether a place is in the sample of one in 2^halved (SHARDS: Waldspurger, Park, Garthwaite and
 /// Ahmad, FAST 2015): then all that happens there is seen, otherwise nothing.
 #[inline]
-pub(super) const fn is_sampled(key: u64, halved: u32) -> bool {
+pub(crate) const fn is_sampled(key: u64, halved: u32) -> bool {
     halved == 0 || (halved < 64 && key >> (64 - halved) == 0)
 }

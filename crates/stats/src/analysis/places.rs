@@ -51,6 +51,21 @@ impl Places {
         }
     }
 
+    /// Adds requests: the same as adding each of them, but those that wait for memory, one map at a
+    /// time, wait together.
+    pub fn observe_all(&mut self, requests: &[Request]) {
+        let moving = || requests.iter().filter_map(|r| Some((read_or_write(r.op)?, r)));
+        for (_, request) in moving() {
+            self.distances.observe(instant(request), request);
+        }
+        for (kind, request) in moving() {
+            self.heat.observe(instant(request), kind, request);
+        }
+        for (kind, request) in moving() {
+            self.regions.observe(kind, request);
+        }
+    }
+
     /// The figures.
     pub fn figures(&self) -> PlaceFigures {
         PlaceFigures {
@@ -67,11 +82,7 @@ impl Places {
 impl Summary for Places {
     #[inline]
     fn observe(&mut self, request: &Request) {
-        let Some(kind) = read_or_write(request.op) else { return };
-        let at = instant(request);
-        self.distances.observe(at, request);
-        self.heat.observe(at, kind, request);
-        self.regions.observe(kind, request);
+        self.observe_all(std::slice::from_ref(request));
     }
 
     fn merge(&mut self, later: &Self) {

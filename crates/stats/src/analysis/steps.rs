@@ -44,7 +44,7 @@ impl PartialEq for Latest {
     }
 }
 
-/// A sum for each step, of which there are at most `MAX`. Instants are nanoseconds and not negative.
+/// A sum for each step, at most `MAX` of them. Instants are nanoseconds and not negative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Steps<C, const MAX: u64 = STEPS_MAX> {
     base_ns: u64,

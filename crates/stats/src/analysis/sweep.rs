@@ -24,8 +24,12 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Event, GROUPS, Group};
 
-/// How many first rows of a part and volume are kept to be read again.
+/// How many first rows of a part and volume are kept to be read again, unless there are too many
+/// volumes: then as many as [`HEAD_MIN`].
 pub(crate) const HEAD: usize = 4096;
+
+/// How many first rows are kept however many volumes there are.
+pub(crate) const HEAD_MIN: usize = 128;
 
 /// How many requests may be due and not submitted at the same instant.
 pub(crate) const PENDING_MAX: usize = 1 << 20;
@@ -175,37 +179,55 @@ impl Queue {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sweep {
     head: Vec<Row>,
+    /// Whether the head is full.
+    is_begun: bool,
     /// What is left of the head when it is full, and everything behind it.
     queue: Queue,
 }
 
 impl Sweep {
-    pub(crate) fn add(&mut self, row: &Row, witness: &mut impl Witness) {
-        if self.is_begun() {
+    /// Adds a row; answers whether it is among the first ones, of which `limit` are kept.
+    #[inline]
+    pub(crate) fn add(&mut self, row: &Row, limit: usize, witness: &mut impl Witness) -> bool {
+        if self.is_begun {
             self.queue.arrive(row, witness);
-            return;
+            return false;
         }
         self.head.push(*row);
-        if self.is_begun() {
-            for row in &self.head {
-                self.queue.arrive(row, &mut Nobody);
-            }
+        if self.head.len() >= limit {
+            self.begin();
+        }
+        true
+    }
+
+    fn begin(&mut self) {
+        self.is_begun = true;
+        self.head.shrink_to_fit();
+        for row in &self.head {
+            self.queue.arrive(row, &mut Nobody);
         }
     }
 
-    fn is_begun(&self) -> bool {
-        self.head.len() >= HEAD
+    /// How many first rows are kept.
+    pub(crate) fn head_rows(&self) -> usize {
+        self.head.len()
     }
 
     /// Goes on with a later part of the same volume. What the parts have told their witnesses is
     /// merged besides.
-    pub(crate) fn merge(&mut self, later: &Self, witness: &mut impl Witness) {
-        let known = self.queue.arrived;
+    pub(crate) fn merge(&mut self, later: &Self, limit: usize, witness: &mut impl Witness) {
+        // How many rows of its own it has had waiting, whose numbers come first.
+        let waited = || self.head.iter().filter(|row| row.submitted > row.scheduled).count();
+        let known = if self.is_begun { self.queue.arrived } else { waited() as u64 };
         for row in &later.head {
-            self.add(row, witness);
+            self.add(row, limit, witness);
         }
-        if !later.is_begun() {
+        if !later.is_begun {
             return;
+        }
+        if !self.is_begun {
+            // Both heads together are shorter than one may be, but what follows them is told.
+            self.begin();
         }
         // The later part tells of those of its rows that are still waiting, and goes on from there.
         self.queue.pending.retain(|Reverse((_, number, _))| *number < known);
@@ -219,7 +241,7 @@ impl Sweep {
         for row in &self.head {
             first.arrive(row, witness);
         }
-        if self.is_begun() {
+        if self.is_begun {
             self.queue.clone().drain(witness);
         } else {
             first.drain(witness);

@@ -353,6 +353,58 @@ fn a_device_that_slows_down_is_told_with_the_instant() {
 }
 
 #[test]
+fn rounds_begin_with_the_first_request_wherever_the_zero_lies() {
+    let steps: Vec<Step> = (0..30_000)
+        .map(|n: i64| Step {
+            // Fifty minutes of nothing before ten seconds of load.
+            gap: if n == 0 { 3_000_000_000_000 } else { 1_000_000 },
+            op: 0,
+            volume: 0,
+            pid: 1,
+            length: 4096,
+            late: 0,
+            service: if n < 15_000 { 100_000 } else { 300_000 } + n * 7919 % 10_000,
+            outcome: 0,
+            pushed: false,
+        })
+        .collect();
+    let found = figures(&analysis(&requests(&steps, true, false)));
+    let kind = &found["steady"]["kinds"][0];
+    let rounds = &kind["rounds"];
+    let start = rounds["start_ns"].as_i64().unwrap();
+    assert!((2_999_900_000_000..=3_000_000_000_000).contains(&start), "{start}");
+    assert!(rounds["values"].as_array().unwrap().len() >= 30, "{rounds}");
+    let changes = kind["changes_ns"].as_array().unwrap();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    assert!((changes[0].as_i64().unwrap() - 3_015_000_000_000).abs() < 300_000_000, "{changes:?}");
+}
+
+#[test]
+fn a_cut_changes_nothing_however_many_volumes_there_are() {
+    // Each volume appears in another order in the parts, and more of them than there are queues.
+    let steps: Vec<Step> = (0..6000_u32)
+        .map(|n| Step {
+            gap: 1000,
+            op: (n % 2) as u8,
+            volume: n.wrapping_mul(2_654_435_761) % 1500,
+            pid: 1,
+            length: 4096,
+            late: i64::from(n % 7) * 3000,
+            service: 90_000 + i64::from(n % 11) * 10_000,
+            outcome: 0,
+            pushed: false,
+        })
+        .collect();
+    let requests = requests(&steps, true, true);
+    let whole = figures(&analysis(&requests));
+    for cut in [1, 2000, 5990] {
+        let mut merged = analysis(&requests[..cut]);
+        merged.merge(&analysis(&requests[cut..]));
+        assert_same(&figures(&merged), &whole);
+    }
+}
+
+#[test]
 fn more_volumes_than_are_told_apart_are_counted_together() {
     let steps: Vec<Step> = (0..10_000_u32)
         .map(|n| Step {

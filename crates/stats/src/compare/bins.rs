@@ -135,12 +135,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(spans: &[i64]) -> Bins {
-        let mut bins = Bins::default();
-        for ns in spans {
-            bins.record(*ns);
+    impl Bins {
+        /// Those of some spans.
+        pub(in crate::compare) fn of(spans: &[i64]) -> Self {
+            let mut bins = Self::default();
+            for ns in spans {
+                bins.record(*ns);
+            }
+            bins
         }
-        bins
     }
 
     proptest! {
@@ -157,9 +160,9 @@ mod tests {
             spans in proptest::collection::vec(-5_i64..i64::MAX, 0..50), cut in 0_usize..50,
         ) {
             let cut = cut.min(spans.len());
-            let mut merged = of(&spans[..cut]);
-            merged.merge(&of(&spans[cut..]));
-            prop_assert_eq!(merged, of(&spans));
+            let mut merged = Bins::of(&spans[..cut]);
+            merged.merge(&Bins::of(&spans[cut..]));
+            prop_assert_eq!(merged, Bins::of(&spans));
         }
 
         #[test]
@@ -167,7 +170,7 @@ mod tests {
             mut spans in proptest::collection::vec(1_000_i64..1_000_000_000, 1..80),
             quantile in 0.0..1.0,
         ) {
-            let got = of(&spans).quantile(quantile).unwrap();
+            let got = Bins::of(&spans).quantile(quantile).unwrap();
             spans.sort_unstable();
             let rank = (quantile * spans.len() as f64).ceil().max(1.0) as usize;
             let exact = spans[rank - 1] as f64;
@@ -177,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_longer_than_all_bins_keeps_its_maximum() {
-        let bins = of(&[1, i64::MAX]);
+        let bins = Bins::of(&[1, i64::MAX]);
         assert_eq!(bins.max_ns(), i64::MAX as u64);
         assert_eq!(bins.filled().map(|(_, count)| count).sum::<u64>(), 2);
         assert_eq!(Bins::default().quantile(0.5), None);

@@ -152,14 +152,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(spans: &[i64]) -> Bins {
-        let mut bins = Bins::default();
-        for ns in spans {
-            bins.record(*ns);
-        }
-        bins
-    }
-
     proptest! {
         #[test]
         fn a_figure_of_chosen_blocks_is_that_of_their_sum(
@@ -168,7 +160,7 @@ mod tests {
             weights in proptest::collection::vec(0_u64..3, 6),
             quantile in 0.01..1.0,
         ) {
-            let blocks: Vec<Bins> = blocks.iter().map(|spans| of(spans)).collect();
+            let blocks: Vec<Bins> = blocks.iter().map(|spans| Bins::of(spans)).collect();
             let all = (0..blocks.len()).map(|block| (block, weights[block]));
             let chosen: Vec<(usize, u64)> = all.filter(|chosen| chosen.1 > 0).collect();
             let mut sum = Bins::default();

@@ -5,6 +5,7 @@
 
 pub(super) mod host;
 pub(super) mod load;
+pub(super) mod witness;
 
 use ioecho_trace::{LateCause, Nanos, Op};
 
@@ -108,6 +109,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     let all = figures.picture().spans_of_all(Span::Lateness);
     let late: u64 = LateCause::ALL.iter().map(|cause| figures.late(*cause).requests).sum();
     let share = share(late, all.count());
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
     let Some(p99) = all.quantile(0.99) else {
         return check("lateness", Grade::NotApplicable, "no request issued".into(), "", "");
     };
@@ -137,6 +139,20 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         all.max().unwrap_or_default(),
         share * 100.0
     );
+    // Where the device itself was asked, what it saw counts.
+    let (share, measured) = match seen {
+        None => (share, measured),
+        Some(seen) => (
+            share.max(seen.late_share()),
+            format!(
+                "at the device (witness): 99 % within {}, max {}, {:.2} % later than {LATE}; as \
+                 the engine believed: {measured}",
+                Nanos(seen.delay_p99_ns()),
+                Nanos(seen.issue_max_ns),
+                seen.late_share() * 100.0
+            ),
+        ),
+    };
     let advice = match blame {
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \

@@ -309,3 +309,27 @@ fn a_device_that_broke_makes_a_run_suspect_though_no_request_failed() {
     let verdict = judge(&run(0, LateCause::None, Outcome::Ok), &facts);
     assert_eq!(named(&verdict, "failures").grade, Grade::Suspect);
 }
+
+#[test]
+fn where_a_witness_was_the_device_decides_who_was_late() {
+    let seen = WitnessFacts { asked: 1000, found: 1000, absolute: true, ..WitnessFacts::default() };
+    let verdict = |late, held_back, own| {
+        let witness = WitnessFacts { late, held_back, ..seen.clone() };
+        judge(
+            &run(own, LateCause::Host, Outcome::Ok),
+            &EngineFacts { witness: Some(witness), ..engine() },
+        )
+    };
+    let faithful = verdict(0, 0, 0);
+    assert_eq!((faithful.finding, faithful.validity), (Finding::Faithful, Validity::Valid));
+    assert!(faithful.summary.contains("as a witness saw"), "{}", faithful.summary);
+    let lateness = &faithful.checks[2];
+    assert!(lateness.measured.starts_with("at the device (witness)"), "{lateness:?}");
+    // In time for the engine, late for the device: something between held them back.
+    let held_back = verdict(200, 200, 0);
+    assert_eq!(held_back.finding, Finding::DeviceLimited);
+    assert!(held_back.summary.contains("held back"), "{}", held_back.summary);
+    assert_eq!(held_back.checks[2].grade, Grade::Limited);
+    // The engine's own lateness stays what it was.
+    assert_eq!(verdict(200, 0, 200).finding, Finding::HostStalled);
+}

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::analysis::place::{is_sampled, mix};
+
 /// The unit of working sets, in bytes: the page of most caches.
 pub const PAGE: u64 = 4096;
 
@@ -55,14 +57,6 @@ impl Hasher for AsItIs {
     }
 }
 
-/// A number that differs for each page and looks random (the finalizer of `SplitMix64`).
-fn hashed(page: u64) -> u64 {
-    let mut z = page.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 impl Touched {
     /// Adds a request for these bytes.
     pub(super) fn touch(&mut self, offset: u64, length: u64, is_read: bool) {
@@ -72,8 +66,8 @@ impl Touched {
         let first = offset / PAGE;
         let last = offset.saturating_add(length - 1) / PAGE;
         for page in first..=last.min(first.saturating_add(PAGES_MAX - 1)) {
-            let hash = hashed(page);
-            if !is_kept(hash, self.halvings) {
+            let hash = mix(page);
+            if !is_sampled(hash, self.halvings) {
                 continue;
             }
             let weight = 1 << self.halvings;
@@ -97,7 +91,7 @@ impl Touched {
     fn thin_to(&mut self, halvings: u32) {
         self.halvings = self.halvings.max(halvings);
         let halvings = self.halvings;
-        self.kept.retain(|hash, _| is_kept(*hash, halvings));
+        self.kept.retain(|hash, _| is_sampled(*hash, halvings));
     }
 
     /// Adds what a later part touched. What it read first and this part had touched came back.
@@ -106,7 +100,7 @@ impl Touched {
         self.read += later.read;
         self.again += later.again;
         for (hash, is_read) in &later.kept {
-            if !is_kept(*hash, self.halvings) {
+            if !is_sampled(*hash, self.halvings) {
                 continue;
             }
             match self.kept.entry(*hash) {
@@ -125,9 +119,4 @@ impl Touched {
         let again = self.again.min(self.read) as f64 / self.read.max(1) as f64;
         super::TouchedFigures { bytes: pages.saturating_mul(PAGE), again }
     }
-}
-
-/// A hash of 64 bits has a beginning of 64 zeroes once in 2^64 pages, and there are 2^52.
-fn is_kept(hash: u64, halvings: u32) -> bool {
-    hash.leading_zeros() >= halvings
 }

@@ -10,6 +10,8 @@
 
 use serde::Serialize;
 
+use crate::analysis::arrivals::hurst;
+
 /// The shortest span is 2 to this power in nanoseconds, a microsecond.
 const FINEST: usize = 10;
 
@@ -115,7 +117,8 @@ impl Arrivals {
         let gaps = self.requests.saturating_sub(1).max(1) as f64;
         let variance = (self.gap_squares / gaps - mean_gap * mean_gap).max(0.0);
         let dispersions = done.dispersions();
-        let hurst = hurst(&dispersions);
+        let scales = dispersions.iter().map(|one| (one.span_ns as f64, one.mean, one.index));
+        let hurst = hurst(scales);
         let gap_variation = if mean_gap > 0.0 { variance.sqrt() / mean_gap } else { 0.0 };
         let biases = done.biases();
         let kind = Kind::of(self.requests, gap_variation, &dispersions, hurst);
@@ -271,26 +274,6 @@ fn quantile(counts: &[u64], share: f64) -> u64 {
         }
     }
     0
-}
-
-/// Half the slope of log variance over log scale, by least squares, over the scales at which spans
-/// have a request or more and there are sixteen or more of them (Leland, Taqqu, Willinger, Wilson:
-/// "On the self-similar nature of Ethernet traffic", 1994).
-fn hurst(dispersions: &[Dispersion]) -> Option<f64> {
-    let points: Vec<(f64, f64)> = dispersions
-        .iter()
-        .filter(|one| one.mean >= 1.0 && one.index > 0.0)
-        .map(|one| ((one.span_ns as f64).log2(), (one.index * one.mean).log2()))
-        .collect();
-    if points.len() < 4 {
-        return None;
-    }
-    let count = points.len() as f64;
-    let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
-    let mean_y = points.iter().map(|point| point.1).sum::<f64>() / count;
-    let product: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    let square: f64 = points.iter().map(|(x, _)| (x - mean_x) * (x - mean_x)).sum();
-    Some((product / square / 2.0).clamp(0.0, 1.0))
 }
 
 /// How requests come, as one of the processes that are usually assumed.

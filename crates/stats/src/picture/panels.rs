@@ -8,7 +8,7 @@ use std::ops::Range;
 use ioecho_trace::Nanos;
 use serde::Serialize;
 
-use super::{Class, Rate, RunPicture};
+use super::{Class, Rate, RunPicture, Sonar};
 use crate::raster::{Column, ROWS, Raster, edge};
 use crate::timeline::Cell;
 
@@ -55,7 +55,11 @@ pub struct Panels {
     pub service_max_ns: [Vec<Option<i64>>; Class::ALL.len()],
     /// Service time over the instant of submission by [`Class`], in the order of [`Class::ALL`].
     #[serde(skip)]
-    pub sonar: [Raster; Class::ALL.len()],
+    pub sonar: Sonar,
+    /// The same of each volume, where there are several: its number and its diagram; without a
+    /// number all others together. At most [`VOLUMES_MAX`](super::VOLUMES_MAX) have one.
+    #[serde(skip)]
+    pub volumes: Vec<(Option<u32>, Sonar)>,
     /// Lateness over the scheduled instant.
     #[serde(skip)]
     pub lateness: Raster,
@@ -122,6 +126,11 @@ impl Panels {
                 flow.iter().map(|bucket| bucket.slowest_ns[class]).collect()
             }),
             sonar: picture.sonar.each_ref().map(widened),
+            volumes: picture
+                .volumes
+                .all()
+                .map(|(volume, sonar)| (volume, sonar.each_ref().map(widened)))
+                .collect(),
             lateness,
         }
     }

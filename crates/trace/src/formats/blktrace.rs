@@ -10,13 +10,16 @@
 //! `classify` and `matching`) → batches.
 
 mod classify;
-mod feed;
+mod driver;
+pub(super) mod feed;
 mod files;
+pub(super) mod gaps;
 mod matching;
-mod merge;
-mod notices;
+pub(super) mod merge;
+pub(super) mod notices;
 pub(super) mod order;
 mod plausible;
+pub(super) mod reading;
 pub(super) mod record;
 pub(super) mod requests;
 mod row;
@@ -27,21 +30,21 @@ mod telling;
 pub(super) mod testing;
 #[cfg(test)]
 mod tests;
-mod volumes;
+pub(super) mod volumes;
 
 use std::path::{Path, PathBuf};
 
-use self::feed::{Feed, Wanted};
+use self::feed::Feed;
 use self::files::Files;
-use self::merge::Merge;
-use self::record::{Event, Layout, kind};
-use self::requests::Requests;
-use self::telling::{describe, no_requests};
+use self::reading::Reading;
+use self::record::{Layout, kind};
+use self::telling::describe;
 use super::{Format, IssueEvent, Opening, ReadOptions, Several};
-use crate::batch::{Batch, Columns};
+use crate::batch::Batch;
 use crate::calendar;
 use crate::error::TraceError;
-use crate::header::{Header, Imported};
+use crate::header::Header;
+use crate::recording::{Interface, Recording as Facts};
 use crate::stream::Source;
 
 /// How many of the recording's first events decide which event is taken and whether there are
@@ -96,14 +99,8 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
 struct Recording {
     path: PathBuf,
     header: Header,
-    merge: Merge,
-    /// The events that were read to choose the event, in reverse.
-    probed: Vec<Event>,
-    /// The kind of event that is the instant of issue.
-    issue: u8,
+    reading: Reading<Feed>,
     per_cpu: bool,
-    requests: Requests,
-    ended: bool,
 }
 
 impl Recording {
@@ -122,67 +119,27 @@ impl Recording {
         if feeds.is_empty() {
             return Err(TraceError::Empty { path: path.to_owned() });
         }
-        let of_interest =
-            [kind::QUEUE, kind::INSERT, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT];
-        let wanted = Wanted { kinds: bits(&of_interest), strict: options.strict };
-        let mut merge = Merge::new(feeds, wanted)?;
-        let mut probed = Vec::new();
-        let mut seen = [0_u64; kind::COUNT];
-        while probed.len() < PROBE_EVENTS
-            && let Some(event) = merge.next()?
-        {
-            seen[usize::from(event.kind)] += 1;
-            probed.push(event);
-        }
-        let issue = choose(options.event, &seen);
-        let latency = seen[usize::from(kind::COMPLETE)] > 0;
-        merge.wanted.kinds = match (latency, issue) {
-            (true, _) => bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT]),
-            (false, _) => bits(&[issue, kind::REQUEUE]),
-        };
-        let whole = probed.len() < PROBE_EVENTS;
-        probed.retain(|event| merge.wanted.kinds >> event.kind & 1 == 1);
-        probed.reverse();
+        let reading = Reading::begin(path, feeds, options)?;
+        let facts = Facts { interface: Interface::File, ..Facts::default() };
         let header = Header {
             source: path.display().to_string(),
             format: "blktrace".to_owned(),
-            description: Some(describe(path, files, &merge)),
-            event: Some(kind::name(issue).to_owned()),
-            columns: Columns { latency, origin: true, measured: false },
+            description: Some(describe(path, files, &reading.merge)),
+            event: Some(reading.event()),
+            columns: reading.columns(),
+            recording: Some(facts),
             ..Header::default()
         };
-        let mut recording = Self {
-            path: path.to_owned(),
-            header,
-            merge,
-            probed,
-            issue,
-            per_cpu: files.per_cpu,
-            requests: Requests::new(issue, latency),
-            ended: false,
-        };
-        if whole && seen[usize::from(issue)] == 0 {
-            return Err(no_requests(path, issue, &recording.merge));
-        }
-        let first = recording.probed.iter().rev().find(|event| event.kind == issue);
-        let first = first.map(|event| event.time);
+        let mut recording = Self { path: path.to_owned(), header, reading, per_cpu: files.per_cpu };
+        let first = recording.reading.first();
         recording.take_notices(first);
         Ok(recording)
     }
 
-    /// The next event of the recording.
-    #[inline]
-    fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
-        match self.probed.pop() {
-            Some(event) => Ok(Some(event)),
-            None => self.merge.next(),
-        }
-    }
-
     /// Moves what the recorder said into the header; `first` is the instant of the first request.
     fn take_notices(&mut self, first: Option<u64>) {
-        self.header.processes.extend(self.merge.notices.processes.drain(..));
-        if let (Some((time, wall)), Some(first)) = (self.merge.notices.clock, first) {
+        self.reading.take_notices(&mut self.header);
+        if let (Some((time, wall)), Some(first)) = (self.reading.merge.notices.clock, first) {
             // blkparse counts the events of a merged file from the first one and leaves the notices
             // as they were: then they have no common clock.
             if self.per_cpu || time <= first {
@@ -190,30 +147,10 @@ impl Recording {
                 self.header.started = i64::try_from(wall).ok().map(calendar::rfc3339);
             }
         }
-    }
-
-    /// Ends the reading: tells of everything that was lost or guessed.
-    fn finish(&mut self) -> Result<(), TraceError> {
-        self.ended = true;
-        let damage: Vec<_> =
-            self.merge.feeds().iter().filter_map(|feed| feed.damage.clone()).collect();
-        self.header.damage = (!damage.is_empty()).then(|| damage.join("; "));
-        if self.requests.taken == 0 {
-            return Err(no_requests(&self.path, self.issue, &self.merge));
+        // The kernel takes its times from CLOCK_MONOTONIC (`__blk_add_trace`).
+        if let Some(facts) = &mut self.header.recording {
+            facts.zero_monotonic_ns = first.filter(|_| self.per_cpu);
         }
-        self.header.imported = Some(Imported {
-            unit: "events".to_owned(),
-            units: self.merge.kinds().iter().sum(),
-            requests: self.requests.taken,
-        });
-        let losses = &mut self.header.losses;
-        let lost = self.merge.feeds().iter().map(Feed::lost).sum();
-        losses.add("events lost by the recorder (sequence gaps)", lost, None);
-        losses.add("passthrough commands", self.merge.passthrough(), None);
-        self.requests.tell_losses(losses);
-        let out_of_order = self.merge.feeds().iter().map(Feed::out_of_order).sum();
-        self.header.guesses.add("events out of time order", out_of_order, None);
-        Ok(())
     }
 }
 
@@ -223,31 +160,9 @@ impl Source for Recording {
     }
 
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        batch.reset(self.header.columns);
-        if self.ended {
-            return Ok(false);
-        }
-        while !batch.is_full() {
-            if self.requests.pop(batch) {
-                continue;
-            }
-            match self.next_event() {
-                Ok(Some(event)) => {
-                    self.requests.handle(&event, &mut self.header.volumes, batch);
-                }
-                Ok(None) if self.requests.close() => {}
-                Ok(None) => break,
-                Err(error) => {
-                    self.ended = true;
-                    return Err(error);
-                }
-            }
-        }
-        self.take_notices(self.requests.start);
-        if batch.is_empty() {
-            self.finish()?;
-        }
-        Ok(!batch.is_empty())
+        let more = self.reading.next_batch(&self.path, &mut self.header, batch)?;
+        self.take_notices(self.reading.start());
+        Ok(more)
     }
 }
 

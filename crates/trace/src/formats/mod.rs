@@ -50,6 +50,7 @@ mod numbers;
 pub mod perfetto;
 #[cfg(test)]
 mod reading;
+pub mod recording;
 pub mod scsi;
 pub mod smreplay;
 pub mod spc;
@@ -94,6 +95,7 @@ pub struct Format {
 pub const FORMATS: &[Format] = &[
     native::FORMAT,
     blktrace::FORMAT,
+    recording::FORMAT,
     cachesim::LCS,
     vdbench::FORMAT,
     btreplay::FORMAT,
@@ -233,6 +235,10 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         Err(error) => return Err(read_error(error)),
     };
     if metadata.is_dir() {
+        if recording::is_directory(path) {
+            idle::refuse(options, recording::FORMAT.name, path)?;
+            return recording::open(path, options);
+        }
         if blktrace::is_prefix(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
             return blktrace::open(path, options);

@@ -74,6 +74,15 @@ pub fn create_as(
     }
 }
 
+/// Whether [`create_as`] would know what to write: for whoever has the name long before the trace.
+pub fn check(format: Option<&Writable>, path: &Path) -> Result<(), TraceError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if format.is_some() || WRITABLE.iter().any(|format| format.is_named(&name)) {
+        return Ok(());
+    }
+    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() })
+}
+
 /// The writable format of this name, or the remedy.
 pub fn by_name(name: &str) -> Result<&'static Writable, String> {
     WRITABLE.iter().find(|format| format.name == name).ok_or_else(|| {

@@ -372,3 +372,11 @@ fn an_endless_load_is_known_as_such_and_goes_on() {
         }
     }
 }
+
+#[test]
+fn how_long_a_load_lasts_is_known_where_its_line_says_so() {
+    let lasts = |line: &str| duration(Path::new(line));
+    assert_eq!(lasts("gen:random?rate=10&duration=30s"), Some(Nanos::from_secs(30)));
+    assert_eq!(lasts("gen:random?rate=10&count=5"), None);
+    assert_eq!((lasts("gen:nonsense"), lasts("trace.parquet")), (None, None));
+}

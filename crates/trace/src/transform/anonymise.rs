@@ -162,6 +162,13 @@ fn hide(header: &mut Header) {
     header.recorder = None;
     header.started = None;
     header.run = None;
+    if let Some(recording) = &mut header.recording {
+        // Names and numbers of devices, the machine's kernel and when it ran; figures stay.
+        recording.devices.clear();
+        recording.kernel.clear();
+        recording.why.clear();
+        (recording.zero_monotonic_ns, recording.stopped) = (None, None);
+    }
     if let Some(damage) = &mut header.damage {
         "the source ended before its end".clone_into(damage);
     }

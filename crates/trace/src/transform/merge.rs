@@ -356,6 +356,10 @@ impl Merged {
         forget_measured(&mut header);
         header.columns = self.columns;
         header.started.clone_from(&self.started);
+        if let Some(recording) = &mut header.recording {
+            // The zero of two traces is that of one of them, or of none.
+            recording.zero_monotonic_ns = None;
+        }
         header.transforms.push(self.merge.told());
         header.merged.push(other.clone());
         header.volumes = merged_volumes(&self.volumes, this, other, &self.merge.file);

@@ -6,14 +6,21 @@
 //! Replayed, every other request is a hit in a cache. The later one of a pair is the copy: it was
 //! passed on by a lower layer; the first is what was asked for.
 //!
-//! Where the layers were recorded as volumes of their own, keep one of these
-//! (`filter volume = NAME`); nothing is removed across volumes here, because a mirror writes the
-//! same to two of them.
+//! Where the layers were recorded as volumes of their own and the header says which lies below which
+//! ([`layers()`]), the copies on the lower volumes are dropped instead, and nothing within a volume;
+//! or, with `layer=lower`, all requests to the upper ones. Without that knowledge nothing is removed
+//! across volumes, because a mirror writes the same to two of them.
 
+mod layers;
+
+use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
+pub use self::layers::{Layers, layers};
+
+use self::layers::Copies;
 use super::stage::{Flow, Stage, Step};
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
 use crate::batch::Batch;
@@ -26,9 +33,10 @@ use crate::units::Nanos;
 /// `unstack`.
 pub const KIND: Kind = Kind {
     name: "unstack",
-    value: "[within=TIME]",
+    value: "[within=TIME][,layer=upper|lower]",
     help: "Drop the later copy of requests that stacked devices recorded twice: same operation, \
-           place and length within TIME [100ms]",
+           place and length within TIME [100ms]; where the recording knows its layers, the copies \
+           on lower devices, or with layer=lower the requests to upper ones",
     spills: false,
     parse,
 };
@@ -47,6 +55,18 @@ const NOT_WATCHED: &str = "requests whose copies were looked for in less than th
 /// The note on requests that were dropped.
 pub const REMOVED: &str = "copies of stacked devices removed";
 
+/// The note on requests to upper devices that were dropped.
+pub const REMOVED_UPPER: &str = "requests to upper layers removed";
+
+/// The note on requests to lower devices that were kept.
+pub const OWN: &str = "requests to lower layers are no copy of one to an upper layer within the \
+                       time within= (their own, or parts of a split one) and were kept";
+
+/// The note on devices of a recording that lie above each other.
+pub const LAYERED: &str = "pairs of devices lie above each other, so their requests are recorded \
+                           twice (--unstack removes the copies of the lower ones, \
+                           --unstack=layer=lower the requests to the upper ones)";
+
 /// The note on requests that seem to be copies.
 pub const SEEN: &str = "requests seem to be recorded twice, by stacked devices (--unstack removes \
                         the copies)";
@@ -54,16 +74,26 @@ pub const SEEN: &str = "requests seem to be recorded twice, by stacked devices (
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;
     let within = arguments.setting("within")?.unwrap_or(WITHIN);
+    let choices = [("upper", Layer::Upper), ("lower", Layer::Lower)];
+    let layer = arguments.choice("layer", &choices)?.unwrap_or(Layer::Upper);
     arguments.finish()?;
     if within <= Nanos::ZERO {
         return Err(ArgumentError::new("within must be longer than nothing"));
     }
-    Ok(Box::new(Unstack { within }))
+    Ok(Box::new(Unstack { within, layer }))
+}
+
+/// Which of two layers is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layer {
+    Upper,
+    Lower,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Unstack {
     within: Nanos,
+    layer: Layer,
 }
 
 impl Transform for Unstack {
@@ -72,8 +102,16 @@ impl Transform for Unstack {
         source: Box<dyn Source>,
         _context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
-        let pairs = Pairs::new(self.within, WAITING_MAX);
-        Ok(Box::new(Stage::new(source, Remove { pairs, keep: Vec::new(), removed: 0 })))
+        let remove = Remove {
+            pairs: Pairs::new(self.within, WAITING_MAX),
+            copies: Copies::new(self.within),
+            layers: RefCell::default(),
+            layer: self.layer,
+            keep: Vec::new(),
+            removed: 0,
+            removed_upper: 0,
+        };
+        Ok(Box::new(Stage::new(source, remove)))
     }
 }
 
@@ -155,22 +193,48 @@ impl Pairs {
 
 struct Remove {
     pairs: Pairs,
+    copies: Copies,
+    /// As the header last told: volumes come up while a trace is read.
+    layers: RefCell<Layers>,
+    layer: Layer,
     keep: Vec<bool>,
     removed: u64,
+    removed_upper: u64,
 }
 
 impl Step for Remove {
     fn told(&self) -> String {
-        format!("unstack within={}s", decimal_seconds(self.pairs.within))
+        let layer = if self.layer == Layer::Lower { ",layer=lower" } else { "" };
+        format!("unstack within={}s{layer}", decimal_seconds(self.pairs.within))
     }
 
     fn describe(&self, header: &mut Header) {
+        *self.layers.borrow_mut() = layers(header);
         header.losses.add(REMOVED, self.removed, None);
+        header.losses.add(REMOVED_UPPER, self.removed_upper, None);
+        header.guesses.add(OWN, self.copies.own, None);
         header.guesses.add(NOT_WATCHED, self.pairs.forgotten, None);
     }
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {
         self.keep.clear();
+        let layers = self.layers.borrow();
+        if !layers.is_empty() {
+            for row in 0..batch.len() {
+                let keeps = match self.layer {
+                    Layer::Upper => !self.copies.is_copy(batch, row, &layers),
+                    Layer::Lower => !layers.is_upper(batch.volume[row]),
+                };
+                self.keep.push(keeps);
+            }
+            let removed = self.keep.iter().filter(|keeps| !**keeps).count() as u64;
+            match self.layer {
+                Layer::Upper => self.removed += removed,
+                Layer::Lower => self.removed_upper += removed,
+            }
+            batch.retain(&self.keep);
+            return Ok(Flow::More);
+        }
         for row in 0..batch.len() {
             let copy =
                 Key::of(batch, row).is_some_and(|key| self.pairs.is_copy(batch.issue_ns[row], key));

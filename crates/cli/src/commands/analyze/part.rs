@@ -27,7 +27,7 @@ use parquet::schema::parser::parse_message_type;
 use crate::exit::{self, Coded};
 
 /// The version of what the first row holds. It changes whenever any summary counts otherwise.
-const PART_VERSION: u32 = 1;
+const PART_VERSION: u32 = 2;
 
 const KEY_VERSION: &str = "ioecho.partial";
 const KEY_HEADER: &str = "ioecho.partial.header";

@@ -8,6 +8,7 @@ use ioecho_stats::analysis::breakdown::Share;
 use ioecho_stats::analysis::seconds::{Amount, Totals};
 use ioecho_stats::analysis::slowest::Slow;
 use ioecho_stats::steady::WINDOW;
+use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Header, Nanos};
 
 use crate::commands::info::verdict_of;
@@ -43,7 +44,7 @@ pub(super) fn print(
     row!(out, "origin", "{}, {}", header.source, header.format)?;
     let duration = Nanos(figures.end_ns.saturating_sub(figures.first_ns));
     let kind = if figures.measured > 0 { "run" } else { "load" };
-    row!(out, kind, "{} requests in {duration}", figures.requests)?;
+    row!(out, kind, "{} in {duration}", counted(figures.requests, "request"))?;
     if let Some(run) = run {
         row!(out, "verdict", "{}", verdict_of(run, file))?;
     }
@@ -145,7 +146,7 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
         };
         row!(out, "hot pages", "half of all accesses go to {share:.2} % of the pages{off}")?;
     }
-    let caches = figures.reuse.caches.iter().map(|cache| {
+    let caches = figures.reuse.caches_told().map(|cache| {
         let hits = cache.hit_ratio.all * 100.0;
         format!("{} {hits:.1} %", Bytes(cache.cache_bytes))
     });
@@ -250,8 +251,9 @@ fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Resul
         let id = share.id.map_or(String::new(), |id| format!("{id} "));
         let name = if share.name.is_empty() { String::new() } else { format!("({}) ", share.name) };
         let (percent, p99) = (share.share * 100.0, share.service_p99_ns);
+        let requests = counted(share.requests, "request");
         let p99 = p99.map_or(String::new(), |ns| format!(", p99 {}", Nanos(ns as i64)));
-        row!(out, kind, "{id}{name}{percent:.1} %: {} requests{p99}", share.requests)?;
+        row!(out, kind, "{id}{name}{percent:.1} %: {requests}{p99}")?;
     }
     if shares.len() > SHARES_SHOWN {
         row!(out, "", "and more (--json lists them)")?;
@@ -263,11 +265,12 @@ fn print_slow(out: &mut impl Write, slow: &Slow) -> io::Result<()> {
     row!(
         out,
         "slow",
-        "{} at {:.6} s: {} of {} at {} of volume {}, {} in flight, {} due in that second",
+        "{} at {:.6} s: {} of {} at {} (byte {}) of volume {}, {} in flight, {} due in that second",
         Nanos(slow.service_ns),
         Nanos(slow.submitted_ns).as_secs_f64(),
         slow.op.name(),
         Bytes(slow.length),
+        Bytes(slow.offset),
         slow.offset,
         slow.volume,
         slow.in_flight,

@@ -47,7 +47,7 @@ pub(crate) fn text(whole: &Interval, ended: bool, about: &About) -> String {
     ] {
         text.family(name, "histogram", "seconds", what);
         for kind in Kind::ALL {
-            text.histogram(name, kind.name(), whole.spans(span, kind));
+            text.histogram(name, kind.label(), whole.spans(span, kind));
         }
     }
     text.0.push_str("# EOF\n");
@@ -58,7 +58,7 @@ fn counters(text: &mut Text, whole: &Interval) {
     text.counter("ioecho_requests", "requests", "Requests that completed in full, by kind.");
     for kind in Kind::ALL {
         let count = whole.completed_of(kind) as f64;
-        text.sample("ioecho_requests_total", &[("kind", kind.name())], count);
+        text.sample("ioecho_requests_total", &[("kind", kind.label())], count);
     }
     text.counter("ioecho_transferred_bytes", "bytes", "Bytes of requests that completed.");
     for (kind, bytes) in [("read", whole.bytes_read), ("write", whole.bytes_written)] {

@@ -118,6 +118,12 @@ impl From<Table> for Rows {
     }
 }
 
+/// Beyond so many groups there will be many.
+const FEW: usize = 1 << 12;
+
+/// For so many groups there is room from then on: 64 MiB.
+const RESERVED_MAX: usize = 1 << 19;
+
 /// The smallest index.
 const INDEX_MIN: usize = 1 << 10;
 
@@ -253,6 +259,11 @@ impl Table {
     }
 
     fn add(&mut self, key: u64) -> Option<usize> {
+        if self.groups.len() == FEW {
+            // What is aligned is copied whenever it grows. Memory that was asked for and is not
+            // used costs nothing.
+            self.groups.reserve_exact((self.limit.min(RESERVED_MAX) + 1).saturating_sub(FEW));
+        }
         self.groups.push(Group {
             key,
             last: [[NEVER; 2]; GROUP],

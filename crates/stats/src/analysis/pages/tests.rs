@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use ioecho_trace::{Bytes, Columns, Nanos, VolumeId};
+use ioecho_trace::{Bytes, Nanos, VolumeId};
 use proptest::prelude::*;
 
 use super::*;
@@ -39,13 +39,9 @@ proptest! {
     }
 
     #[test]
-    fn a_batch_says_what_its_requests_say_one_by_one(load in load(), limit in 1_usize..200) {
-        let mut batch = Batch::new(Columns::default());
-        for request in &load {
-            batch.push(request);
-        }
+    fn requests_together_say_what_they_say_one_by_one(load in load(), limit in 1_usize..200) {
         let mut together = Pages::new(&WINDOWS_NS, limit);
-        together.observe_batch(&batch);
+        together.observe_all(&load);
         let mut single = Pages::new(&WINDOWS_NS, limit);
         for request in &load {
             single.observe(request);

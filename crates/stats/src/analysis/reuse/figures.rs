@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::CACHES;
 use crate::analysis::kind::ByKind;
 use crate::analysis::shape::{Bins, Curve};
 
@@ -29,6 +30,19 @@ pub struct ReuseFigures {
     pub miss_ratio: ByKind<Curve>,
     /// What caches of some sizes would leave.
     pub caches: Vec<CacheLoad>,
+}
+
+impl ReuseFigures {
+    /// The caches that are worth a line: of the usual sizes ([`CACHES`]) none beyond the first that
+    /// holds all that is ever used, for they are alike.
+    pub fn caches_told(&self) -> impl Iterator<Item = &CacheLoad> {
+        let used = self.cold.all.saturating_mul(self.page_bytes);
+        let holds = CACHES.into_iter().find(|bytes| *bytes >= used).unwrap_or(u64::MAX);
+        let is_usual = |bytes| CACHES.contains(&bytes);
+        self.caches
+            .iter()
+            .filter(move |cache| cache.cache_bytes <= holds || !is_usual(cache.cache_bytes))
+    }
 }
 
 /// What is left of a load behind a cache: least recently used, writes kept back until their page

@@ -123,3 +123,18 @@ fn a_sample_tells_of_every_cache_what_all_accesses_tell_within_the_stated_error(
         assert!((a.written_share - b.written_share).abs() < 2.0 * bound, "{a:?} {b:?}");
     }
 }
+
+#[test]
+fn of_the_usual_caches_beyond_the_first_that_holds_everything_none_is_told() {
+    let request = Request::new(Nanos::ZERO, Op::Read, Bytes(0), Bytes(200 << 20));
+    let mut reuse = Reuse::default();
+    // Of one request no more than 64 MiB are looked at.
+    for part in 0..4_u64 {
+        let offset = Bytes(part * (50 << 20));
+        reuse.observe(&Request { offset, length: Bytes(50 << 20), ..request });
+    }
+    let asked = [&CACHES[..], &[3 << 40]].concat();
+    let figures = reuse.figures_for(&asked);
+    let told: Vec<u64> = figures.caches_told().map(|cache| cache.cache_bytes).collect();
+    assert_eq!(told, [1 << 26, 1 << 28, 3 << 40]);
+}

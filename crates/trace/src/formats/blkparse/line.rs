@@ -107,6 +107,7 @@ pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Faul
         device: (major as u32) << 20 | minor as u32,
         cpu,
         kind,
+        failed: false,
     };
     cursor.skip_blanks();
     if !place(&mut cursor, &mut event)? {

@@ -7,6 +7,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::files::is_per_cpu;
+use super::gaps::Gaps;
+use super::merge::Lane;
 use super::notices::Notices;
 use super::order::{Order, WINDOW};
 use super::plausible::Shown;
@@ -16,20 +18,20 @@ use crate::compression;
 use crate::error::TraceError;
 
 /// What to do about a damaged recording.
-pub(super) const REMEDY: &str = "record or copy the file again; without --strict everything before \
+pub(in crate::formats) const REMEDY: &str = "record or copy the file again; without --strict everything before \
                                  this place is read";
 
 /// What all feeds are told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(in crate::formats) struct Wanted {
     /// The kinds of event to give out, a bit each.
-    pub(super) kinds: u32,
+    pub(in crate::formats) kinds: u32,
     /// Whether damage is an error.
-    pub(super) strict: bool,
+    pub(in crate::formats) strict: bool,
 }
 
 /// A file that is being read.
-pub(super) struct Feed {
+pub(in crate::formats) struct Feed {
     path: PathBuf,
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -48,17 +50,22 @@ pub(super) struct Feed {
     shown: Shown,
     order: Order,
     sequences: Sequences,
+    gaps: Gaps,
+    /// The instant of the last event that was decoded.
+    last: u64,
+    /// The processor of the first event.
+    cpu: Option<u32>,
     /// How many events of each kind the file holds, passthrough commands left out.
-    pub(super) kinds: [u64; kind::COUNT],
+    kinds: [u64; kind::COUNT],
     /// The same of passthrough commands.
-    pub(super) passthrough: [u64; kind::COUNT],
+    passthrough: [u64; kind::COUNT],
     /// Where and why the file ended before its end.
-    pub(super) damage: Option<String>,
+    damage: Option<String>,
 }
 
 impl Feed {
     /// Begins to read; answers `None` where the file is empty.
-    pub(super) fn open(
+    pub(in crate::formats) fn open(
         path: &Path,
         mut reader: Box<dyn Read + Send>,
         buffer_bytes: usize,
@@ -100,6 +107,9 @@ impl Feed {
             shown: Shown::new(is_per_cpu(path)),
             order: Order::default(),
             sequences: Sequences::default(),
+            gaps: Gaps::default(),
+            last: 0,
+            cpu: None,
             kinds: [0; kind::COUNT],
             passthrough: [0; kind::COUNT],
             damage: None,
@@ -109,29 +119,6 @@ impl Feed {
     /// The layout of the last record.
     pub(super) fn layout(&self) -> Layout {
         self.layout
-    }
-
-    /// How many events the recorder lost.
-    pub(super) fn lost(&self) -> u64 {
-        self.sequences.lost()
-    }
-
-    /// The next event by time.
-    #[inline]
-    pub(super) fn next(
-        &mut self,
-        wanted: Wanted,
-        notices: &mut Notices,
-    ) -> Result<Option<Event>, TraceError> {
-        if self.order.len() <= WINDOW && !self.ended {
-            self.decode_some(wanted, notices)?;
-        }
-        Ok(self.order.pop())
-    }
-
-    /// How many events came later than the window could mend.
-    pub(super) fn out_of_order(&self) -> u64 {
-        self.order.too_late
     }
 
     /// Decodes until twice the window is held or the file ends.
@@ -183,6 +170,10 @@ impl Feed {
                 break;
             };
             if event.categories & category::NOTIFY == 0 {
+                if event.kind == kind::REMAP {
+                    let payload = &self.buffer[self.start + header..self.end][..frame.payload];
+                    notices.remap(&event, payload.get(frame.cgroup..).unwrap_or_default());
+                }
                 self.admit(event, wanted);
             } else {
                 let payload = &self.buffer[self.start + header..self.end][..frame.payload];
@@ -196,7 +187,13 @@ impl Feed {
     /// Counts an event and keeps it if it is wanted.
     #[inline]
     fn admit(&mut self, event: Event, wanted: Wanted) {
+        let lost = self.sequences.lost();
         self.sequences.note(event.cpu, event.device, event.sequence);
+        if self.sequences.lost() != lost {
+            self.gaps.change(self.last, event.time, lost, self.sequences.lost());
+        }
+        self.last = event.time;
+        self.cpu.get_or_insert(event.cpu);
         let kind = usize::from(event.kind).min(kind::COUNT - 1);
         if event.categories & category::PASSTHROUGH != 0 {
             self.passthrough[kind] += 1;
@@ -232,6 +229,40 @@ impl Feed {
         }
         self.damage = Some(format!("{}: at byte {offset}: {reason}", self.path.display()));
         Ok(())
+    }
+}
+
+impl Lane for Feed {
+    #[inline]
+    fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError> {
+        if self.order.len() <= WINDOW && !self.ended {
+            self.decode_some(wanted, notices)?;
+        }
+        Ok(self.order.pop())
+    }
+
+    fn cpu(&self) -> Option<u32> {
+        self.cpu
+    }
+
+    fn kinds(&self) -> &[u64; kind::COUNT] {
+        &self.kinds
+    }
+
+    fn passthrough(&self) -> &[u64; kind::COUNT] {
+        &self.passthrough
+    }
+
+    fn out_of_order(&self) -> u64 {
+        self.order.too_late
+    }
+
+    fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
+    fn damage(&self) -> Option<String> {
+        self.damage.clone()
     }
 }
 

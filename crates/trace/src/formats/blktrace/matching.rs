@@ -19,8 +19,10 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::classify::Class;
+use super::driver::Driver;
 use super::row::{Row, State};
 use super::splits::{Split, Splits};
+use crate::recording::{DriverFigures, MatchingFigures};
 use crate::request::Flags;
 
 /// How many requests are held back, waiting ones and those behind them: some 60 MB.
@@ -51,6 +53,8 @@ pub(super) struct Completion {
     pub(super) offset: u64,
     pub(super) bytes: u32,
     pub(super) flags: Flags,
+    /// Whether it was an error.
+    pub(super) failed: bool,
 }
 
 /// The waiting requests of one class on one device, by position and then by age.
@@ -61,6 +65,16 @@ struct Waiting {
     longest: u64,
     /// Flushes before this one have a tentative completion.
     tentative_before: u64,
+}
+
+/// A waiting request that has a byte.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    serial: u64,
+    /// The first byte behind it.
+    end: u64,
+    /// Whether another one came into question as well.
+    others: bool,
 }
 
 /// The requests between their issue and their completion.
@@ -75,6 +89,10 @@ pub(super) struct Matching {
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
     splits: Splits,
+    driver: Driver,
+    figures: MatchingFigures,
+    /// Places of requests that one event covers.
+    covered: Vec<u64>,
 }
 
 impl Matching {
@@ -94,57 +112,133 @@ impl Matching {
     /// Takes a completion with a range; answers whether it completed anything.
     pub(super) fn complete(&mut self, completion: &Completion) -> bool {
         let slot = slot(completion.volume, completion.class);
-        let Some(waiting) = self.waiting.get(slot) else { return false };
-        let mut at_offset = waiting.rows.range((completion.offset, 0)..).take(SEARCH_MAX);
-        let exact = at_offset.find_map(|&(offset, serial)| {
-            if offset != completion.offset {
-                return Some(None);
-            }
-            let row = self.row(serial)?;
-            (row.length == completion.bytes && row.left == row.length).then_some(Some(serial))
-        });
-        if let Some(Some(serial)) = exact {
+        if self.waiting.len() <= slot {
+            return false;
+        }
+        let is_meant = |row: &Row| row.length == completion.bytes && row.left == row.length;
+        let (exact, others) = self.at(slot, completion.offset, is_meant);
+        if let Some(serial) = exact {
+            self.figures.ambiguous += u64::from(others);
             self.credit(slot, serial, completion.bytes, completion);
             return true;
         }
         self.complete_pieces(slot, completion)
     }
 
+    /// The oldest waiting request that begins at `offset` and is meant, and whether there is
+    /// another such.
+    #[inline]
+    fn at(&self, slot: usize, offset: u64, is_meant: impl Fn(&Row) -> bool) -> (Option<u64>, bool) {
+        let mut found = None;
+        for &(begin, serial) in self.waiting[slot].rows.range((offset, 0)..).take(SEARCH_MAX) {
+            if begin != offset {
+                break;
+            }
+            if self.row(serial).is_some_and(&is_meant) {
+                if found.is_some() {
+                    return (found, true);
+                }
+                found = Some(serial);
+            }
+        }
+        (found, false)
+    }
+
+    /// Notes that the driver got what lies in a range. A merged request covers several; of a
+    /// request that was split the first piece counts.
+    pub(super) fn hand_over(&mut self, event: &Completion) {
+        let slot = slot(event.volume, event.class);
+        if self.waiting.len() <= slot {
+            return;
+        }
+        let is_meant = |row: &Row| row.length == event.bytes && !row.driven;
+        if let (Some(serial), _) = self.at(slot, event.offset, is_meant) {
+            self.drive(serial, event);
+            return;
+        }
+        let end = event.offset.saturating_add(u64::from(event.bytes));
+        let mut covered = std::mem::take(&mut self.covered);
+        covered.clear();
+        self.lay_out(slot, event.offset, end, |serial, _| covered.push(serial));
+        // A request that was merged before another one did not overtake it.
+        covered.sort_unstable();
+        for &serial in &covered {
+            self.drive(serial, event);
+        }
+        self.covered = covered;
+    }
+
+    fn drive(&mut self, serial: u64, event: &Completion) {
+        if let Some(row) = self.rows.get_mut(serial.saturating_sub(self.base) as usize)
+            && !row.driven
+        {
+            row.driven = true;
+            self.driver.note(row.volume, serial, event.time.saturating_sub(row.issue));
+        }
+    }
+
     /// Lays the completion's range out with waiting requests.
     fn complete_pieces(&mut self, slot: usize, completion: &Completion) -> bool {
         let end = completion.offset.saturating_add(u64::from(completion.bytes));
-        let (mut cursor, mut touched) = (completion.offset, false);
-        while cursor < end {
-            if let Some((serial, row_end)) = self.find(slot, cursor, end) {
-                let until = row_end.min(end);
-                self.credit(slot, serial, (until - cursor) as u32, completion);
-                (cursor, touched) = (until, true);
-            } else {
-                // A hole: its request was queued before the recording began, or was lost.
-                let waiting = &self.waiting[slot].rows;
-                match waiting.range((cursor + 1, 0)..(end, 0)).next() {
-                    Some(&(next, _)) => cursor = next,
-                    None => break,
-                }
+        let (mut cursor, mut touched, mut is_ambiguous) = (completion.offset, false, false);
+        // One after the other: what is complete no longer has the bytes behind.
+        while let Some((from, found)) = self.next_piece(slot, cursor, end) {
+            let until = found.end.min(end);
+            is_ambiguous |= found.others;
+            if let Some(row) = self.rows.get_mut((found.serial - self.base) as usize) {
+                row.pieced = true;
             }
+            self.credit(slot, found.serial, (until - from) as u32, completion);
+            (cursor, touched) = (until, true);
         }
+        self.figures.ambiguous += u64::from(is_ambiguous);
         touched
+    }
+
+    /// Lays a range out with waiting requests and tells the serial number and the bytes of each.
+    fn lay_out(&self, slot: usize, begin: u64, end: u64, mut each: impl FnMut(u64, u64)) {
+        let mut cursor = begin;
+        while let Some((from, found)) = self.next_piece(slot, cursor, end) {
+            let until = found.end.min(end);
+            each(found.serial, until - from);
+            cursor = until;
+        }
+    }
+
+    /// The waiting request that has the first byte from `cursor` on that any has, and that byte.
+    fn next_piece(&self, slot: usize, cursor: u64, end: u64) -> Option<(u64, Found)> {
+        if cursor >= end {
+            return None;
+        }
+        if let Some(found) = self.find(slot, cursor, end) {
+            return Some((cursor, found));
+        }
+        // A hole: its request was queued before the recording began, or was lost. An empty request
+        // at a place has no byte of it.
+        let rows = &self.waiting[slot].rows;
+        let later = rows.range((cursor + 1, 0)..(end, 0)).take(SEARCH_MAX);
+        later.map(|&(at, _)| at).find_map(|at| Some((at, self.find(slot, at, end)?)))
     }
 
     /// The waiting request that has the byte at `cursor`: best the oldest that begins there and
     /// does not reach beyond `end`, else one that begins there, else one that covers it.
-    fn find(&self, slot: usize, cursor: u64, end: u64) -> Option<(u64, u64)> {
+    fn find(&self, slot: usize, cursor: u64, end: u64) -> Option<Found> {
         let waiting = &self.waiting[slot];
         let mut longer = None;
+        let mut fitting: Option<Found> = None;
         for &(offset, serial) in waiting.rows.range((cursor, 0)..).take(SEARCH_MAX) {
             if offset != cursor {
                 break;
             }
             let Some(row) = self.row(serial).filter(|row| row.length > 0) else { continue };
-            if row.end() <= end {
-                return Some((serial, row.end()));
+            let found = Found { serial, end: row.end(), others: false };
+            if row.end() > end {
+                longer = longer.or(Some(found));
+            } else if let Some(first) = fitting {
+                return Some(Found { others: true, ..first });
+            } else {
+                fitting = Some(found);
             }
-            longer = longer.or(Some((serial, row.end())));
         }
         let before = || {
             waiting
@@ -153,16 +247,19 @@ impl Matching {
                 .rev()
                 .take(SEARCH_MAX)
                 .take_while(|(offset, _)| offset + waiting.longest > cursor)
-                .filter_map(|&(_, serial)| Some((serial, self.row(serial)?.end())))
-                .find(|&(_, row_end)| row_end > cursor)
+                .filter_map(|&(_, serial)| {
+                    Some(Found { serial, end: self.row(serial)?.end(), others: false })
+                })
+                .find(|found| found.end > cursor)
         };
-        longer.or_else(before)
+        fitting.or(longer).or_else(before)
     }
 
     /// Counts `bytes` of a waiting request as complete.
     fn credit(&mut self, slot: usize, serial: u64, bytes: u32, completion: &Completion) {
         let Some(row) = self.rows.get_mut((serial - self.base) as usize) else { return };
         row.left = row.left.saturating_sub(bytes);
+        row.failed |= completion.failed;
         if row.left > 0 {
             return;
         }
@@ -215,8 +312,9 @@ impl Matching {
     }
 
     fn complete_oldest(&mut self, slot: usize, time: u64) -> bool {
-        let first = self.waiting.get_mut(slot).and_then(|waiting| waiting.rows.pop_first());
-        let Some((_, serial)) = first else { return false };
+        let Some(waiting) = self.waiting.get_mut(slot) else { return false };
+        let Some((_, serial)) = waiting.rows.pop_first() else { return false };
+        self.figures.ambiguous += u64::from(!waiting.rows.is_empty());
         self.waiting_count -= 1;
         self.settle(serial, time, State::Done);
         true
@@ -284,7 +382,23 @@ impl Matching {
         }
         self.rows.pop_front();
         self.base += 1;
+        match row.state {
+            State::Waiting => self.figures.unmatched += 1,
+            _ if row.pieced => self.figures.by_pieces += 1,
+            _ => self.figures.exact += 1,
+        }
+        self.figures.failed += u64::from(row.failed);
         Some((row, row.state == State::Waiting))
+    }
+
+    /// How completions were found so far.
+    pub(super) fn figures(&self) -> MatchingFigures {
+        self.figures
+    }
+
+    /// What was seen of the driver so far, if anything.
+    pub(super) fn driver(&self) -> Option<DriverFigures> {
+        self.driver.figures()
     }
 
     fn row(&self, serial: u64) -> Option<&Row> {

@@ -8,27 +8,57 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::feed::{Feed, Wanted};
+use super::feed::Wanted;
+use super::gaps::Gaps;
 use super::notices::Notices;
 use super::record::{Event, kind};
 use crate::error::TraceError;
 
-/// All files of a recording.
-pub(super) struct Merge {
-    feeds: Vec<Feed>,
+/// What a recording holds of one processor, or all of it: events in the order of their time.
+pub(in crate::formats) trait Lane: Send {
+    /// The next event by time, of the kinds that are wanted.
+    fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError>;
+
+    /// The processor, where it is one.
+    fn cpu(&self) -> Option<u32>;
+
+    /// How many events of each kind were read, passthrough commands left out.
+    fn kinds(&self) -> &[u64; kind::COUNT];
+
+    /// The same of passthrough commands.
+    fn passthrough(&self) -> &[u64; kind::COUNT];
+
+    /// How many events came later than could be mended.
+    fn out_of_order(&self) -> u64;
+
+    /// What was lost, and when.
+    fn gaps(&self) -> &Gaps;
+
+    /// Where and why it ended before its end.
+    fn damage(&self) -> Option<String>;
+
+    /// How many events were left out because they lie in no partition that was recorded.
+    fn outside(&self) -> u64 {
+        0
+    }
+}
+
+/// All lanes of a recording.
+pub(in crate::formats) struct Merge<L> {
+    feeds: Vec<L>,
     /// The next event of each feed, by its number.
     heads: Vec<Event>,
     /// The feeds that have one, by time, sequence and number.
     order: BinaryHeap<Reverse<(u64, u32, usize)>>,
     /// What the feeds are to give out.
-    pub(super) wanted: Wanted,
+    pub(in crate::formats) wanted: Wanted,
     /// What the recorder said.
-    pub(super) notices: Notices,
+    pub(in crate::formats) notices: Notices,
 }
 
-impl Merge {
-    /// Reads the first events of all files.
-    pub(super) fn new(mut feeds: Vec<Feed>, wanted: Wanted) -> Result<Self, TraceError> {
+impl<L: Lane> Merge<L> {
+    /// Reads the first events of all lanes.
+    pub(in crate::formats) fn new(mut feeds: Vec<L>, wanted: Wanted) -> Result<Self, TraceError> {
         let mut notices = Notices::default();
         let mut heads = vec![Event::default(); feeds.len()];
         let mut order = BinaryHeap::with_capacity(feeds.len());
@@ -43,7 +73,7 @@ impl Merge {
 
     /// The next event of the recording.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Event>, TraceError> {
+    pub(in crate::formats) fn next(&mut self) -> Result<Option<Event>, TraceError> {
         let Some(mut first) = self.order.peek_mut() else { return Ok(None) };
         let index = first.0.2;
         let event = self.heads[index];
@@ -57,26 +87,37 @@ impl Merge {
         Ok(Some(event))
     }
 
-    /// The files.
-    pub(super) fn feeds(&self) -> &[Feed] {
+    /// The lanes.
+    pub(in crate::formats) fn feeds(&self) -> &[L] {
         &self.feeds
     }
 
     /// How many events of each kind were read, passthrough commands left out.
-    pub(super) fn kinds(&self) -> [u64; kind::COUNT] {
-        self.sum(|feed| &feed.kinds)
+    pub(in crate::formats) fn kinds(&self) -> [u64; kind::COUNT] {
+        self.sum(L::kinds)
     }
 
     /// How many passthrough commands were read: each is issued once but need not be inserted.
-    pub(super) fn passthrough(&self) -> u64 {
-        let kinds = self.sum(|feed| &feed.passthrough);
+    pub(in crate::formats) fn passthrough(&self) -> u64 {
+        let kinds = self.sum(L::passthrough);
         match kinds[usize::from(kind::ISSUE)] {
             0 => kinds[usize::from(kind::INSERT)],
             issued => issued,
         }
     }
 
-    fn sum(&self, counts: impl Fn(&Feed) -> &[u64; kind::COUNT]) -> [u64; kind::COUNT] {
+    /// How many events were lost.
+    pub(in crate::formats) fn lost(&self) -> u64 {
+        self.feeds.iter().fold(0, |sum, feed| sum.saturating_add(feed.gaps().events()))
+    }
+
+    /// Where and why lanes ended before their end, in one sentence.
+    pub(in crate::formats) fn damage(&self) -> Option<String> {
+        let damage: Vec<_> = self.feeds.iter().filter_map(L::damage).collect();
+        (!damage.is_empty()).then(|| damage.join("; "))
+    }
+
+    fn sum(&self, counts: impl Fn(&L) -> &[u64; kind::COUNT]) -> [u64; kind::COUNT] {
         let mut sum = [0; kind::COUNT];
         for feed in &self.feeds {
             for (sum, count) in sum.iter_mut().zip(counts(feed)) {

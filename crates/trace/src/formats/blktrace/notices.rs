@@ -4,32 +4,43 @@
 //! of another sort among them, once: the name of a process before its first event, and the wall
 //! clock when the recording begins.
 
+use rustc_hash::FxHashSet;
+
 use super::record::{Event, Frame, Layout, notify};
 
 /// How many names of processes are kept.
 const PROCESSES_MAX: usize = 1 << 16;
 
+/// How many pairs of devices, one passing requests on to the other, are kept.
+const REMAPS_MAX: usize = 1 << 10;
+
 /// What the recorder said beside the events, of all files together.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
+pub(in crate::formats) struct Notices {
     /// Names of processes that were not taken over yet.
-    pub(super) processes: Vec<(u32, String)>,
+    pub(in crate::formats) processes: Vec<(u32, String)>,
     /// How many there were in all.
     processes_seen: usize,
     /// The first instant (nanoseconds of the recording's clock) whose wall clock (nanoseconds since
     /// 1970) is told.
-    pub(super) clock: Option<(u64, i128)>,
+    pub(in crate::formats) clock: Option<(u64, i128)>,
+    /// Devices that passed requests on, and to which.
+    pub(in crate::formats) remaps: FxHashSet<(u32, u32)>,
 }
 
 impl Notices {
     /// Takes a message of the recorder.
-    pub(super) fn note(&mut self, layout: Layout, event: &Event, frame: Frame, payload: &[u8]) {
+    pub(in crate::formats) fn note(
+        &mut self,
+        layout: Layout,
+        event: &Event,
+        frame: Frame,
+        payload: &[u8],
+    ) {
         let payload = payload.get(frame.cgroup..).unwrap_or_default();
         match frame.low {
-            notify::PROCESS if self.processes_seen < PROCESSES_MAX => {
-                let name = payload.split(|&byte| byte == 0).next().unwrap_or_default();
-                self.processes_seen += 1;
-                self.processes.push((event.pid, String::from_utf8_lossy(name).into_owned()));
+            notify::PROCESS => {
+                self.process(event.pid, payload);
             }
             notify::TIMESTAMP if self.clock.is_none() && payload.len() >= 8 => {
                 let (seconds, nanos) = (layout.word(payload, 0), layout.word(payload, 4));
@@ -37,6 +48,30 @@ impl Notices {
                 self.clock = Some((event.time, wall));
             }
             _ => {}
+        }
+    }
+
+    /// Notes the name of a process, which ends with a zero byte or with its bytes.
+    pub(in crate::formats) fn process(&mut self, pid: u32, name: &[u8]) {
+        if self.processes_seen < PROCESSES_MAX {
+            let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+            self.processes_seen += 1;
+            self.processes.push((pid, String::from_utf8_lossy(name).into_owned()));
+        }
+    }
+
+    /// Notes that a device passed a request on: `payload` is `struct blk_io_trace_remap`, whose
+    /// numbers are big-endian everywhere and which begins with the device that it came from.
+    pub(in crate::formats) fn remap(&mut self, event: &Event, payload: &[u8]) {
+        if let Some(from) = payload.first_chunk() {
+            self.passed_on(u32::from_be_bytes(*from), event.device);
+        }
+    }
+
+    /// Notes that a request to device `from` was passed on to device `to`.
+    pub(in crate::formats) fn passed_on(&mut self, from: u32, to: u32) {
+        if from != to && self.remaps.len() < REMAPS_MAX {
+            self.remaps.insert((from, to));
         }
     }
 }

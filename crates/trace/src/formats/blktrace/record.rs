@@ -18,6 +18,10 @@ pub(in crate::formats) const RECORD_MAX: usize = HEADER_MAX + u16::MAX as usize;
 pub(in crate::formats) mod kind {
     /// `Q`: a bio entered the block layer.
     pub(crate) const QUEUE: u8 = 1;
+    /// `M`: a bio was merged behind a request.
+    pub(crate) const BACK_MERGE: u8 = 2;
+    /// `F`: a bio was merged before a request.
+    pub(crate) const FRONT_MERGE: u8 = 3;
     /// `R`: the driver gave the request back.
     pub(crate) const REQUEUE: u8 = 6;
     /// `D`: handed to the driver.
@@ -28,6 +32,8 @@ pub(in crate::formats) mod kind {
     pub(crate) const INSERT: u8 = 12;
     /// `X`: a bio was split.
     pub(crate) const SPLIT: u8 = 13;
+    /// `A`: a bio was passed on to a device below.
+    pub(crate) const REMAP: u8 = 15;
     /// How many numbers are told apart; what is greater counts as the last.
     pub(crate) const COUNT: usize = 32;
 
@@ -35,8 +41,8 @@ pub(in crate::formats) mod kind {
     pub(crate) const fn name(kind: u8) -> &'static str {
         match kind {
             QUEUE => "queued (Q)",
-            2 => "back merge (M)",
-            3 => "front merge (F)",
+            BACK_MERGE => "back merge (M)",
+            FRONT_MERGE => "front merge (F)",
             4 => "request allocated (G)",
             5 => "waiting for a request (S)",
             REQUEUE => "requeued (R)",
@@ -48,7 +54,7 @@ pub(in crate::formats) mod kind {
             INSERT => "inserted (I)",
             SPLIT => "split (X)",
             14 => "bounced (B)",
-            15 => "remapped (A)",
+            REMAP => "remapped (A)",
             16 => "aborted",
             17 => "driver data",
             18 => "zone plug",
@@ -130,6 +136,8 @@ pub(in crate::formats) struct Event {
     pub(in crate::formats) cpu: u32,
     /// See [`kind`].
     pub(in crate::formats) kind: u8,
+    /// Whether the completion was an error.
+    pub(in crate::formats) failed: bool,
 }
 
 /// The parts of a record that matter to its frame and to notices only.
@@ -190,17 +198,19 @@ impl Layout {
     pub(in crate::formats) fn decode(self, bytes: &[u8]) -> Option<(Event, Frame)> {
         // Both headers hold the first 28 bytes in common.
         let head: &[u8; 48] = bytes.first_chunk()?;
-        let (pid, action, device, cpu, payload) = if self.second {
+        let (pid, action, device, cpu, error, payload) = if self.second {
             let head: &[u8; 64] = bytes.first_chunk()?;
             let (low, high) = (self.u32_at(head, 32), self.u32_at(head, 36));
             let (low, high) = if self.big_endian { (high, low) } else { (low, high) };
             let action = u64::from(high) << 32 | u64::from(low);
-            let payload = self.u16_at(head, 50);
-            (self.u32_at(head, 28), action, self.u32_at(head, 40), self.u32_at(head, 44), payload)
+            let (error, payload) = (self.u16_at(head, 48), self.u16_at(head, 50));
+            let (device, cpu) = (self.u32_at(head, 40), self.u32_at(head, 44));
+            (self.u32_at(head, 28), action, device, cpu, error, payload)
         } else {
             let action = u64::from(self.u32_at(head, 28));
-            let payload = self.u16_at(head, 46);
-            (self.u32_at(head, 32), action, self.u32_at(head, 36), self.u32_at(head, 40), payload)
+            let (error, payload) = (self.u16_at(head, 44), self.u16_at(head, 46));
+            let (device, cpu) = (self.u32_at(head, 36), self.u32_at(head, 40));
+            (self.u32_at(head, 32), action, device, cpu, error, payload)
         };
         let low = action as u16 & !CGROUP;
         let event = Event {
@@ -213,6 +223,7 @@ impl Layout {
             device,
             cpu,
             kind: low.min(kind::COUNT as u16 - 1) as u8,
+            failed: error != 0,
         };
         let payload = usize::from(payload);
         let cgroup = if action as u16 & CGROUP == 0 { 0 } else { payload.min(8) };

@@ -12,6 +12,7 @@ use super::row::Row;
 use super::volumes::{Volumes, device_name};
 use crate::batch::Batch;
 use crate::header::{Notes, Volume};
+use crate::recording::{DriverFigures, MatchingFigures};
 use crate::request::{Op, Request};
 use crate::units::Bytes;
 
@@ -78,6 +79,8 @@ impl Requests {
             self.take(event, volumes, batch);
         } else if event.kind == kind::COMPLETE {
             self.complete(event);
+        } else if event.kind == kind::ISSUE {
+            self.hand_over(event);
         } else if event.kind == kind::REQUEUE && self.issue != kind::QUEUE {
             // It will be inserted and issued again and is still the same request.
             if let Some(meaning) = classify(event)
@@ -160,6 +163,7 @@ impl Requests {
                 offset,
                 bytes: event.bytes,
                 flags: meaning.flags,
+                failed: event.failed,
             }),
             _ => false,
         };
@@ -169,6 +173,37 @@ impl Requests {
         if !matched && counts {
             count(&mut self.counts.strays, || describe_event(event));
         }
+    }
+
+    /// The driver got what was queued before.
+    #[inline]
+    fn hand_over(&mut self, event: &Event) {
+        if let (Some(volume), Some(meaning), Some(offset)) =
+            (self.volumes.known(event.device), classify(event), range_start(event))
+            && event.bytes > 0
+        {
+            self.matching.hand_over(&Completion {
+                time: event.time,
+                volume,
+                class: meaning.class,
+                offset,
+                bytes: event.bytes,
+                flags: meaning.flags,
+                failed: false,
+            });
+        }
+    }
+
+    /// How completions were found, where there are any.
+    pub(in crate::formats) fn matching(&self) -> Option<MatchingFigures> {
+        let figures =
+            || MatchingFigures { strays: self.counts.strays.0, ..self.matching.figures() };
+        self.has_completions.then(figures)
+    }
+
+    /// What was seen of the driver, where requests are taken from the queue.
+    pub(in crate::formats) fn driver(&self) -> Option<DriverFigures> {
+        self.matching.driver().filter(|_| self.issue == kind::QUEUE)
     }
 
     /// Forgets one return of this request by the driver; answers whether there was one.
@@ -209,6 +244,8 @@ impl Requests {
         ] {
             losses.add(what, *count, example.take());
         }
+        let failed = self.matching.figures().failed;
+        losses.add("requests that the device failed; they are kept as requests", failed, None);
         losses.add("requests on too many devices", self.counts.too_many_devices, None);
         losses.add("rests of split requests, queued again", self.counts.split_rests, None);
     }

@@ -34,6 +34,12 @@ pub(super) struct Row {
     pub(super) class: Class,
     pub(super) flags: Flags,
     pub(super) state: State,
+    /// Whether the driver got it.
+    pub(super) driven: bool,
+    /// Whether it was completed as a part of something larger, or in parts.
+    pub(super) pieced: bool,
+    /// Whether a completion was an error.
+    pub(super) failed: bool,
 }
 
 impl Row {
@@ -60,6 +66,9 @@ impl Row {
             class,
             flags,
             state: State::Waiting,
+            driven: false,
+            pieced: false,
+            failed: false,
         }
     }
 

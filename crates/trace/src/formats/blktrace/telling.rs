@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::feed::REMEDY;
+use super::feed::{Feed, REMEDY};
 use super::files::Files;
-use super::merge::Merge;
+use super::merge::{Lane, Merge};
 use super::record::kind;
 use crate::error::TraceError;
 
 /// Why there is no trace in this recording.
-pub(super) fn no_requests(path: &Path, issue: u8, merge: &Merge) -> TraceError {
+pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> TraceError {
     let kinds = merge.kinds();
     let name = kind::name(issue);
     let held: Vec<_> = (0..kind::COUNT)
@@ -29,13 +29,13 @@ pub(super) fn no_requests(path: &Path, issue: u8, merge: &Merge) -> TraceError {
         // Writing to a string cannot fail.
         let _ = write!(reason, ", and {passthrough} passthrough commands");
     }
-    let damage = merge.feeds().iter().find_map(|feed| feed.damage.as_ref());
-    if let Some(damage) = damage {
+    let damage = merge.feeds().iter().find_map(L::damage);
+    if let Some(damage) = &damage {
         let _ = write!(reason, "; {damage}");
     }
     let others = [(kind::QUEUE, "Q"), (kind::INSERT, "I"), (kind::ISSUE, "D")];
     let other = others.iter().find(|(kind, _)| *kind != issue && kinds[usize::from(*kind)] > 0);
-    let remedy = match (other, damage) {
+    let remedy = match (other, &damage) {
         (Some((_, letter)), _) => format!("read it with --event {letter}"),
         (None, Some(_)) => REMEDY.to_owned(),
         (None, None) => "record with `blktrace -a queue -a issue -a complete`, while something \
@@ -46,7 +46,7 @@ pub(super) fn no_requests(path: &Path, issue: u8, merge: &Merge) -> TraceError {
 }
 
 /// What was read, in words.
-pub(super) fn describe(path: &Path, files: &Files, merge: &Merge) -> String {
+pub(super) fn describe(path: &Path, files: &Files, merge: &Merge<Feed>) -> String {
     let layout = merge.feeds().first().map_or("", |feed| feed.layout().describe());
     if !files.per_cpu {
         return format!("blktrace recording, one merged file, {layout}");

@@ -48,6 +48,6 @@ impl Volumes {
 }
 
 /// Major and minor number: `dev_t` has 20 bits of minor number (`include/linux/kdev_t.h`).
-pub(super) fn device_name(device: u32) -> String {
+pub(in crate::formats) fn device_name(device: u32) -> String {
     format!("{}:{}", device >> 20, device & 0xf_ffff)
 }

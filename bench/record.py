@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""What a recorder takes from the load that it records: ioecho beside trace-cmd.
+
+    bench/record.py [--rate 100000] [--seconds 10] [--rounds 3] [--ioecho PROGRAM]
+
+fio reads 4 KiB at random, at a fixed rate, from a loop device over a file in memory and from zram,
+while nobody records (the rate that this host reaches), while `ioecho record` does, and while
+`trace-cmd record -e block` does, in turn. Printed are the requests that fio made and those in the
+recording, lost events, the processor time of the recorder while it recorded and of the whole
+process with what comes after (ioecho converts, trace-cmd puts its files together), and bytes.
+
+Needs root, fio and losetup or zramctl; what is missing is skipped with a word. The devices are made
+here, and go away again.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZE = 256 << 20
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Loop:
+    """A loop device over a file in memory."""
+
+    name = "loop over tmpfs"
+
+    def __enter__(self):
+        self.directory = tempfile.mkdtemp(dir="/dev/shm")
+        backing = Path(self.directory) / "backing"
+        with backing.open("wb") as file:
+            for _ in range(SIZE >> 20):
+                file.write(os.urandom(1 << 20))
+        self.path = run("losetup", "--find", "--show", str(backing))
+        return self
+
+    def __exit__(self, *_):
+        run("losetup", "--detach", self.path)
+        shutil.rmtree(self.directory)
+
+
+class Zram:
+    """Memory that is compressed; it has bios only."""
+
+    name = "zram"
+
+    def __enter__(self):
+        self.path = run("zramctl", "--find", "--size", str(SIZE))
+        run("dd", "if=/dev/urandom", f"of={self.path}", "bs=1M", f"count={SIZE >> 20}",
+            "oflag=direct", "status=none")
+        return self
+
+    def __exit__(self, *_):
+        run("zramctl", "--reset", self.path)
+
+
+def fio(device, rate, seconds):
+    """Requests made and requests a second."""
+    answer = json.loads(run(
+        "fio", "--name=load", f"--filename={device}", "--rw=randread", "--bs=4k", "--direct=1",
+        "--ioengine=libaio", "--iodepth=64", "--iodepth_batch_submit=16",
+        "--iodepth_batch_complete_min=1", "--iodepth_batch_complete_max=16", "--norandommap",
+        f"--rate_iops={rate}", f"--runtime={seconds}", "--time_based", "--output-format=json",
+    ))
+    read = answer["jobs"][0]["read"]
+    return read["total_ios"], read["iops"]
+
+
+def wait(process):
+    """Waits for a process and all of its own; seconds of the processors."""
+    _, _, usage = os.wait4(process.pid, 0)
+    return usage.ru_utime + usage.ru_stime
+
+
+def by_nobody(device, arguments, _directory):
+    made, rate = fio(device, arguments.rate, arguments.seconds)
+    return {"recorder": "nobody", "made": made, "rate": rate}
+
+
+def by_ioecho(device, arguments, directory):
+    output = directory / "load.parquet"
+    process = subprocess.Popen(
+        [arguments.ioecho, "record", device, "-o", output, "--keep-raw"],
+        stderr=subprocess.PIPE, text=True)
+    process.stderr.readline()
+    made, rate = fio(device, arguments.rate, arguments.seconds)
+    process.send_signal(signal.SIGINT)
+    process.stderr.read()
+    whole = wait(process)
+    raw = Path(f"{output}.recording")
+    log = [json.loads(line) for line in (raw / "log.jsonl").read_text().splitlines()]
+    cost = [entry for entry in log if entry["entry"] == "cost"][-1]
+    cpus = [entry for entry in log if entry["entry"] == "stopped"][-1]["cpus"]
+    found = json.loads(run(arguments.ioecho, "info", "--json", str(output)))
+    return {
+        "recorder": "ioecho", "made": made, "rate": rate, "found": found["requests"],
+        "lost": sum(cpu["lost"] for cpu in cpus), "events": sum(cpu["read"] for cpu in cpus),
+        "cpu": cost["cpu_ns"] / 1e9, "whole": whole, "bytes": cost["bytes"],
+    }
+
+
+def by_trace_cmd(device, arguments, directory):
+    output = directory / "trace.dat"
+    process = subprocess.Popen(
+        ["trace-cmd", "record", "-e", "block", "-o", output], stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, cwd=directory)
+    time.sleep(2)
+    before = cpu_of_group(process.pid)
+    made, rate = fio(device, arguments.rate, arguments.seconds)
+    during = cpu_of_group(process.pid) - before
+    process.send_signal(signal.SIGINT)
+    text = process.stdout.read()
+    whole = wait(process)
+    lost = sum(int(number) for number in re.findall(r"(?:overrun|dropped events): (\d+)", text))
+    events = sum(int(number) for number in re.findall(r"(?:entries|read events): (\d+)", text))
+    return {
+        "recorder": "trace-cmd", "made": made, "rate": rate, "lost": lost, "events": events,
+        "cpu": during, "whole": whole, "bytes": output.stat().st_size,
+    }
+
+
+def cpu_of_group(parent):
+    """Seconds of the processors of a process and its children, which live."""
+    tick = os.sysconf("SC_CLK_TCK")
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(path.parent.name) == parent or int(fields[1]) == parent:
+            total += int(fields[11]) + int(fields[12])
+    return total / tick
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rate", type=int, default=100_000)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ioecho", default=str(ROOT / "target/release/ioecho"))
+    arguments = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("fio"):
+        sys.exit("skipped: needs root and fio")
+    recorders = [by_nobody, by_ioecho]
+    if shutil.which("trace-cmd"):
+        recorders.append(by_trace_cmd)
+    else:
+        print("skipped: trace-cmd is not installed")
+    print(f"{'device':16} {'recorder':10} {'requests/s':>10} {'made':>9} {'found':>9} "
+          f"{'events':>9} {'lost':>7} {'cpu s':>7} {'whole s':>8} {'MiB':>7}")
+    for kind in (Loop, Zram):
+        try:
+            device = kind().__enter__()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"skipped: {kind.name}: {error}")
+            continue
+        try:
+            for _ in range(arguments.rounds):
+                for recorder in recorders:
+                    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+                        row = recorder(device.path, arguments, Path(directory))
+                    print(f"{kind.name:16} {row['recorder']:10} {row['rate']:10.0f} "
+                          f"{row['made']:9} {row.get('found', '-'):>9} {row.get('events', '-'):>9} "
+                          f"{row.get('lost', '-'):>7} {row.get('cpu', 0):7.2f} "
+                          f"{row.get('whole', 0):8.2f} {row.get('bytes', 0) / (1 << 20):7.1f}",
+                          flush=True)
+        finally:
+            device.__exit__()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+//! What can be typed to record a load.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use ioecho_linux::record::{Events, InterfaceChoice};
+use ioecho_trace::formats::{IssueEvent, Writable, write};
+use ioecho_trace::{Bytes, Nanos};
+
+use super::positive_span;
+
+/// The smallest buffer of a processor.
+const BUFFER_MIN: Bytes = Bytes(256 << 10);
+
+/// The largest.
+const BUFFER_MAX: Bytes = Bytes(16 << 30);
+
+/// Shorter segments cost more than they save.
+const SEGMENT_MIN: Nanos = Nanos::from_secs(1);
+
+/// Smaller ones too.
+const SEGMENT_BYTES_MIN: Bytes = Bytes(1 << 20);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordArgs {
+    /// The block devices; disks, partitions, loop devices, volumes
+    #[arg(value_name = "DEVICE", required_unless_present = "clean")]
+    pub(crate) devices: Vec<PathBuf>,
+
+    /// What to write, in the format that its name says (docs/import.md lists them); replaced if it
+    /// is there
+    #[arg(long, short, value_name = "FILE", required_unless_present = "clean")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Write this format, whatever the name says
+    #[arg(long, value_name = "NAME", value_parser = write::by_name)]
+    pub(crate) to: Option<&'static Writable>,
+
+    /// Record for this long [default: until Ctrl-C, or until the command ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_span)]
+    pub(crate) duration: Option<Nanos>,
+
+    /// The interface of the kernel
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) interface: InterfaceArg,
+
+    /// Which events the kernel records
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) events: EventsArg,
+
+    /// The event that counts as the issue of a request
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) event: IssuedArg,
+
+    /// The kernel's buffer for each processor [default: 64M, less on hosts with many processors
+    /// or little memory]
+    #[arg(long, value_name = "SIZE", value_parser = buffer)]
+    pub(crate) buffer: Option<Bytes>,
+
+    /// Begin another segment of the recording after this size or this time, as in 1G or 30m
+    /// [default: 256M and 10m]
+    #[arg(long, value_name = "SIZE|TIME", value_parser = segment)]
+    pub(crate) segment: Option<Segment>,
+
+    /// End when the output's file system has less space left than this [default: a tenth of it,
+    /// but at most 256M]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) reserve: Option<Bytes>,
+
+    /// Keep what the kernel gave, in FILE.recording, when it has been converted
+    #[arg(long)]
+    pub(crate) keep_raw: bool,
+
+    /// Remove the copies of requests that stacked devices were given twice (docs/transforms.md)
+    #[arg(long)]
+    pub(crate) unstack: bool,
+
+    /// Remove what recorders that were killed have left in the kernel; alone or before recording
+    #[arg(long)]
+    pub(crate) clean: bool,
+
+    /// Check everything and say what would be done; records nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Print no line while it goes on
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// Run this command, and record until it ends
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "dry_run")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// An interface of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InterfaceArg {
+    /// Tracefs where it can be used, blktrace otherwise
+    #[default]
+    Auto,
+    /// The block tracepoints, in a trace instance of its own
+    Tracefs,
+    /// The ioctls of blktrace, where the kernel is not locked down
+    Blktrace,
+}
+
+impl InterfaceArg {
+    pub(crate) const fn choice(self) -> InterfaceChoice {
+        match self {
+            Self::Auto => InterfaceChoice::Auto,
+            Self::Tracefs => InterfaceChoice::Tracefs,
+            Self::Blktrace => InterfaceChoice::Blktrace,
+        }
+    }
+}
+
+/// Which events are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EventsArg {
+    /// What says what was asked for and how long it took
+    #[default]
+    Needed,
+    /// Also insertions, remaps and merges of whole requests
+    All,
+}
+
+/// The event that counts as the issue of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IssuedArg {
+    /// As the file system or application sent it
+    #[default]
+    #[value(alias = "Q")]
+    Queued,
+    /// As it came into the I/O scheduler's queue
+    #[value(alias = "I")]
+    Inserted,
+    /// As the driver got it, after merging and scheduling
+    #[value(alias = "D")]
+    Issued,
+}
+
+impl RecordArgs {
+    /// Insertions are not among the events that are needed otherwise.
+    pub(crate) fn events(&self) -> Events {
+        if self.events == EventsArg::All || self.event == IssuedArg::Inserted {
+            Events::All
+        } else {
+            Events::Needed
+        }
+    }
+
+    pub(crate) const fn issue_event(&self) -> IssueEvent {
+        match self.event {
+            IssuedArg::Queued => IssueEvent::Queued,
+            IssuedArg::Inserted => IssueEvent::Inserted,
+            IssuedArg::Issued => IssueEvent::Issued,
+        }
+    }
+}
+
+/// When a segment ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// At this size.
+    Size(Bytes),
+    /// After this time.
+    Time(Duration),
+}
+
+fn segment(text: &str) -> Result<Segment, String> {
+    let unclear = || "is no size and no time (write it like 256M or 10m)".to_owned();
+    if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(unclear());
+    }
+    if let Ok(time) = text.parse::<Nanos>() {
+        let nanoseconds = u64::try_from(time.0).unwrap_or(0);
+        return if time < SEGMENT_MIN {
+            Err(format!("must be at least {SEGMENT_MIN}"))
+        } else {
+            Ok(Segment::Time(Duration::from_nanos(nanoseconds)))
+        };
+    }
+    let size: Bytes = text.parse().map_err(|_| unclear())?;
+    if size < SEGMENT_BYTES_MIN {
+        return Err(format!("must be at least {SEGMENT_BYTES_MIN}"));
+    }
+    Ok(Segment::Size(size))
+}
+
+fn buffer(text: &str) -> Result<Bytes, String> {
+    let size: Bytes =
+        text.parse().map_err(|error: ioecho_trace::units::QuantityError| error.to_string())?;
+    let range = BUFFER_MIN..=BUFFER_MAX;
+    if range.contains(&size) {
+        Ok(size)
+    } else {
+        Err(format!("must be between {BUFFER_MIN} and {BUFFER_MAX}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_a_size_or_a_time_by_its_unit() {
+        assert_eq!(segment("256M"), Ok(Segment::Size(Bytes(256 << 20))));
+        assert_eq!(segment("10m"), Ok(Segment::Time(Duration::from_secs(600))));
+        assert_eq!(segment("1.5h"), Ok(Segment::Time(Duration::from_secs(5400))));
+        for wrong in ["", "7", "1.5", "x", "1K", "1ms", "-1s", "10 parsecs"] {
+            assert!(segment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn buffers_are_neither_nothing_nor_everything() {
+        assert_eq!(buffer("8M"), Ok(Bytes(8 << 20)));
+        assert!(buffer("1K").is_err() && buffer("1T").is_err() && buffer("x").is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! What can be typed to have a replay watched: by itself, and by the kernel.
+
+use ioecho_trace::Nanos;
+
+use super::{InterfaceArg, span};
+
+/// What is kept beside the results.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Proof")]
+pub(crate) struct WatchedArgs {
+    /// Keep what the engine itself did in each interval (inside.jsonl, docs/runs.md): look-ahead,
+    /// delays, stalls; the report draws it folded away, for experts
+    #[arg(
+        long,
+        value_name = "INTERVAL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "100ms",
+        value_parser = interval
+    )]
+    pub(crate) expert: Option<Nanos>,
+
+    /// Record beside the run what the kernel sees of it at the target's block device
+    /// (witness.parquet), hold the run against it, and show both in the report
+    #[arg(
+        long,
+        value_name = "INTERFACE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "auto",
+        value_enum
+    )]
+    pub(crate) witness: Option<InterfaceArg>,
+}
+
+/// Intervals in which next to nothing happens tell nothing, and a line for each takes its room.
+const INTERVALS: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(3600);
+
+fn interval(text: &str) -> Result<Nanos, String> {
+    let span = span(text)?;
+    if INTERVALS.contains(&span) {
+        Ok(span)
+    } else {
+        Err(format!("must lie between {} and {}", INTERVALS.start(), INTERVALS.end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_neither_too_short_to_tell_anything_nor_longer_than_runs_are() {
+        assert_eq!(interval("100ms"), Ok(Nanos::from_millis(100)));
+        for wrong in ["0", "9ms", "2h", "soon"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
+    }
+}

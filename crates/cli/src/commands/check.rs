@@ -1,0 +1,140 @@
+//! `ioecho check`: whether a replay was true, by what the device saw.
+//!
+//! blkreplay leaves it to a script that sorts two traces and shows them side by side
+//! (`check_replay_against_blktrace.sh`); hfplayer compares two files line by line. Here every
+//! request of the one is looked for in the other, and the exit code says whether the replay was
+//! what it claims to be. The figures are those of `ioecho_stats::fidelity`.
+
+mod sides;
+mod text;
+
+use std::io::{self, Write};
+
+use ioecho_stats::fidelity::{
+    self, Assessment, Event, FidelityFigures, Limits, Pair, Settings, assess,
+};
+use ioecho_trace::TraceError;
+use serde::Serialize;
+
+use crate::args::CheckArgs;
+use crate::commands::{tell, visible};
+use crate::exit::{self, Coded};
+use sides::{Known, Sides};
+
+/// The version of the JSON. It changes when a key changes its meaning or goes away.
+const CHECK_VERSION: u32 = 1;
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Printed<'a> {
+    version: u32,
+    asked_for: String,
+    seen_in: String,
+    #[serde(flatten)]
+    assessment: &'a Assessment,
+    #[serde(flatten)]
+    known: &'a Known,
+    figures: &'a FidelityFigures,
+}
+
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<u8> {
+    let limits = Limits::with(&args.limit);
+    let sides = sides::open(args)?;
+    let (figures, known) = sides.compare(args, limits.late_ns())?;
+    refuse_strangers(&figures, &known)?;
+    let assessment = assess(&figures, &limits, known.has_schedule);
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        let printed = Printed {
+            version: CHECK_VERSION,
+            asked_for: known.asked_for.display().to_string(),
+            seen_in: known.seen_in.display().to_string(),
+            assessment: &assessment,
+            known: &known,
+            figures: &figures,
+        };
+        writeln!(stdout, "{}", serde_json::to_string_pretty(&printed)?)?;
+    } else {
+        text::print(&mut stdout, &figures, &assessment, &known)?;
+    }
+    for damage in &known.damage {
+        tell(&format!("warning: a trace ends before its end: {}", visible(damage)));
+    }
+    Ok(match (assessment.faithful, known.damage.is_empty()) {
+        (false, _) => exit::NOT_FAITHFUL,
+        (true, false) => exit::DAMAGED,
+        (true, true) => exit::OK,
+    })
+}
+
+impl Sides {
+    /// Holds one side against the other; answers also what is known of them at their ends.
+    fn compare(self, args: &CheckArgs, late_ns: i64) -> anyhow::Result<(FidelityFigures, Known)> {
+        let settings =
+            Settings { absolute: self.shift_ns.is_some(), late_ns, ..Settings::default() };
+        let Self { mut known, asked, seen, shift_ns, mut volumes } = self;
+        let mut asked = if known.is_run {
+            fidelity::Asked::of_run(asked)
+        } else {
+            fidelity::Asked::of_trace(asked)
+        };
+        let mut seen = fidelity::Recorded::new(
+            seen,
+            shift_ns.unwrap_or(0),
+            |volume, source: &Box<dyn ioecho_trace::Source>| {
+                volumes.number(volume, source.header())
+            },
+        );
+        let skip = usize::try_from(args.skip).unwrap_or(usize::MAX);
+        let speed = args.speed;
+        let faster = |event: Result<Event, TraceError>| {
+            let faster = |event: Event| Event { at: scaled(event.at, speed), ..event };
+            event.map(faster)
+        };
+        let figures = fidelity::compare(
+            asked.by_ref().skip(skip).map(faster),
+            seen.by_ref(),
+            &settings,
+            &mut |_: &Pair| {},
+        )?;
+        known.elsewhere = seen.elsewhere;
+        known.learn(asked.source().header(), seen.source().header(), &figures);
+        Ok((figures, known))
+    }
+}
+
+/// The instant as a replay that is `speed` times as fast has it.
+fn scaled(at: i64, speed: f64) -> i64 {
+    if (speed - 1.0).abs() < f64::EPSILON { at } else { (at as f64 / speed).round() as i64 }
+}
+
+/// Refuses two sides that have nothing in common.
+fn refuse_strangers(figures: &FidelityFigures, known: &Known) -> anyhow::Result<()> {
+    if figures.found > 0 {
+        return Ok(());
+    }
+    let (asked, seen) = (known.asked_for.display(), known.seen_in.display());
+    let text = if figures.asked.requests == 0 {
+        format!("{asked} asks for nothing: there is no request in it")
+    } else if figures.extra == 0 && known.elsewhere == 0 {
+        format!(
+            "{seen} holds no request: nothing was recorded\n  = help: record the device that is \
+             replayed on, from before the replay's start until after its end"
+        )
+    } else if figures.extra == 0 {
+        format!(
+            "{seen} is of other devices: {} requests, none on a target of the run\n  = help: \
+             record the device that is replayed on; below a file system or another layer places \
+             are others",
+            known.elsewhere
+        )
+    } else {
+        format!(
+            "{asked} and {seen} have no request in common: {} were asked for, and {} others were \
+             seen\n  = help: name a recording of this replay, of the device that it went to; with \
+             --event Q it has requests as they were queued",
+            figures.asked.requests, figures.extra
+        )
+    };
+    Err(Coded::error(exit::NOT_COMPARABLE, text))
+}

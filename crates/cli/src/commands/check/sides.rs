@@ -1,0 +1,307 @@
+//! The two sides of a check: what was asked for, and the recording of what was seen.
+//!
+//! A run brings its schedule, its targets and its zero; a trace brings itself. A recording by this
+//! program says by which clock it counts, so both count from one instant; one by another does not.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ioecho_stats::facts::timing;
+use ioecho_stats::fidelity::FidelityFigures;
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Header, Source, TraceError};
+use serde::Serialize;
+
+use crate::args::{CheckArgs, LoadArgs};
+use crate::exit::{self, Coded};
+use crate::run::directory::{RunDirectory, targets_of};
+use crate::run::open;
+
+/// The recording in a run's directory.
+const WITNESS: &str = "witness.parquet";
+
+/// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`, or in `summary.json`.
+const ZERO: &str = "zero_monotonic_ns";
+
+/// Two sides, open.
+pub(super) struct Sides {
+    pub(super) known: Known,
+    pub(super) asked: Box<dyn Source>,
+    pub(super) seen: Box<dyn Source>,
+    /// How far the recording's zero lies behind the run's, where both are known.
+    pub(super) shift_ns: Option<i64>,
+    pub(super) volumes: Volumes,
+}
+
+/// What is known of two sides beside their requests.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Known {
+    #[serde(skip)]
+    pub(super) asked_for: PathBuf,
+    #[serde(skip)]
+    pub(super) seen_in: PathBuf,
+    /// Whether what was asked for is a run's results.
+    pub(super) is_run: bool,
+    /// Whether requests had instants at which they were due.
+    pub(super) has_schedule: bool,
+    /// The event that the recording takes for the issue.
+    pub(super) event: Option<String>,
+    /// Events that the recorder lost.
+    pub(super) lost_events: u64,
+    /// Requests of devices that are no target.
+    pub(super) elsewhere: u64,
+    /// Names of the processes whose requests nobody asked for, where they are known.
+    pub(super) processes: BTreeMap<u32, String>,
+    /// Where a side ends before its end.
+    pub(super) damage: Vec<String>,
+}
+
+impl Known {
+    /// Takes over what the headers know once all was read.
+    pub(super) fn learn(&mut self, asked: &Header, seen: &Header, figures: &FidelityFigures) {
+        self.event.clone_from(&seen.event);
+        let recording = seen.recording.as_ref();
+        self.lost_events = recording.map_or(0, |recording| {
+            recording.lost.values().fold(0, |all: u64, lost| all.saturating_add(*lost))
+        });
+        for (pid, _) in &figures.extra_by_process {
+            if let Some(name) = seen.processes.get(pid) {
+                self.processes.insert(*pid, name.clone());
+            }
+        }
+        let damage = [&asked.damage, &seen.damage];
+        self.damage = damage.into_iter().flatten().cloned().collect();
+    }
+}
+
+pub(super) fn open(args: &CheckArgs) -> anyhow::Result<Sides> {
+    match RunDirectory::at(&args.asked) {
+        Some(run) => of_run(args, &run),
+        None => of_traces(args),
+    }
+}
+
+fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
+    let facts = run.read_facts()?;
+    let name = run.path().display();
+    if (args.speed - 1.0).abs() > f64::EPSILON {
+        let text = format!("--speed says nothing of a run: {name} knows its own schedule");
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    let own = run.path().join(WITNESS);
+    let path = match &args.seen {
+        Some(path) => witness_of(path),
+        None if own.is_file() => own,
+        None => {
+            let text = format!(
+                "{name} has no witness, and no recording is named\n  = help: replay with \
+                 --witness, or name what somebody recorded at the target beside the run"
+            );
+            return Err(Coded::error(exit::NOT_COMPARABLE, text));
+        }
+    };
+    let targets = targets_of(&facts);
+    if targets.iter().all(|target| target.contains_key("simulated")) {
+        let text = format!("{name} is simulated: no device saw it");
+        return Err(Coded::error(exit::NOT_COMPARABLE, text));
+    }
+    let is_file =
+        |target: &&toml::Table| target.get("kind").and_then(toml::Value::as_str) == Some("file");
+    if targets.iter().all(|target| is_file(&target)) && !targets.is_empty() {
+        let text = format!(
+            "{name} went to a file: below its file system requests lie elsewhere, and nobody can \
+             tell which is which\n  = help: replay on a device, such as a loop device on that file"
+        );
+        return Err(Coded::error(exit::NOT_COMPARABLE, text));
+    }
+    let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
+    let seen = formats::open(&path, &args.read.options())?;
+    let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
+    let known = Known {
+        asked_for: args.asked.clone(),
+        seen_in: path,
+        is_run: true,
+        has_schedule: of_plan.unwrap_or(timing::TIMED) == timing::TIMED,
+        ..Known::default()
+    };
+    let shift_ns = zero_of(run, &facts).zip(zero_of_recording(seen.header()));
+    let shift_ns = shift_ns
+        .and_then(|(run, recording)| i64::try_from(i128::from(recording) - i128::from(run)).ok());
+    let volumes = Volumes::of_targets(&targets);
+    Ok(Sides { known, asked, seen, shift_ns, volumes })
+}
+
+fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
+    let Some(seen) = &args.seen else {
+        let text = format!(
+            "{} is no run, and there is nothing to hold it against\n  = help: name the recording \
+             of its replay too, or the directory of a run",
+            args.asked.display()
+        );
+        return Err(Coded::error(exit::USAGE, text));
+    };
+    let path = witness_of(seen);
+    let options = args.read.options();
+    // What was typed must say something of one side, not of both.
+    let (asked, seen) = match (open_trace(&args.asked, &options), open_trace(&path, &options)) {
+        (Ok(asked), Ok(seen)) => (asked, seen),
+        (Err(TraceError::Asked { .. }), Ok(seen)) => (open_trace(&args.asked, &lax(args))?, seen),
+        (Ok(asked), Err(TraceError::Asked { .. })) => (asked, open_trace(&path, &lax(args))?),
+        (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+    };
+    let known = Known {
+        asked_for: args.asked.clone(),
+        seen_in: path,
+        has_schedule: true,
+        ..Known::default()
+    };
+    let volumes = Volumes::of_trace(asked.header(), seen.header());
+    Ok(Sides { known, asked, seen, shift_ns: None, volumes })
+}
+
+fn open_trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    formats::open(path, options)
+}
+
+fn lax(args: &CheckArgs) -> ReadOptions {
+    ReadOptions { all_apply: false, ..args.read.options() }
+}
+
+/// The recording that is meant: of a run's directory its witness.
+fn witness_of(path: &Path) -> PathBuf {
+    match RunDirectory::at(path) {
+        Some(run) => run.path().join(WITNESS),
+        None => path.to_owned(),
+    }
+}
+
+/// When the run began, by the monotonic clock of its host.
+fn zero_of(run: &RunDirectory, facts: &toml::Table) -> Option<u64> {
+    let of_facts = facts.get(ZERO).and_then(toml::Value::as_integer);
+    if let Some(zero) = of_facts {
+        return u64::try_from(zero).ok();
+    }
+    let text = std::fs::read_to_string(run.summary()).ok()?;
+    let summary: serde_json::Value = serde_json::from_str(&text).ok()?;
+    summary.get(ZERO).or_else(|| summary.get("engine")?.get(ZERO))?.as_u64()
+}
+
+/// When the recording began, by the same clock, if it counts by that.
+fn zero_of_recording(header: &Header) -> Option<u64> {
+    header.recording.as_ref()?.zero_monotonic_ns
+}
+
+/// Which device of a recording is which of the other side.
+pub(super) struct Volumes {
+    /// Names by which each device of the other side may be called.
+    names: Vec<Vec<String>>,
+    /// Whether what is called otherwise keeps its number.
+    by_number: bool,
+    known: BTreeMap<u32, Option<u32>>,
+}
+
+impl Volumes {
+    /// Of a run: its targets, by path, by name and by device number.
+    fn of_targets(targets: &[&toml::Table]) -> Self {
+        let names = targets.iter().map(|target| {
+            let text = |key: &str| target.get(key).and_then(toml::Value::as_str);
+            let paths = [text("path"), text("canonical")].into_iter().flatten();
+            let mut names: Vec<String> = Vec::new();
+            for path in paths {
+                names.push(path.to_owned());
+                names.extend(path.rsplit('/').next().map(str::to_owned));
+            }
+            if let Some(device) = text("device") {
+                names.push(device.to_owned());
+                names.push(device.replace(':', ","));
+            }
+            names
+        });
+        Self { names: names.collect(), by_number: false, known: BTreeMap::new() }
+    }
+
+    /// Of two traces: by name if all names of the one are names of the other, else the first is
+    /// the first.
+    fn of_trace(asked: &Header, seen: &Header) -> Self {
+        let has = |header: &Header, name: &str| header.volumes.iter().any(|v| v.name == name);
+        let alike =
+            seen.volumes.len() > 1 && seen.volumes.iter().all(|volume| has(asked, &volume.name));
+        let names = if alike {
+            let slots = asked.volumes.iter().map(|volume| volume.id.0 as usize + 1).max();
+            let mut names = vec![Vec::new(); slots.unwrap_or(0).min(1 << 16)];
+            for volume in &asked.volumes {
+                if let Some(slot) = names.get_mut(volume.id.0 as usize) {
+                    slot.push(volume.name.clone());
+                }
+            }
+            names
+        } else {
+            Vec::new()
+        };
+        Self { names, by_number: !alike, known: BTreeMap::new() }
+    }
+
+    /// The number on the other side; `None` of what is not there.
+    pub(super) fn number(&mut self, volume: u32, header: &Header) -> Option<u32> {
+        if let Some(known) = self.known.get(&volume) {
+            return *known;
+        }
+        let entry = header.volumes.iter().find(|entry| entry.id.0 == volume);
+        let name = entry.map_or("", |entry| entry.name.as_str());
+        let named = self.names.iter().position(|names| names.iter().any(|own| own == name));
+        let alone = header.volumes.len() <= 1 && self.names.len() == 1;
+        let found = match named {
+            Some(number) => Some(number as u32),
+            None if self.by_number => Some(volume),
+            None if alone => Some(0),
+            None => None,
+        };
+        self.known.insert(volume, found);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_trace::{Volume, VolumeId};
+
+    fn header(names: &[&str]) -> Header {
+        let volume = |(id, name): (usize, &&str)| Volume {
+            id: VolumeId(id as u32),
+            name: (*name).to_owned(),
+            size: None,
+        };
+        Header { volumes: names.iter().enumerate().map(volume).collect(), ..Header::default() }
+    }
+
+    #[test]
+    fn devices_of_a_recording_are_targets_by_path_name_or_number() {
+        let target = |path: &str, device: &str| {
+            let text = format!("path = '/dev/{path}'\ndevice = '{device}'");
+            text.parse::<toml::Table>().unwrap()
+        };
+        let (first, second) = (target("loop5", "7:5"), target("loop6", "7:6"));
+        let mut volumes = Volumes::of_targets(&[&first, &second]);
+        let seen = header(&["7:6", "loop5", "8:0", "7,6", "/dev/loop6"]);
+        let numbers: Vec<_> = (0..5).map(|volume| volumes.number(volume, &seen)).collect();
+        assert_eq!(numbers, [Some(1), Some(0), None, Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn the_only_device_of_a_recording_is_the_only_target_whatever_it_is_called() {
+        let target = "path = '/dev/loop5'".parse::<toml::Table>().unwrap();
+        let mut volumes = Volumes::of_targets(&[&target]);
+        assert_eq!(volumes.number(0, &header(&["0"])), Some(0));
+        let mut volumes = Volumes::of_targets(&[&target]);
+        assert_eq!(volumes.number(0, &header(&["0", "1"])), None);
+    }
+
+    #[test]
+    fn devices_of_two_traces_go_by_name_where_the_names_agree_and_by_number_otherwise() {
+        let mut volumes = Volumes::of_trace(&header(&["a", "b"]), &header(&["b", "a"]));
+        assert_eq!(volumes.number(0, &header(&["b", "a"])), Some(1));
+        let mut volumes = Volumes::of_trace(&header(&["a", "b"]), &header(&["c", "d"]));
+        assert_eq!(volumes.number(1, &header(&["c", "d"])), Some(1));
+    }
+}

@@ -1,0 +1,145 @@
+//! `ioecho record`: block devices in, a trace out.
+
+use std::path::Path;
+
+use ioecho_linux::record::{self, Options, Recorder, Summary, Target};
+use ioecho_trace::formats::write;
+use ioecho_trace::recording::directory_beside;
+
+use crate::args::{RecordArgs, Segment};
+use crate::commands::{tell, visible};
+use crate::exit::{self, Coded};
+use crate::outputs::{self, Writing};
+use crate::run::recording::{Outcome, Session, convert};
+
+pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
+    if args.clean {
+        let removed = record::clean();
+        removed.iter().for_each(|what| tell(&format!("removed {what}")));
+        if args.devices.is_empty() {
+            if removed.is_empty() {
+                tell("nothing was left behind");
+            }
+            return Ok(exit::OK);
+        }
+    }
+    let Some(output) = &args.output else { return Ok(exit::OK) };
+    check_output(args, output)?;
+    let targets = args.devices.iter().map(|path| Target::at(path));
+    let targets = targets.collect::<Result<Vec<_>, _>>()?;
+    let options = options(args, output);
+    if args.dry_run {
+        return forecast(&targets, &options);
+    }
+    let names: Vec<String> = targets.iter().map(|target| target.name().to_owned()).collect();
+    // A signal that comes from here on ends the recording, and not the process before it could
+    // clean up.
+    let session = Session::new(args.duration, &args.command, args.quiet)?;
+    let recorder = Recorder::start(targets, &options)?;
+    recorder.notes().iter().for_each(|note| tell(&format!("note: {note}")));
+    let interface = recorder.interface().name();
+    if !args.quiet {
+        let until = match (args.duration, args.command.is_empty()) {
+            (Some(duration), _) => format!("for {duration}"),
+            (None, true) => "until Ctrl-C".to_owned(),
+            (None, false) => "until the command ends".to_owned(),
+        };
+        tell(&format!("recording {} by {interface}, {until}", names.join(", ")));
+    }
+    let Outcome { summary, command, stop } = session.follow(recorder)?;
+    if !args.quiet {
+        tell(&text(&summary));
+    }
+    for note in &summary.notes {
+        tell(&format!("note: {}", visible(note)));
+    }
+    let is_good = summary.ending.is_good();
+    if !is_good {
+        let why = visible(summary.ending.phrase());
+        tell(&format!("warning: the recording ended early: {why}"));
+    }
+    if summary.lost() > 0 {
+        tell(&format!(
+            "warning: {} events were lost: they found no room in the kernel's buffers\n  = help: \
+             give it more with --buffer, and write to a faster disk",
+            summary.lost()
+        ));
+    }
+    let imported = convert::convert(args, output, &stop)?;
+    if let Some(status) = command {
+        tell(&format!("the command ended with {status}"));
+    }
+    Ok(match (imported, command) {
+        _ if !is_good => exit::INCOMPLETE,
+        (code, _) if code != exit::OK => code,
+        _ if summary.lost() > 0 => exit::EVENTS_LOST,
+        (_, Some(status)) if !status.success() => exit::COMMAND_FAILED,
+        _ => exit::OK,
+    })
+}
+
+/// Refuses an output that could not be written when the load is over.
+fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        let text = "a recording is kept beside its output until it is converted, and the standard \
+                    output has no place beside it\n  = help: name a file with -o";
+        return Err(Coded::error(exit::USAGE, text));
+    }
+    outputs::check(output, args.devices.iter().map(|path| &**path), Writing::Replacing)?;
+    write::check(args.to, output)?;
+    Ok(())
+}
+
+fn options(args: &RecordArgs, output: &Path) -> Options {
+    let recorder = concat!("ioecho ", env!("CARGO_PKG_VERSION"));
+    let usual = Options::new(&directory_beside(output), recorder);
+    let (segment_bytes, segment_time) = match args.segment {
+        None => (usual.segment_bytes, usual.segment_time),
+        Some(Segment::Size(bytes)) => (bytes, usual.segment_time),
+        Some(Segment::Time(time)) => (usual.segment_bytes, time),
+    };
+    Options {
+        interface: args.interface.choice(),
+        buffer: args.buffer,
+        events: args.events(),
+        reserve: args.reserve,
+        segment_bytes,
+        segment_time,
+        ..usual
+    }
+}
+
+/// Says what would be done.
+fn forecast(targets: &[Target], options: &Options) -> anyhow::Result<u8> {
+    let plan = Recorder::plan(targets, options)?;
+    for target in targets {
+        let kind = match target.disk_of_partition() {
+            Some(disk) => format!(", a partition of {disk}"),
+            None => String::new(),
+        };
+        let bios = if target.is_bio_based() { ", without a request queue: bios only" } else { "" };
+        tell(&format!("device        {}: {}{kind}{bios}", target.name(), target.size()));
+    }
+    tell(&format!("interface     {}: {}", plan.interface.name(), plan.why));
+    let (buffer, rule) = (plan.buffer, &plan.buffer_rule);
+    tell(&format!("buffers       {buffer} for each of {} processors: {rule}", plan.cpus));
+    if !plan.events.is_empty() {
+        tell(&format!("events        {}", plan.events.join(", ")));
+    }
+    tell(&format!("recording     {}, until it is converted", options.directory.display()));
+    plan.notes.iter().for_each(|note| tell(&format!("note: {note}")));
+    Ok(exit::OK)
+}
+
+/// What the recording came to.
+fn text(summary: &Summary) -> String {
+    let Summary { bytes, cpu, wall, fullest, .. } = summary;
+    let share = cpu.as_secs_f64() / wall.as_secs_f64().max(1e-9) * 100.0;
+    format!(
+        "recorded {} events in {wall}, {} lost; {bytes}; {cpu} of processor time ({share:.2} %); \
+         buffers at most {:.1} % full",
+        summary.events(),
+        summary.lost(),
+        f64::from(*fullest) / 10.0,
+    )
+}

@@ -1,0 +1,214 @@
+//! What the engines tell of themselves (`--expert`), on its way to `inside.jsonl` and back.
+//!
+//! An engine hands over one block of counters in an interval, through a ring of its own that holds
+//! a hundred of them; the thread that writes the results writes them too. What has no room is
+//! counted, never waited for.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::PathBuf;
+
+use ioecho_replay::engine::inside::{self as engine, Inside};
+use ioecho_stats::inside::{InsideFigures, Level, Line, Spans, Spent, VERSION};
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::run::directory::RunDirectory;
+
+/// Intervals that a ring holds: at the shortest interval a second, otherwise ten and more.
+const RING: usize = 128;
+
+/// The longest line that is read: a whole one has some 20 KiB at most.
+const LINE_MAX: u64 = 1 << 20;
+
+/// The engine's end.
+pub(crate) struct InsideSender {
+    producer: Producer<Inside>,
+    missing: u64,
+}
+
+impl InsideSender {
+    /// Hands an interval over, or counts it as missing.
+    pub(crate) fn send(&mut self, interval: &Inside) {
+        let interval = Inside { missing: self.missing, ..*interval };
+        self.missing = match self.producer.push(interval) {
+            Ok(()) => 0,
+            Err(_) => self.missing + 1,
+        };
+    }
+}
+
+/// The writing end, with a ring for each target.
+pub(crate) struct InsideWriter {
+    consumers: Vec<Consumer<Inside>>,
+    file: Option<BufWriter<File>>,
+    path: PathBuf,
+    /// Whether the clock is that of the host.
+    real: bool,
+    /// The longest write since the last line of each target, ns.
+    write_max: Vec<u64>,
+    error: Option<io::Error>,
+}
+
+/// The rings of a run with so many targets. `real`: the run goes by the host's clock, so that what
+/// its threads take means something.
+pub(crate) fn rings(
+    run: &RunDirectory,
+    targets: usize,
+    real: bool,
+) -> (Vec<InsideSender>, InsideWriter) {
+    let (senders, consumers): (Vec<_>, Vec<_>) = (0..targets)
+        .map(|_| {
+            let (producer, consumer) = RingBuffer::new(RING);
+            (InsideSender { producer, missing: 0 }, consumer)
+        })
+        .unzip();
+    let write_max = vec![0; targets];
+    let path = run.inside();
+    (senders, InsideWriter { consumers, file: None, path, real, write_max, error: None })
+}
+
+impl InsideWriter {
+    /// Tells how long a write of results took.
+    pub(crate) fn wrote(&mut self, took_ns: u64) {
+        for most in &mut self.write_max {
+            *most = (*most).max(took_ns);
+        }
+    }
+
+    /// Writes what has come. After an error nothing more is written, and the run goes on: these are
+    /// no results.
+    pub(crate) fn write(&mut self) {
+        if self.error.is_none()
+            && let Err(error) = self.try_write()
+        {
+            self.error = Some(error);
+        }
+    }
+
+    fn try_write(&mut self) -> io::Result<()> {
+        for (target, consumer) in self.consumers.iter_mut().enumerate() {
+            while let Ok(interval) = consumer.pop() {
+                let file = match &mut self.file {
+                    Some(file) => file,
+                    none => none.insert(BufWriter::new(File::create_new(&self.path)?)),
+                };
+                let write_max = self.real.then(|| std::mem::take(&mut self.write_max[target]));
+                serde_json::to_writer(&mut *file, &line(target as u32, &interval, write_max))?;
+                file.write_all(b"\n")?;
+            }
+        }
+        self.file.as_mut().map_or(Ok(()), BufWriter::flush)
+    }
+
+    /// Writes the rest; the error that made it stop, if there was one.
+    pub(crate) fn finish(mut self) -> Option<io::Error> {
+        self.write();
+        self.error
+    }
+}
+
+fn line(target: u32, inside: &Inside, write_max_ns: Option<u64>) -> Line {
+    let [issuing_ns, awaiting_ns, blocked_ns, starved_ns] = inside.spent.map(|span| span.0);
+    Line {
+        version: VERSION,
+        target,
+        start_ns: inside.start.0,
+        end_ns: inside.end.0,
+        steps: inside.steps,
+        spent: Spent { issuing_ns, awaiting_ns, blocked_ns, starved_ns },
+        input_stalls: inside.input_stalls,
+        look_ahead: level(inside.look_ahead),
+        input: level(inside.input),
+        results: level(inside.results),
+        waiting: level(inside.waiting),
+        in_flight: level(inside.in_flight),
+        ahead_ns: level(inside.ahead),
+        delay: spans(&inside.delay),
+        preparation: spans(&inside.preparation),
+        submission: spans(&inside.submission),
+        unseen: spans(&inside.unseen),
+        woken: inside.woken,
+        write_max_ns,
+        missing: inside.missing,
+    }
+}
+
+fn level(level: engine::Level) -> Option<Level> {
+    let engine::Level { looks, min, max, sum } = level;
+    (looks > 0).then(|| Level { min, mean: sum as f64 / looks as f64, max })
+}
+
+fn spans(spans: &engine::Spans) -> Spans {
+    let bins = spans.bins.iter().enumerate().filter(|(_, count)| **count > 0);
+    Spans {
+        count: spans.count,
+        sum_ns: spans.sum,
+        max_ns: spans.max,
+        bins: bins.map(|(bin, count)| (engine::edge_ns(bin), u64::from(*count))).collect(),
+    }
+}
+
+/// What the engines of a run told; nothing where it was not asked for. A line that was cut off when
+/// the run was killed is counted, like any other that is none.
+pub(crate) fn read(run: &RunDirectory) -> InsideFigures {
+    let mut figures = InsideFigures::default();
+    let Ok(file) = File::open(run.inside()) else { return figures };
+    let mut reader = BufReader::new(file);
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        match io::Read::take(&mut reader, LINE_MAX).read_until(b'\n', &mut text) {
+            Ok(0) | Err(_) => return figures,
+            Ok(_) => match serde_json::from_slice::<Line>(&text) {
+                Ok(line) => figures.observe(&line),
+                Err(_) => figures.unreadable += 1,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_trace::Nanos;
+
+    fn directory() -> (tempfile::TempDir, RunDirectory) {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        (directory, run)
+    }
+
+    #[test]
+    fn what_an_engine_tells_is_read_as_it_was_told() {
+        let (_directory, run) = directory();
+        let (mut senders, mut writer) = rings(&run, 2, true);
+        let mut inside = Inside { end: Nanos(1_000), steps: 3, ..Inside::default() };
+        inside.delay.add(Nanos(100));
+        inside.look_ahead.add(7);
+        senders[1].send(&inside);
+        writer.wrote(55);
+        assert!(writer.finish().is_none());
+        let text = std::fs::read_to_string(run.inside()).unwrap();
+        let line: Line = serde_json::from_str(&text).unwrap();
+        assert_eq!((line.target, line.end_ns, line.steps), (1, 1_000, 3));
+        assert_eq!((line.delay.max_ns, line.write_max_ns), (100, Some(55)));
+        assert_eq!(line.look_ahead, Some(Level { min: 7, mean: 7.0, max: 7 }));
+        assert_eq!((line.input, line.missing), (None, 0));
+    }
+
+    #[test]
+    fn what_has_no_room_is_counted_and_a_torn_line_too() {
+        let (_directory, run) = directory();
+        let (mut senders, mut writer) = rings(&run, 1, false);
+        for number in 0..RING as i64 + 5 {
+            senders[0].send(&Inside { end: Nanos(number), ..Inside::default() });
+        }
+        writer.write();
+        senders[0].send(&Inside::default());
+        assert!(writer.finish().is_none());
+        let mut file = File::options().append(true).open(run.inside()).unwrap();
+        file.write_all(b"{\"version\":1,\"targ").unwrap();
+        let figures = read(&run);
+        assert_eq!((figures.missing, figures.unreadable), (5, 1));
+    }
+}

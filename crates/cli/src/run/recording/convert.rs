@@ -1,0 +1,53 @@
+//! From what the kernel gave to the file that is wanted.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use ioecho_trace::formats::{ReadOptions, write};
+use ioecho_trace::recording::directory_beside;
+use ioecho_trace::transform::{Asked, KINDS};
+use ioecho_trace::{Stop, stream};
+
+use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
+use crate::commands::{tell, tell_import};
+use crate::run::open;
+
+/// Converts the recording that was made for `output`, and removes it unless it is to be kept.
+/// Answers the exit code that what was read asks for.
+pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::Result<u8> {
+    let raw = directory_beside(output);
+    let kept = || {
+        let (raw, output) = (raw.display(), output.display());
+        format!(
+            "converting {raw} (it is kept; when the cause is gone: ioecho convert {raw} {output})"
+        )
+    };
+    let options = ReadOptions { event: args.issue_event(), ..ReadOptions::default() };
+    let load = LoadArgs {
+        window: WindowArgs::default(),
+        transforms: TransformArgs { chain: unstack(args)? },
+    };
+    let mut source = open::trace_until(stop, &raw, &options, &load).with_context(kept)?;
+    let sink = write::create_as(args.to, output, source.header()).with_context(kept)?;
+    let (requests, written) = stream::copy(source.as_mut(), sink).with_context(kept)?;
+    let code = tell_import(source.header());
+    for note in written.lost.iter() {
+        tell(&format!("lost in {}: {} {}", output.display(), note.count, note.what));
+    }
+    let of = if written.requests == requests { String::new() } else { format!(" of {requests}") };
+    tell(&format!("{}{of} requests written to {}", written.requests, output.display()));
+    drop(source);
+    if !args.keep_raw
+        && let Err(error) = fs::remove_dir_all(&raw)
+    {
+        tell(&format!("warning: cannot remove {}: {error}", raw.display()));
+    }
+    Ok(code)
+}
+
+/// The transform that was asked for.
+fn unstack(args: &RecordArgs) -> anyhow::Result<Vec<Asked>> {
+    let kind = KINDS.iter().find(|kind| kind.name == "unstack").filter(|_| args.unstack);
+    Ok(kind.map(|kind| Asked::new(kind, "")).transpose()?.into_iter().collect())
+}

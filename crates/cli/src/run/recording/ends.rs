@@ -1,0 +1,88 @@
+//! What may end a recording: a signal, the end of the command, the time.
+
+use std::ffi::OsString;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ioecho_trace::Stop;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::commands::interrupt::is_ignored;
+use crate::exit::{self, Coded};
+
+/// Something that happened.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Somebody asks for the end.
+    Asked,
+    /// The command has ended.
+    CommandEnded(std::io::Result<ExitStatus>),
+    /// Nothing, for as long as was waited.
+    Nothing,
+}
+
+/// Where events come in.
+pub(crate) struct Ends {
+    incoming: Receiver<Event>,
+    outgoing: Sender<Event>,
+    /// Raised by the second signal: it ends what comes after the recording.
+    pub(crate) stop: Stop,
+}
+
+impl Ends {
+    /// From now on signals are events. The first one ends the recording, the second one what comes
+    /// after it, the third one the process.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let (outgoing, incoming) = channel();
+        let stop = Stop::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        if !is_ignored(SIGHUP) {
+            signals.add_signal(SIGHUP)?;
+        }
+        let (asked, told) = (stop.clone(), outgoing.clone());
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for (count, signal) in signals.forever().enumerate() {
+                match count {
+                    // Nobody listens any more: the recording has ended by itself.
+                    0 if told.send(Event::Asked).is_ok() => {}
+                    0 | 1 => asked.ask(),
+                    _ => {
+                        let _ = signal_hook::low_level::emulate_default_handler(signal);
+                    }
+                }
+            }
+        })?;
+        Ok(Self { incoming, outgoing, stop })
+    }
+
+    /// Starts a command, whose end is an event.
+    pub(crate) fn run(&self, command: &[OsString]) -> anyhow::Result<u32> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(0) };
+        let child = Command::new(program).args(arguments).spawn();
+        let mut child: Child = child.map_err(|error| {
+            let name = program.display();
+            Coded::error(exit::USAGE, format!("cannot run {name}: {error}"))
+        })?;
+        let (number, told) = (child.id(), self.outgoing.clone());
+        thread::Builder::new().name("command".to_owned()).spawn(move || {
+            let _ = told.send(Event::CommandEnded(child.wait()));
+        })?;
+        Ok(number)
+    }
+
+    /// Waits for the next event, but no longer than this.
+    pub(crate) fn wait(&self, until: Instant) -> Event {
+        match self.incoming.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) => Event::Nothing,
+            // It cannot be, for one sender is kept here; but not to wait would be to spin.
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::sleep(Duration::from_millis(100));
+                Event::Nothing
+            }
+        }
+    }
+}

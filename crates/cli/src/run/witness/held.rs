@@ -1,0 +1,127 @@
+//! A run held against its witness.
+
+use std::iter;
+
+use ioecho_stats::fidelity::{
+    Asked, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
+};
+use ioecho_stats::facts::WitnessFacts;
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Header, Source};
+
+use super::{WitnessEntry, raw_directory, settle};
+use crate::run::directory::RunDirectory;
+
+/// Whether the run has a witness that can be read.
+pub(crate) fn holds(run: &RunDirectory) -> bool {
+    run.witness().is_file() && run.requests().is_file()
+}
+
+/// What a witness is of, and how it and the run find to each other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Witnessed {
+    /// The run's time zero on `CLOCK_MONOTONIC`, ns; unknown of a run that was killed.
+    zero_monotonic_ns: Option<i64>,
+    /// The names of the recorded devices and the targets that they are.
+    targets: Vec<(String, u32)>,
+    /// Why it does not tell everything.
+    incomplete: Option<String>,
+    /// Events that the recorder lost.
+    lost: u64,
+}
+
+impl Witnessed {
+    /// Of a run that has just ended.
+    pub(crate) fn new(entry: &WitnessEntry, zero_monotonic_ns: Option<i64>) -> Self {
+        let targets = entry.targets.iter().map(|one| (one.device.clone(), one.target as u32));
+        Self {
+            zero_monotonic_ns,
+            targets: targets.collect(),
+            incomplete: entry.incomplete.clone(),
+            lost: entry.lost,
+        }
+    }
+
+    /// Of a run whose process was killed: makes a trace of what was recorded until then. None where
+    /// no witness was asked for.
+    pub(crate) fn recovered(run: &RunDirectory, facts: &toml::Table) -> Option<Self> {
+        facts.get("witness")?;
+        let mut witnessed = Self::of(facts);
+        let raw = raw_directory(run.path());
+        if raw.is_dir()
+            && let Err(error) = settle(&raw, run)
+        {
+            witnessed.incomplete = Some(error.to_string());
+        }
+        Some(witnessed)
+    }
+
+    /// As `run.toml` has it.
+    pub(crate) fn of(facts: &toml::Table) -> Self {
+        let zero = facts.get("zero_monotonic_ns");
+        let entry = facts.get("witness");
+        let targets = entry.and_then(|entry| entry.get("targets")?.as_array());
+        let of_target = |entry: &toml::Value| {
+            let device = entry.get("device")?.as_str()?.to_owned();
+            let target = entry.get("target")?.as_integer()?;
+            Some((device, u32::try_from(target).ok()?))
+        };
+        Self {
+            zero_monotonic_ns: zero.and_then(toml::Value::as_integer),
+            targets: targets.into_iter().flatten().filter_map(of_target).collect(),
+            incomplete: entry
+                .and_then(|entry| entry.get("incomplete")?.as_str())
+                .map(ToOwned::to_owned),
+            lost: entry
+                .and_then(|entry| u64::try_from(entry.get("lost")?.as_integer()?).ok())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// What the verdict has to know. A witness that tells only a part is none to judge by: what it
+    /// did not see may have been there.
+    pub(crate) fn facts(&self, run: &RunDirectory) -> WitnessFacts {
+        if let Some(why) = &self.incomplete {
+            return WitnessFacts::failed(why);
+        }
+        match figures(run, self, &mut |_| ()) {
+            Ok((figures, _)) => WitnessFacts::of(&figures, self.lost),
+            Err(error) => WitnessFacts::failed(format!("{error:#}")),
+        }
+    }
+
+    /// The target that a device of the witness is.
+    fn target(&self, header: &Header, volume: u32) -> Option<u32> {
+        let name = &header.volumes.iter().find(|one| one.id.0 == volume)?.name;
+        let known = self.targets.iter().find(|(device, _)| device == name);
+        known.map(|(_, target)| *target)
+    }
+}
+
+/// Compares a run with its witness; `watch` is told of each request that the device saw, with its
+/// instants in the time of the run. Requests of targets without a witness are left out.
+pub(crate) fn figures(
+    run: &RunDirectory,
+    witnessed: &Witnessed,
+    watch: &mut dyn FnMut(&Pair),
+) -> anyhow::Result<(FidelityFigures, Header)> {
+    let options = ReadOptions::default();
+    let asked = Asked::of_run(formats::open(&run.requests(), &options)?);
+    let is_witnessed = |target: u32| witnessed.targets.iter().any(|(_, one)| *one == target);
+    let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
+    let source = formats::open(&run.witness(), &options)?;
+    let header = source.header().clone();
+    let zero = header.recording.as_ref().and_then(|recording| recording.zero_monotonic_ns);
+    let zero = zero.and_then(|zero| i64::try_from(zero).ok());
+    let shift = zero.zip(witnessed.zero_monotonic_ns).map(|(of, run)| of.saturating_sub(run));
+    let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, source| {
+        witnessed.target(source.header(), volume)
+    });
+    let settings = Settings {
+        absolute: shift.is_some(),
+        late_ns: Limits::default().late_ns(),
+        ..Settings::default()
+    };
+    let figures = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;
+    Ok((figures, header))
+}

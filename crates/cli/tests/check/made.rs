@@ -1,0 +1,251 @@
+//! Recordings made for the purpose, of which every figure is known or counted slowly.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{ioecho, skipped};
+
+/// How much two computations of the same number may differ by rounding.
+const ROUNDING: f64 = 1e-6;
+
+/// Exit codes of `docs/exit-codes.md`.
+const NOT_COMPARABLE: i32 = 20;
+const NOT_FAITHFUL: i32 = 22;
+
+/// A request: when, what, where, how much, and how long it took.
+type Row = (i64, char, u64, u64, i64);
+
+/// Numbers that look random and are the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+fn load(count: u64) -> Vec<Row> {
+    let (mut dice, mut now) = (Dice(7), 0);
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        now += dice.below(400_000) as i64;
+        let op = if dice.below(3) == 0 { 'W' } else { 'R' };
+        let length = (dice.below(4) + 1) * 4096;
+        let place = if dice.below(5) == 0 { dice.below(3) } else { dice.below(100_000) };
+        rows.push((now, op, place * 16384, length, 50_000 + dice.below(200_000) as i64));
+    }
+    rows
+}
+
+/// The same as a poor replay would make it: jitter, drift, a slow device, requests left out, looks
+/// of others, requests cut and put together.
+fn replayed(load: &[Row]) -> Vec<Row> {
+    let mut dice = Dice(11);
+    let mut rows = Vec::new();
+    for (number, &(at, op, offset, length, latency)) in load.iter().enumerate() {
+        let late = if dice.below(20) == 0 { dice.below(3_000_000) } else { dice.below(9_000) };
+        let at = 777_000_000 + at + at / 5_000 + late as i64;
+        let latency = latency * 2 + dice.below(1000) as i64;
+        match number % 50 {
+            17 => {}
+            23 if length > 4096 => {
+                rows.push((at, op, offset, 4096, latency));
+                rows.push((at + 900, op, offset + 4096, length - 4096, latency));
+            }
+            31 => {
+                rows.push((at, op, offset, length, latency));
+                rows.push((at + 5, op, offset, length, latency));
+            }
+            _ => rows.push((at, op, offset, length, latency)),
+        }
+    }
+    // Two neighbours that reach the device as one.
+    rows.sort_unstable();
+    rows
+}
+
+fn written(directory: &TempDir, name: &str, rows: &[Row]) -> PathBuf {
+    let mut text = String::from("issue_ns,op,offset_bytes,length_bytes,latency_ns\n");
+    for (at, op, offset, length, latency) in rows {
+        let op = if *op == 'W' { "write" } else { "read" };
+        writeln!(text, "{at},{op},{offset},{length},{latency}").unwrap();
+    }
+    let path = directory.path().join(name);
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// The exit code, and what is printed as JSON.
+fn checked(arguments: &[&str]) -> (i32, Value) {
+    let output = ioecho(&[&["check", "--json"], arguments].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    let printed = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+    (output.status.code().unwrap(), printed)
+}
+
+fn reasons(printed: &Value) -> Vec<&str> {
+    let reasons = printed["reasons"].as_array().unwrap();
+    reasons.iter().map(|reason| reason.as_str().unwrap()).collect()
+}
+
+/// Where `found` has something otherwise than expected, by more than rounding.
+fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>) {
+    match (expected, found) {
+        (Value::Object(keys), _) => {
+            for (key, value) in keys {
+                differences(value, &found[key], &format!("{at}.{key}"), all);
+            }
+        }
+        _ => {
+            let near = expected.as_f64().zip(found.as_f64()).is_some_and(|(a, b)| {
+                // Instants are whole nanoseconds here and halves there.
+                (a - b).abs() <= (ROUNDING * a.abs()).max(if a.abs() > 100.0 { 1.01 } else { 0.0 })
+                    || (a - b).abs() < 1e-9
+            });
+            if !near {
+                all.push(format!("{at}: {found}, and by the slow computation {expected}"));
+            }
+        }
+    }
+}
+
+fn slow(original: &Path, replay: &Path) -> Option<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check/slow.py");
+    let Ok(output) = Command::new("python3").arg(script).args([original, replay]).output() else {
+        skipped("there is no python3");
+        return None;
+    };
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn every_figure_of_a_poor_replay_is_that_of_a_slow_count() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = load(1500);
+    let original = written(&directory, "original.csv", &load);
+    let replay = written(&directory, "replay.csv", &replayed(&load));
+    for (asked, seen) in [(&original, &replay), (&replay, &original)] {
+        let Some(expected) = slow(asked, seen) else { return };
+        let (_, printed) = checked(&[text(asked), text(seen)]);
+        let mut all = Vec::new();
+        differences(&expected, &printed["figures"], "", &mut all);
+        assert!(all.is_empty(), "{}", all.join("\n"));
+        assert!(expected["split"].as_u64().unwrap() + expected["merged"].as_u64().unwrap() > 10);
+        assert!(expected["order"]["reordered"].as_u64().unwrap() > 10);
+    }
+}
+
+#[test]
+fn a_recording_is_faithful_to_itself_also_later_and_faster() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = load(500);
+    let original = written(&directory, "original.csv", &load);
+    let (code, printed) = checked(&[text(&original), text(&original)]);
+    assert_eq!((code, printed["faithful"].as_bool()), (0, Some(true)));
+    assert_eq!(printed["figures"]["issue"]["max_ns"], 0);
+    let twice: Vec<Row> =
+        load.iter().map(|row| (row.0 / 2 + 5, row.1, row.2, row.3, row.4)).collect();
+    let twice = written(&directory, "twice.csv", &twice);
+    let (code, printed) = checked(&[text(&original), text(&twice), "--speed", "2"]);
+    assert_eq!(code, 0, "{printed:#}");
+    assert!(printed["figures"]["issue"]["max_ns"].as_i64().unwrap() <= 1);
+    assert_eq!(checked(&[text(&original), text(&twice)]).0, NOT_FAITHFUL);
+}
+
+#[test]
+fn dropped_requests_and_swapped_ones_are_named_as_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let load: Vec<Row> = (0..400).map(|n| (n * 100_000, 'R', n as u64 * 4096, 4096, 50)).collect();
+    let original = written(&directory, "original.csv", &load);
+    let dropped: Vec<Row> = load.iter().copied().filter(|row| row.0 % 1_000_000 != 0).collect();
+    let dropped = written(&directory, "dropped.csv", &dropped);
+    let (code, printed) = checked(&[text(&original), text(&dropped)]);
+    assert_eq!((code, reasons(&printed)), (NOT_FAITHFUL, vec!["missing-requests"]));
+    assert_eq!(printed["figures"]["missing"], 40);
+    let lenient = ["--limit", "missing=10%"];
+    assert_eq!(checked(&[&[text(&original), text(&dropped)], &lenient[..]].concat()).0, 0);
+    let mut swapped = load.clone();
+    let places: Vec<u64> = load.iter().map(|row| row.2).collect();
+    for (number, row) in swapped.iter_mut().enumerate() {
+        row.2 = places[number ^ 1];
+    }
+    let swapped = written(&directory, "swapped.csv", &swapped);
+    let (code, printed) = checked(&[text(&original), text(&swapped), "--limit", "issue-p50=none"]);
+    assert_eq!((code, reasons(&printed)), (NOT_FAITHFUL, vec!["reordered"]));
+    let order = &printed["figures"]["order"];
+    assert_eq!((&order["reordered"], &order["extent_max"]), (&200.into(), &1.into()));
+}
+
+#[test]
+fn what_has_nothing_in_common_is_not_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let one = written(&directory, "one.csv", &[(0, 'R', 0, 4096, 5), (9, 'R', 8192, 4096, 5)]);
+    let other = written(&directory, "other.csv", &[(0, 'W', 0, 512, 5)]);
+    let output = ioecho(&["check", text(&one), text(&other)]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(NOT_COMPARABLE), "{error}");
+    assert!(error.contains("help"), "{error}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_run_that_nobody_watched_is_not_compared_and_neither_is_a_simulation() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = written(&directory, "original.csv", &load(50));
+    let run = directory.path().join("run");
+    ioecho(&["replay", text(&original), "--target", "sim:size=4G", "-o", text(&run)]);
+    for arguments in [vec!["check", text(&run)], vec!["check", text(&run), text(&original)]] {
+        let output = ioecho(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(NOT_COMPARABLE), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let one = written(&directory, "one.csv", &load(5));
+    let one = text(&one);
+    for wrong in [
+        vec![one],
+        vec![one, one, "--limit", "isue-p99=1ms"],
+        vec![one, one, "--limit", "issue-p99=1parsec"],
+        vec![one, one, "--limit", "missing"],
+        vec![one, one, "--speed", "0"],
+        vec![one, one, "--speed", "nan"],
+        vec![one, one, "--skip", "-1"],
+    ] {
+        let output = ioecho(&[&["check"], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+    let output = ioecho(&["check", one, "nowhere.csv"]);
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn the_text_names_outcome_reason_and_figures() {
+    let directory = tempfile::tempdir().unwrap();
+    let load = load(1500);
+    let original = written(&directory, "original.csv", &load);
+    let replay = written(&directory, "replay.csv", &replayed(&load));
+    let output = ioecho(&["check", text(&original), text(&replay)]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(NOT_FAITHFUL));
+    for part in ["NOT FAITHFUL: missing-requests", "in pieces", "issue-time error", "RFC 4737"] {
+        let part = if part == "in pieces" { "pieces, " } else { part };
+        assert!(printed.contains(part), "{part} is not in\n{printed}");
+    }
+}

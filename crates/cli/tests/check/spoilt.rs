@@ -1,0 +1,265 @@
+//! Replays on a loop device that are spoilt for real, and the same done right.
+//!
+//! The recorder here is the plainest that there is: the text of a tracefs instance of its own, with
+//! instants of whole microseconds. That is enough to tell what is missing and who was late.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{ioecho, skipped};
+
+/// Requests of the load, and how many milliseconds lie between two.
+const REQUESTS: u64 = 300;
+const APART_MS: u64 = 5;
+
+/// What timing cannot promise on a machine that does other things is not asked for here.
+const LENIENT: [&str; 6] =
+    ["--limit", "issue-p50=none", "--limit", "issue-p99=100ms", "--limit", "duration=none"];
+
+/// A loop device over a file in memory, which goes away with the value.
+struct Device {
+    path: String,
+    _directory: TempDir,
+}
+
+impl Device {
+    fn new() -> Result<Self, String> {
+        let directory = tempfile::tempdir_in("/dev/shm").map_err(|e| format!("/dev/shm: {e}"))?;
+        let file = directory.path().join("backing");
+        fs::write(&file, vec![7; 16 << 20]).map_err(|error| error.to_string())?;
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(&file).output();
+        let output = output.map_err(|error| format!("losetup: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(Self { path, _directory: directory })
+    }
+
+    /// Its number as the kernel writes it in text: `7,5`.
+    fn number(&self, between: char) -> String {
+        let name = self.path.trim_start_matches("/dev/");
+        let text = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap_or_default();
+        text.trim().replace(':', &between.to_string())
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.path]).status();
+    }
+}
+
+/// A tracefs instance that records the block events of a device.
+struct Recorder(PathBuf);
+
+impl Recorder {
+    fn new(device: &Device, name: &str) -> Result<Self, String> {
+        let instances = Path::new("/sys/kernel/tracing/instances");
+        let path = instances.join(format!("ioecho-{}-test-{name}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", instances.display()))?;
+        let recorder = Self(path);
+        let number = device.number(':');
+        let (major, minor) = number.split_once(':').ok_or("the device has no number")?;
+        let (major, minor): (u32, u32) = (major.parse().unwrap(), minor.parse().unwrap());
+        recorder.set("trace_clock", "mono")?;
+        for event in ["block_bio_queue", "block_rq_complete"] {
+            let filter = format!("dev == {}", major << 20 | minor);
+            recorder.set(&format!("events/block/{event}/filter"), &filter)?;
+            recorder.set(&format!("events/block/{event}/enable"), "1")?;
+        }
+        Ok(recorder)
+    }
+
+    fn set(&self, name: &str, value: &str) -> Result<(), String> {
+        fs::write(self.0.join(name), value).map_err(|error| format!("tracefs, {name}: {error}"))
+    }
+
+    /// What was recorded, as rows of the native columns.
+    fn rows(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.0.join("trace")).unwrap();
+        let (mut rows, mut waiting) = (Vec::new(), Vec::new());
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let Some(event) = words.iter().position(|word| word.starts_with("block_")) else {
+                continue;
+            };
+            let Some(plus) = words.iter().position(|word| *word == "+") else { continue };
+            let (secs, micros) = words[event - 1].trim_end_matches(':').split_once('.').unwrap();
+            let at = secs.parse::<i64>().unwrap() * 1_000_000 + micros.parse::<i64>().unwrap();
+            let place = (words[plus - 1].to_owned(), words[plus + 1].to_owned());
+            if words[event] == "block_bio_queue:" {
+                let op = if words[event + 2].contains('W') { "write" } else { "read" };
+                waiting.push((place, rows.len()));
+                let sectors = |text: &str| text.parse::<u64>().unwrap() * 512;
+                let (offset, length) = (sectors(words[plus - 1]), sectors(words[plus + 1]));
+                rows.push((at, format!("{op},{offset},{length}"), None));
+            } else if let Some(found) = waiting.iter().position(|(other, _)| *other == place) {
+                let (_, row) = waiting.remove(found);
+                rows[row].2 = Some((at - rows[row].0) * 1000);
+            }
+        }
+        let row = |(at, what, latency): (i64, String, Option<i64>)| {
+            let latency = latency.map_or(String::new(), |latency| latency.to_string());
+            format!("{},{what},{latency}", at * 1000)
+        };
+        rows.into_iter().map(row).collect()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// A control group that lets few reads a second through to a device.
+struct Throttle(PathBuf);
+
+impl Throttle {
+    fn new(device: &Device) -> Result<Self, String> {
+        let root = Path::new("/sys/fs/cgroup/blkio");
+        let path = root.join(format!("ioecho-{}-test", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", root.display()))?;
+        let throttle = Self(path);
+        let rule = format!("{} 60", device.number(':'));
+        fs::write(throttle.0.join("blkio.throttle.read_iops_device"), rule)
+            .map_err(|error| format!("blkio.throttle.read_iops_device: {error}"))?;
+        Ok(throttle)
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// A directory with a load, a device, and a recorder on it.
+struct Stand {
+    directory: TempDir,
+    device: Device,
+    recorder: Recorder,
+}
+
+impl Stand {
+    fn new(name: &str) -> Option<Self> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut load = String::from("issue_ns,op,offset_bytes,length_bytes\n");
+        for number in 0..REQUESTS {
+            let (at, place) = (number * APART_MS * 1_000_000, number * 37 % 4000);
+            writeln!(load, "{at},read,{},4096", place * 4096).unwrap();
+        }
+        fs::write(directory.path().join("load.csv"), load).unwrap();
+        let made = Device::new()
+            .and_then(|device| Recorder::new(&device, name).map(|recorder| (device, recorder)));
+        match made {
+            Ok((device, recorder)) => Some(Self { directory, device, recorder }),
+            Err(reason) => {
+                skipped(&reason);
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Begins to replay, in a control group where one is named.
+    fn begin(&self, group: Option<&Throttle>) -> Child {
+        let program = env!("CARGO_BIN_EXE_ioecho");
+        let (load, run) = (self.path("load.csv"), self.path("run"));
+        let mut command = Command::new("sh");
+        let join = group.map_or(String::new(), |group| {
+            format!("echo $$ > '{}' && ", group.0.join("cgroup.procs").display())
+        });
+        command.arg("-c").arg(format!("{join}exec \"$@\"")).arg("sh");
+        command.args([program, "replay", &load, "--target", &self.device.path, "-o", &run]);
+        command.arg("--read-only");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Replays, and writes down what was recorded meanwhile.
+    fn replay(&self, group: Option<&Throttle>) {
+        self.begin(group).wait().unwrap();
+        self.write(|_| true);
+    }
+
+    /// Writes the recording, without the rows that `keep` does not want.
+    fn write(&self, keep: impl Fn(usize) -> bool) {
+        let mut text = String::from("issue_ns,op,offset_bytes,length_bytes,latency_ns\n");
+        for (_, row) in self.recorder.rows().iter().enumerate().filter(|(row, _)| keep(*row)) {
+            text.push_str(row);
+            text.push('\n');
+        }
+        fs::write(self.path("seen.csv"), text).unwrap();
+    }
+
+    /// The exit code of the check, its reasons, and all of it.
+    fn check(&self) -> (i32, Vec<String>, Value) {
+        let (run, seen) = (self.path("run"), self.path("seen.csv"));
+        let output = ioecho(&[&["check", &run, &seen, "--json"], &LENIENT[..]].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        let printed: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{error}"));
+        let reasons = printed["reasons"].as_array().unwrap();
+        let reasons = reasons.iter().map(|reason| reason.as_str().unwrap().to_owned()).collect();
+        (output.status.code().unwrap(), reasons, printed)
+    }
+}
+
+#[test]
+fn a_replay_left_alone_is_faithful_and_one_with_requests_left_out_is_not() {
+    let Some(stand) = Stand::new("alone") else { return };
+    stand.replay(None);
+    let (code, reasons, printed) = stand.check();
+    assert_eq!((code, reasons.len()), (0, 0), "{printed:#}");
+    assert_eq!(printed["figures"]["found"], REQUESTS);
+    // The run looks at its target before it begins; requests of the load are what is cut out here.
+    let before = stand.recorder.rows().len() - REQUESTS as usize;
+    stand.write(|row| row < before || row % 10 != 3);
+    let (code, reasons, printed) = stand.check();
+    assert_eq!((code, reasons), (22, vec!["missing-requests".to_owned()]), "{printed:#}");
+    assert_eq!(printed["figures"]["missing"], REQUESTS / 10);
+}
+
+#[test]
+fn a_throttled_device_is_told_as_the_devices_doing() {
+    let Some(stand) = Stand::new("throttled") else { return };
+    let throttle = match Throttle::new(&stand.device) {
+        Ok(throttle) => throttle,
+        Err(reason) => return skipped(&reason),
+    };
+    stand.replay(Some(&throttle));
+    let (code, reasons, printed) = stand.check();
+    assert_eq!((code, reasons), (22, vec!["device-limited".to_owned()]), "{printed:#}");
+    assert_eq!(printed["figures"]["missing"], 0);
+}
+
+#[test]
+fn a_stopped_generator_is_told_as_such() {
+    let Some(stand) = Stand::new("stopped") else { return };
+    let mut replay = stand.begin(None);
+    let signal = |name: &str| {
+        let process = replay.id().to_string();
+        Command::new("kill").args([name, &process]).status().unwrap();
+    };
+    sleep(Duration::from_millis(700));
+    signal("-STOP");
+    sleep(Duration::from_millis(500));
+    signal("-CONT");
+    replay.wait().unwrap();
+    stand.write(|_| true);
+    let (code, reasons, printed) = stand.check();
+    assert_eq!(code, 22, "{printed:#}");
+    assert_eq!(reasons, ["host-stalled"], "{:#}", printed["broken"]);
+    assert_eq!(printed["figures"]["missing"], 0);
+}

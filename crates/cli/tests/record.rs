@@ -1,0 +1,389 @@
+//! `ioecho record`: exactly what a device was given stands in the file, and nothing stays behind.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+#[path = "pitfalls/loop_device.rs"]
+#[allow(dead_code)]
+mod loop_device;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use loop_device::{LoopDevice, system};
+use tempfile::TempDir;
+
+/// Ends a test that this machine cannot make.
+macro_rules! or_skip {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(reason) => {
+                let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+                return;
+            }
+        }
+    };
+}
+
+/// A directory in memory for the recordings: nothing of them reaches a disk.
+struct Stand(TempDir);
+
+impl Stand {
+    fn new() -> Result<Self, String> {
+        tempfile::tempdir_in("/dev/shm").map(Self).map_err(|error| format!("/dev/shm: {error}"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        command.args(arguments).current_dir(self.0.path());
+        command
+    }
+
+    fn ioecho(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts a recording and waits until it goes on.
+    fn recording(&self, arguments: &[&str]) -> Result<Recording, String> {
+        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut text = String::new();
+        while !text.contains("recording ") {
+            let before = text.len();
+            told.read_line(&mut text).unwrap();
+            if text.len() == before {
+                child.wait().unwrap();
+                return Err(text);
+            }
+        }
+        Ok(Recording { child, told })
+    }
+
+    /// What the trace asks for: operation, offset and length of each request.
+    fn requests(&self, trace: &str) -> Vec<(String, u64, u64)> {
+        let converted = self.ioecho(&["convert", trace, "requests.csv"]);
+        assert!(converted.status.success(), "{}", said(&converted));
+        let text = fs::read_to_string(self.path("requests.csv")).unwrap();
+        let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+        let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let column = |name: &str| names.iter().position(|other| *other == name).unwrap();
+        let (op, offset, length) = (column("op"), column("offset_bytes"), column("length_bytes"));
+        lines
+            .map(|line| {
+                let fields: Vec<&str> = line.split(',').collect();
+                let number = |at: usize| fields[at].parse().unwrap();
+                (fields[op].to_owned(), number(offset), number(length))
+            })
+            .collect()
+    }
+}
+
+/// A recording that goes on.
+struct Recording {
+    child: Child,
+    told: BufReader<std::process::ChildStderr>,
+}
+
+impl Recording {
+    fn signal(&self, signal: &str) {
+        system("kill", &[signal, &self.child.id().to_string()]).unwrap();
+    }
+
+    /// Waits for its end; answers its exit code and what else it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut self.told, &mut text).unwrap();
+        (self.child.wait().unwrap().code(), text)
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether the kernel lets us record here at all, or why not.
+fn allowed(stand: &Stand, device: &str) -> Result<(), String> {
+    let tried = stand.ioecho(&["record", device, "-o", "x.parquet", "--dry-run"]);
+    if tried.status.success() { Ok(()) } else { Err(said(&tried)) }
+}
+
+/// One direct request by dd: read or write, so many blocks of this size from a block on.
+fn request(device: &str, op: &str, block: u64, size: u64) {
+    let blocks = [format!("bs={size}"), format!("skip={block}"), format!("seek={block}")];
+    let device_is = |side: &str| format!("{side}={device}");
+    let arguments = match op {
+        "read" => [&device_is("if"), "of=/dev/null", &blocks[0], &blocks[1], "iflag=direct"]
+            .map(str::to_owned),
+        _ => ["if=/dev/zero", &device_is("of"), &blocks[0], &blocks[2], "oflag=direct"]
+            .map(str::to_owned),
+    };
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    arguments.extend(["count=1", "conv=notrunc", "status=none"]);
+    system("dd", &arguments).unwrap();
+}
+
+/// A fixed load, in the order in which it is issued: operation, offset, length.
+fn fixed_load() -> Vec<(String, u64, u64)> {
+    let sizes = [4096, 8192, 16384, 65536];
+    (0..40_u64)
+        .map(|number| {
+            let size = sizes[(number % 4) as usize];
+            let op = if number % 3 == 0 { "write" } else { "read" };
+            (op.to_owned(), number * 7919 % 60 * size, size)
+        })
+        .collect()
+}
+
+fn issue(device: &str, load: &[(String, u64, u64)]) {
+    for (op, offset, size) in load {
+        request(device, op, offset / size, *size);
+    }
+}
+
+/// The trace instances of any recorder with this process number.
+fn instances_of(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(&format!("ioecho-{pid}-"))).collect()
+}
+
+/// Records the fixed load on a device and compares.
+fn record_and_compare(stand: &Stand, device: &str) {
+    let recording =
+        stand.recording(&["record", device, "-o", "load.parquet", "--events", "all"]).unwrap();
+    let pid = recording.child.id();
+    issue(device, &fixed_load());
+    recording.signal("-INT");
+    let (code, text) = recording.end();
+    assert_eq!(code, Some(0), "{text}");
+    let mut expected = fixed_load();
+    let mut found = stand.requests("load.parquet");
+    // dd waits for each request, so even the order is that of the load.
+    assert_eq!(found, expected, "{text}");
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(instances_of(pid), Vec::<String>::new());
+    assert!(!stand.path("load.parquet.recording").exists(), "removed when it was converted");
+}
+
+#[test]
+fn exactly_the_requests_of_a_fixed_load_are_in_the_file() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    record_and_compare(&stand, device.path());
+}
+
+/// A zram device that goes away with the value.
+struct Zram(String);
+
+impl Zram {
+    fn new() -> Result<Self, String> {
+        system("zramctl", &["--find", "--size", "16M"]).map(Self)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = system("zramctl", &["--reset", &self.0]);
+    }
+}
+
+#[test]
+fn a_device_without_a_request_queue_is_recorded_by_its_bios() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(Zram::new());
+    or_skip!(allowed(&stand, &device.0));
+    record_and_compare(&stand, &device.0);
+}
+
+#[test]
+fn of_a_partition_only_its_own_requests_are_recorded_and_from_its_start() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(64));
+    let first = or_skip!(device.partition(1, 2048, 32768));
+    let second = or_skip!(device.partition(2, 65536, 32768));
+    or_skip!(allowed(&stand, &second));
+    let recording = stand.recording(&["record", &second, "-o", "load.parquet"]).unwrap();
+    request(&first, "write", 3, 4096);
+    request(&second, "write", 5, 4096);
+    request(&second, "read", 6, 8192);
+    recording.signal("-INT");
+    let (code, text) = recording.end();
+    assert_eq!(code, Some(0), "{text}");
+    let expected = [("write".to_owned(), 5 * 4096, 4096), ("read".to_owned(), 6 * 8192, 8192)];
+    assert_eq!(stand.requests("load.parquet"), expected, "{text}");
+}
+
+#[test]
+fn of_a_disk_the_requests_of_all_its_partitions_are_recorded() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(64));
+    let first = or_skip!(device.partition(1, 2048, 32768));
+    or_skip!(allowed(&stand, device.path()));
+    let recording = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+    request(&first, "write", 3, 4096);
+    request(device.path(), "read", 6, 8192);
+    recording.signal("-INT");
+    let (code, text) = recording.end();
+    assert_eq!(code, Some(0), "{text}");
+    let written = 2048 * 512 + 3 * 4096;
+    let expected = [("write".to_owned(), written, 4096), ("read".to_owned(), 6 * 8192, 8192)];
+    assert_eq!(stand.requests("load.parquet"), expected, "{text}");
+}
+
+#[test]
+fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    let read = format!("dd if={} of=/dev/null bs=64k count=20 iflag=direct", device.path());
+    let recorded = ["record", device.path(), "-o", "load.parquet", "--keep-raw", "-q", "--"];
+    let good = stand.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
+    assert_eq!(good.status.code(), Some(0), "{}", said(&good));
+    assert_eq!(stand.requests("load.parquet").len(), 20);
+    assert!(stand.path("load.parquet.recording").join("recording.json").exists());
+    // What was kept can be converted again.
+    assert_eq!(stand.requests("load.parquet.recording").len(), 20);
+    let target = ["replay", "load.parquet", "-t", "sim:ssd", "-o", "run", "--quiet"];
+    let replayed = stand.ioecho(&target);
+    assert!(replayed.status.success(), "{}", said(&replayed));
+    // The recording that was kept is in the way of the next one.
+    let again = stand.ioecho(&[&recorded[..], &["true"]].concat());
+    assert_eq!(again.status.code(), Some(7), "{}", said(&again));
+    fs::remove_dir_all(stand.path("load.parquet.recording")).unwrap();
+    let bad = stand.ioecho(&[&recorded[..], &["sh", "-c", &format!("{read}; exit 3")]].concat());
+    assert_eq!(bad.status.code(), Some(32), "{}", said(&bad));
+    assert!(said(&bad).contains("exit status: 3"), "{}", said(&bad));
+}
+
+#[test]
+fn what_a_killed_recorder_leaves_in_the_kernel_is_removed_by_the_next_start() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    let killed = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+    let pid = killed.child.id();
+    issue(device.path(), &fixed_load());
+    // What was recorded is with the kernel after a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    killed.signal("-KILL");
+    killed.end();
+    assert_eq!(instances_of(pid).len(), 1);
+    assert_eq!(
+        stand.requests_of_damaged("load.parquet.recording"),
+        fixed_load().len(),
+        "all that was recorded can be read"
+    );
+    let cleaned = stand.ioecho(&["record", "--clean"]);
+    assert!(cleaned.status.success(), "{}", said(&cleaned));
+    // Another test may have begun a recording, and cleaned up before us.
+    assert_eq!(instances_of(pid), Vec::<String>::new());
+}
+
+impl Stand {
+    /// How many requests a trace has that ends before its end.
+    fn requests_of_damaged(&self, trace: &str) -> usize {
+        self.ioecho(&["convert", trace, "requests.csv"]);
+        let text = fs::read_to_string(self.path("requests.csv")).unwrap();
+        text.lines().filter(|line| !line.starts_with('#')).count() - 1
+    }
+}
+
+#[test]
+fn sigterm_and_the_end_of_the_time_end_a_recording_cleanly() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    let recording = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+    request(device.path(), "read", 0, 4096);
+    recording.signal("-TERM");
+    let (code, text) = recording.end();
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(stand.requests("load.parquet").len(), 1);
+    let begun = Instant::now();
+    let timed = ["record", device.path(), "-o", "timed.parquet", "--for", "300ms"];
+    let recording = stand.recording(&timed).unwrap();
+    request(device.path(), "read", 0, 4096);
+    let (code, text) = recording.end();
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
+    let stand = or_skip!(Stand::new());
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let answer = stand.ioecho(&[&["record"], arguments].concat());
+        assert_eq!(answer.status.code(), Some(code), "{arguments:?}: {}", said(&answer));
+        assert!(said(&answer).contains(words), "{arguments:?}: {}", said(&answer));
+    };
+    refused(&["/dev/null", "-o", "x.parquet"], 5, "character device");
+    refused(&["/nowhere", "-o", "x.parquet"], 5, "no such file");
+    refused(&[".", "-o", "x.parquet"], 5, "directory");
+    refused(&["/dev/null", "-o", "-"], 2, "standard output");
+    refused(&["/dev/null", "-o", "x.unknown"], 2, "which format");
+    refused(&["/dev/null"], 2, "--output");
+    refused(&["-o", "x.parquet"], 2, "DEVICE");
+    refused(&["/dev/null", "-o", "x.parquet", "--buffer", "1"], 2, "must be between");
+    refused(&["/dev/null", "-o", "x.parquet", "--segment", "7"], 2, "no size and no time");
+    assert_eq!(fs::read_dir(stand.0.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn the_same_requests_are_seen_by_trace_cmd() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    or_skip!(system("trace-cmd", &["--version"]));
+    let data = stand.path("trace.dat");
+    let data = data.to_str().unwrap();
+    let name = Path::new(device.path()).file_name().unwrap().to_str().unwrap();
+    let number = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
+    let (major, minor) = number.trim().split_once(':').unwrap();
+    let number = major.parse::<u64>().unwrap() << 20 | minor.parse::<u64>().unwrap();
+    let filter = format!("dev == {number}");
+    let mut load = String::from("set -e;");
+    for (op, offset, size) in fixed_load() {
+        let (block, device) = (offset / size, device.path());
+        load += &match op.as_str() {
+            "read" => format!(
+                "dd if={device} of=/dev/null bs={size} skip={block} count=1 iflag=direct \
+                 status=none;"
+            ),
+            _ => format!(
+                "dd if=/dev/zero of={device} bs={size} seek={block} count=1 oflag=direct \
+                 conv=notrunc status=none;"
+            ),
+        };
+    }
+    // An instance of its own, as ours: the top one belongs to everybody.
+    let instance = format!("ioecho-test-{}", std::process::id());
+    let record = ["record", "-q", "-B", &instance, "-e", "block:block_bio_queue", "-f", &filter];
+    let arguments = [&record[..], &["-o", data, "sh", "-c", &load]].concat();
+    or_skip!(system("trace-cmd", &arguments));
+    let _ = system("trace-cmd", &["reset", "-B", &instance, "-d"]);
+    let report = system("trace-cmd", &["report", "-i", data]).unwrap();
+    let theirs: Vec<(String, u64, u64)> = report
+        .lines()
+        .filter_map(|line| {
+            let (_, event) = line.split_once("block_bio_queue:")?;
+            // 7,3 R 1024 + 8 [dd]
+            let words: Vec<&str> = event.split_whitespace().collect();
+            let op = if words[1].starts_with('R') { "read" } else { "write" };
+            let number = |at: usize| words[at].parse::<u64>().unwrap() * 512;
+            Some((op.to_owned(), number(2), number(4)))
+        })
+        .collect();
+    assert_eq!(theirs, fixed_load());
+    record_and_compare(&stand, device.path());
+}

@@ -1,0 +1,13 @@
+//! A run that is watched: by itself, and by the kernel.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod device;
+mod expert;
+mod spoilt;
+mod stand;
+
+#[path = "../pitfalls/loop_device.rs"]
+#[allow(dead_code)]
+mod loop_device;

@@ -1,0 +1,130 @@
+//! A replay that was not what it should have been is told by its witness.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::loop_device::{LoopDevice, system};
+use crate::stand::{Stand, or_skip, said, watched_device};
+
+fn reasons(printed: &Value) -> Vec<&str> {
+    printed["reasons"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
+}
+
+/// Whatever this host does to the instants, so much is borne.
+const CALM: [&str; 8] = [
+    "--limit",
+    "issue-p50=50ms",
+    "--limit",
+    "issue-p99=150ms",
+    "--limit",
+    "shift=50ms",
+    "--limit",
+    "duration=20%",
+];
+
+fn checked(stand: &Stand, run: &str) -> (Option<i32>, Value) {
+    let mut words = vec!["check", run, "--json"];
+    words.extend(CALM);
+    stand.checked(&words)
+}
+
+fn words<'a>(load: &'a str, device: &'a LoopDevice, run: &'a str) -> Vec<&'a str> {
+    vec!["replay", load, "-t", device.path(), "-o", run, "-q", "--witness", "--read-only"]
+}
+
+#[test]
+fn requests_that_were_left_out_are_missing_at_the_device() {
+    let (stand, device) = or_skip!(watched_device());
+    // Half of them lie on one place and are dropped while another one is there.
+    let load = "gen:random?read=0&size=1M&rate=5000&count=2000&area=4M";
+    let replay = [
+        "replay", load, "-t", device.path(), "-o", "run", "-q", "--witness", "--destroy",
+        device.path(), "--conflicts", "drop",
+    ];
+    let told = said(&stand.ioecho(&replay));
+    let dropped = stand.summary("run")["engine"]["dropped"].as_u64().unwrap();
+    assert!(dropped > 0, "{told}");
+    let (code, printed) = checked(&stand, "run");
+    assert_eq!(code, Some(22), "{printed}");
+    assert!(reasons(&printed).contains(&"missing-requests"), "{printed}");
+    assert_eq!(printed["figures"]["missing"].as_u64(), Some(dropped));
+    // The run says itself that it left them out; what it issued was seen.
+    let witness = &stand.summary("run")["engine"]["witness"];
+    assert_eq!(witness["missing"].as_u64(), Some(0), "{witness}");
+}
+
+#[test]
+fn a_generator_that_was_stopped_for_a_while_is_told_and_not_the_device() {
+    let (stand, device) = or_skip!(watched_device());
+    let load = "gen:random?size=4k&rate=500&duration=4s&area=32M";
+    let mut running = stand
+        .command(&words(load, &device, "run"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let journal = stand.path("run/requests.journal");
+    while fs::metadata(&journal).map_or(0, |data| data.len()) < 20_000 {
+        assert!(begun.elapsed().as_secs() < 20, "the run does not begin");
+        sleep(Duration::from_millis(10));
+    }
+    let signal = |name: &str| system("kill", &[name, &running.id().to_string()]).unwrap();
+    signal("-STOP");
+    sleep(Duration::from_secs(1));
+    signal("-CONT");
+    running.wait().unwrap();
+    let (code, printed) = checked(&stand, "run");
+    assert_eq!(code, Some(22), "{printed}");
+    assert!(reasons(&printed).contains(&"host-stalled"), "{printed}");
+    // The recorder stood still as well, and the kernel's buffers held all of it meanwhile.
+    assert_eq!(printed["figures"]["missing"].as_u64(), Some(0), "{printed}");
+}
+
+/// A control group that lets few reads a second through to a device.
+struct Throttle(PathBuf);
+
+impl Throttle {
+    fn new(device: &LoopDevice, reads: u32) -> Result<Self, String> {
+        let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+        let root = Path::new("/sys/fs/cgroup/blkio");
+        let group = root.join(format!("ioecho-{}-witness", std::process::id()));
+        fs::create_dir(&group).map_err(|error| told(root, error))?;
+        let throttle = Self(group);
+        let name = device.path().trim_start_matches("/dev/");
+        let number = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
+        let rule = throttle.0.join("blkio.throttle.read_iops_device");
+        fs::write(&rule, format!("{} {reads}", number.trim())).map_err(|e| told(&rule, e))?;
+        Ok(throttle)
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.0) {
+            eprintln!("{} stays behind: {error}", self.0.display());
+        }
+    }
+}
+
+#[test]
+fn a_throttled_device_is_told_as_the_devices_doing() {
+    let (stand, device) = or_skip!(watched_device());
+    let throttle = or_skip!(Throttle::new(&device, 60));
+    let load = "gen:random?size=4k&rate=200&duration=2s&area=32M";
+    let group = throttle.0.join("cgroup.procs");
+    // The shell joins the group and becomes the replay.
+    let script = format!("echo $$ > {} && exec \"$0\" \"$@\"", group.display());
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_ioecho")]).args(words(load, &device, "run"));
+    let output = command.current_dir(stand.path("")).output().unwrap();
+    let (code, printed) = checked(&stand, "run");
+    assert_eq!(code, Some(22), "{}{printed}", said(&output));
+    assert!(reasons(&printed).contains(&"device-limited"), "{printed}");
+    assert_eq!(printed["figures"]["missing"].as_u64(), Some(0), "{printed}");
+}

@@ -1,0 +1,105 @@
+//! What can be wrong with a recording: what, where, and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::target::TargetError;
+
+use super::interface::Interface;
+
+/// Why a recording cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The path of a device leads to nothing that can be asked.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// It is no block device.
+    #[error(
+        "{}: is a {kind}, and the kernel traces block devices only\n  = help: `lsblk` lists them; \
+         to record what a file sees, record the device that its file system is on (`df {}`)",
+        .path.display(), .path.display()
+    )]
+    NoBlockDevice {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Nothing was named.
+    #[error("no device is named\n  = help: `lsblk` lists the block devices")]
+    NoDevice,
+    /// Two of the devices have requests in common.
+    #[error(
+        "{}: {name} is named already, by itself or as a part of its disk\n  = help: name each \
+         device once; the recording of a disk holds the requests of all its partitions",
+        .path.display()
+    )]
+    Twice {
+        /// The path of the second.
+        path: PathBuf,
+        /// The name of the first.
+        name: String,
+    },
+    /// This interface of the kernel cannot be used here.
+    #[error("the {} interface cannot be used: {reason}\n  = help: {remedy}", .interface.name())]
+    Unavailable {
+        /// The interface.
+        interface: Interface,
+        /// Why not.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// Somebody else traces the device, and this interface takes one tracer only.
+    #[error("{device} is traced already{by}\n  = help: {remedy}")]
+    Traced {
+        /// The device.
+        device: String,
+        /// By whom, as words that follow; empty where that is not known.
+        by: String,
+        /// How to end that, or what to take instead.
+        remedy: String,
+    },
+    /// The recording would be written to a device that is recorded.
+    #[error(
+        "{}: lies on {device}, which is to be recorded{through}: every write of the recording \
+         would be recorded again\n  = help: write to another disk, or to memory (/dev/shm)",
+        .directory.display()
+    )]
+    OnRecorded {
+        /// The directory.
+        directory: PathBuf,
+        /// The recorded device.
+        device: String,
+        /// The layers between, as words that follow; empty where there are none.
+        through: String,
+    },
+    /// The recording cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused something else.
+    #[error("cannot {action} {}: {source}", path.display())]
+    System {
+        /// What was to be done, as words before the path.
+        action: &'static str,
+        /// The file of the kernel.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    pub(super) fn output(path: &Path, source: io::Error) -> Self {
+        Self::Output { path: path.to_owned(), source }
+    }
+
+    pub(super) fn system(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::System { action, path: path.to_owned(), source }
+    }
+}

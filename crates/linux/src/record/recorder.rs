@@ -1,0 +1,345 @@
+//! A recording that goes on: a thread that empties the kernel's buffers into files.
+//!
+//! A recorder disturbs what it records, by every processor cycle that it takes and by every moment
+//! at which it takes them. Waiting for events would be dearest: the kernel would have to wake
+//! somebody for each. So the thread sleeps by the clock, as long as the buffers allow, and lets all
+//! others of the host go first until the buffers fill up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ioecho_trace::recording::{DESCRIPTION_VERSION, Description, Totals};
+use ioecho_trace::{Bytes, Nanos};
+
+use super::attach::{attach, clean, others};
+use super::chain::Chains;
+use super::clocks::anchor;
+use super::error::RecordError;
+use super::filter::Events;
+use super::interface::{Interface, InterfaceChoice};
+use super::store::{self, SegmentLimit, Store};
+use super::target::{self, Target};
+use super::worker::Worker;
+
+/// What is asked of a recorder.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// By which interface of the kernel.
+    pub interface: InterfaceChoice,
+    /// The directory that the recording becomes. It is made, and must not be there yet.
+    pub directory: PathBuf,
+    /// The buffer of each processor; by a rule that stands in the recording where nothing is said.
+    pub buffer: Option<Bytes>,
+    /// Which tracepoints.
+    pub events: Events,
+    /// When a segment is full.
+    pub segment_bytes: Bytes,
+    /// When a segment that is not full ends all the same.
+    pub segment_time: Duration,
+    /// The recording ends when the file system has less space left than this; by a rule where
+    /// nothing is said: a tenth of the file system, but at most 256 MiB.
+    pub reserve: Option<Bytes>,
+    /// The program that records, with its version.
+    pub recorder: String,
+}
+
+impl Options {
+    /// The usual choices: any interface, segments of 256 MiB or ten minutes.
+    pub fn new(directory: &Path, recorder: &str) -> Self {
+        Self {
+            interface: InterfaceChoice::Auto,
+            directory: directory.to_owned(),
+            buffer: None,
+            events: Events::Needed,
+            segment_bytes: Bytes(256 << 20),
+            segment_time: Duration::from_secs(600),
+            reserve: None,
+            recorder: recorder.to_owned(),
+        }
+    }
+}
+
+/// Why a recording ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// Somebody asked for it.
+    #[default]
+    Asked,
+    /// All of its devices are gone; what happened to the last one.
+    DeviceGone(String),
+    /// The file system is full, or nearly so.
+    DiskFull(String),
+    /// Something failed.
+    Failed(String),
+}
+
+impl Ending {
+    /// Whether it is the end that was asked for.
+    pub fn is_good(&self) -> bool {
+        *self == Self::Asked
+    }
+
+    /// The ending as a phrase.
+    pub fn phrase(&self) -> &str {
+        match self {
+            Self::Asked => "asked to",
+            Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
+        }
+    }
+}
+
+/// How a recording stands. Figures of the kernel are up to a second old.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Events that were taken from the kernel.
+    pub events: u64,
+    /// Bytes that were written.
+    pub bytes: Bytes,
+    /// Events that found no room in the kernel's buffers.
+    pub lost: u64,
+    /// Processor time of the recorder's threads.
+    pub cpu: Nanos,
+    /// Why it has ended, if it has.
+    pub ended: Option<Ending>,
+}
+
+/// What a recording came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Why it ended.
+    pub ending: Ending,
+    /// Processor by processor.
+    pub cpus: Vec<Totals>,
+    /// Bytes that were written.
+    pub bytes: Bytes,
+    /// In how many segments.
+    pub segments: u32,
+    /// Processor time of the recorder's threads.
+    pub cpu: Nanos,
+    /// How long it took.
+    pub wall: Nanos,
+    /// The fullest that a buffer was when it was emptied, in thousandths.
+    pub fullest: u32,
+    /// What else is to be said, as sentences.
+    pub notes: Vec<String>,
+}
+
+impl Summary {
+    /// Events that were taken from the kernel.
+    pub fn events(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.read).sum()
+    }
+
+    /// Events that found no room.
+    pub fn lost(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.lost).sum()
+    }
+}
+
+/// What a recorder would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The interface.
+    pub interface: Interface,
+    /// Why this one, as a phrase.
+    pub why: String,
+    /// The buffer of each processor.
+    pub buffer: Bytes,
+    /// The rule by which it is so large.
+    pub buffer_rule: String,
+    /// How many processors have one.
+    pub cpus: usize,
+    /// The tracepoints, where the interface has such.
+    pub events: Vec<String>,
+    /// What else is to be said, as sentences.
+    pub notes: Vec<String>,
+}
+
+/// What the thread and its owner share.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) stop: AtomicBool,
+    pub(super) events: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) lost: AtomicU64,
+    pub(super) cpu_ns: AtomicU64,
+    pub(super) ended: Mutex<Option<Ending>>,
+}
+
+/// A recording that goes on. Dropping it ends it, like [`stop`](Self::stop).
+#[derive(Debug)]
+pub struct Recorder {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Summary>>,
+    interface: Interface,
+    why: String,
+    notes: Vec<String>,
+}
+
+impl Recorder {
+    /// Begins to record these devices. When it returns, events are being recorded.
+    ///
+    /// Neither this nor what follows asks anything of the devices themselves. Needs root, or
+    /// whoever may use the interface.
+    pub fn start(targets: Vec<Target>, options: &Options) -> Result<Self, RecordError> {
+        check(&targets, options)?;
+        let notes = notes(&targets);
+        let (mut tracer, why) = attach(&targets, options)?;
+        let directory = &options.directory;
+        fs::create_dir(directory).map_err(|error| RecordError::output(directory, error))?;
+        let interface = tracer.interface();
+        let began = || {
+            let chains = Chains::new();
+            let mut description = Description {
+                version: DESCRIPTION_VERSION,
+                interface,
+                why: why.clone(),
+                recorder: options.recorder.clone(),
+                kernel: kernel(),
+                big_endian: cfg!(target_endian = "big"),
+                page_bytes: page_bytes(),
+                devices: targets.iter().flat_map(|target| target.describe(&chains)).collect(),
+                cpus: tracer.streams().iter().map(|stream| stream.cpu).collect(),
+                started: Some(anchor()),
+                ..Description::default()
+            };
+            tracer.describe(&mut description);
+            description.save(directory).map_err(|error| RecordError::output(directory, error))?;
+            let limit =
+                SegmentLimit { bytes: options.segment_bytes.0.max(1), time: options.segment_time };
+            Store::new(directory, tracer.streams().iter().map(|stream| stream.cpu), limit)
+        };
+        let store = match began() {
+            Ok(store) => store,
+            Err(error) => {
+                store::remove(directory);
+                return Err(error);
+            }
+        };
+        let shared = Arc::new(Shared::default());
+        if let Err(error) = tracer.start() {
+            store::remove(directory);
+            return Err(error);
+        }
+        let reserve = options.reserve.map(|bytes| bytes.0);
+        let worker = Worker::new(tracer, store, targets, directory, reserve, Arc::clone(&shared));
+        let (ready, begun) = sync_channel(1);
+        let thread = thread::Builder::new().name("record".to_owned());
+        let thread = thread.spawn(move || worker.run(&ready)).map_err(|error| {
+            store::remove(directory);
+            RecordError::output(directory, error)
+        })?;
+        // The first pass over the buffers has been made when the thread says so.
+        let _ = begun.recv();
+        Ok(Self { shared, thread: Some(thread), interface, why, notes })
+    }
+
+    /// What [`start`](Self::start) would do, or its error: everything is made ready, and taken away
+    /// again before the first event.
+    pub fn plan(targets: &[Target], options: &Options) -> Result<Plan, RecordError> {
+        check(targets, options)?;
+        let notes = others(targets);
+        let (mut tracer, why) = attach(targets, options)?;
+        let mut description = Description::default();
+        tracer.describe(&mut description);
+        let events = description.tracefs.into_iter().flat_map(|tracefs| tracefs.events);
+        let plan = Plan {
+            interface: tracer.interface(),
+            why,
+            buffer: Bytes(description.buffer_bytes),
+            buffer_rule: description.buffer_rule,
+            cpus: tracer.streams().len(),
+            events: events.map(|event| event.name).collect(),
+            notes,
+        };
+        tracer.detach()?;
+        Ok(plan)
+    }
+
+    /// By which interface.
+    pub const fn interface(&self) -> Interface {
+        self.interface
+    }
+
+    /// Why by this one, as a phrase.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// What is to be said of its beginning, as sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// How it stands. Takes no time worth mentioning.
+    pub fn status(&self) -> Status {
+        let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Status {
+            events: self.shared.events.load(Relaxed),
+            bytes: Bytes(self.shared.bytes.load(Relaxed)),
+            lost: self.shared.lost.load(Relaxed),
+            cpu: Nanos(self.shared.cpu_ns.load(Relaxed) as i64),
+            ended,
+        }
+    }
+
+    /// Ends it: lets no more events come, takes those that are there, and waits until the files
+    /// are on the disk and nothing is left in the kernel.
+    pub fn stop(mut self) -> Summary {
+        self.end().unwrap_or_default()
+    }
+
+    fn end(&mut self) -> Option<Summary> {
+        let thread = self.thread.take()?;
+        self.shared.stop.store(true, Relaxed);
+        thread.thread().unpark();
+        let failed = || Ending::Failed("the recorder's thread ended by itself".to_owned());
+        Some(thread.join().unwrap_or_else(|_| Summary { ending: failed(), ..Summary::default() }))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Refuses what should not be begun.
+fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
+    target::check(targets)?;
+    let directory = &options.directory;
+    if directory.symlink_metadata().is_ok() {
+        let source = std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "it is there already\n  = help: a recording that was killed can be read as it is; \
+             remove the directory when you need it no more",
+        );
+        return Err(RecordError::output(directory, source));
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    target::check_place(targets, parent.unwrap_or(Path::new(".")))
+}
+
+/// Cleans up after recorders that were killed, and says what is to be said before a recording.
+fn notes(targets: &[Target]) -> Vec<String> {
+    let left = clean().into_iter();
+    let left = left.map(|what| format!("removed what a killed recorder had left behind: {what}"));
+    left.chain(others(targets)).collect()
+}
+
+/// The kernel's release.
+fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Bytes of a page of memory.
+fn page_bytes() -> u32 {
+    // SAFETY: sysconf(3) takes a number and touches no memory of this process.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u32::try_from(bytes).unwrap_or(0)
+}

@@ -1,0 +1,250 @@
+//! Block events through a trace instance of our own.
+//!
+//! Tracefs has one set of buffers that everybody shares, and instances that belong to whoever makes
+//! them: what somebody else traces is neither disturbed nor seen. Of an instance's buffer whole
+//! pages are taken as they are (`trace_pipe_raw`), which costs a copy and no formatting.
+
+mod instance;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use ioecho_trace::recording::{Description, PAYLOAD_MAX, PageLayout, Tracefs};
+use rustix::io::Errno;
+
+use super::buffer;
+use super::error::RecordError;
+use super::filter::{self, Events};
+use super::interface::Interface;
+use super::mounted;
+use super::owner::Owner;
+use super::target::Target;
+use super::tracer::{Counts, Stream, Tracer};
+use instance::Instance;
+
+/// Sub-buffers of this size are asked for, in KiB: sixteen times fewer system calls than with the
+/// usual 4. Kernels before 6.8 have no choice, and a kernel short of memory in one piece has none.
+const SUB_BUFFER_KIB: [u64; 3] = [64, 16, 4];
+
+/// A trace instance that records block events.
+#[derive(Debug)]
+pub(super) struct TracefsTracer {
+    // Closed before the instance is removed, which is in use as long as they are open.
+    pipes: Vec<File>,
+    instance: Instance,
+    streams: Vec<Stream>,
+    layout: PageLayout,
+    sub_buffer: usize,
+    texts: Tracefs,
+    rule: &'static str,
+}
+
+impl TracefsTracer {
+    /// Makes an instance and enables the tracepoints of these devices in it, with tracing off.
+    /// `buffer` is the size of the buffer of each processor, in bytes.
+    pub(super) fn attach(
+        targets: &[Target],
+        buffer: Option<u64>,
+        events: Events,
+    ) -> Result<Self, RecordError> {
+        let root = root()?;
+        let instance = Instance::new(&root)?;
+        instance.write("tracing_on", "0")?;
+        instance.write("trace_clock", "mono")?;
+        // What is in the buffer stays, and what finds no room is counted.
+        instance.write("options/overwrite", "0")?;
+        // Names of processes stand in the events; the kernel need not watch each switch for them.
+        instance.write("options/record-cmd", "0")?;
+        let cpus = instance.cpus()?;
+        let asked = buffer.unwrap_or_else(|| buffer::default_bytes(cpus.len()));
+        instance.set_buffer(&SUB_BUFFER_KIB, asked)?;
+        let capacity = instance.buffer_bytes()?;
+
+        let header_page = instance.read("events/header_page")?;
+        let layout = PageLayout::parse(&header_page, cfg!(target_endian = "big"));
+        let layout = layout.zip(sub_buffer_bytes(&header_page));
+        let (layout, sub_buffer) = layout.ok_or_else(|| {
+            let source = io::Error::other(format!("a layout that is not known: {header_page}"));
+            RecordError::system("understand", &instance.path("events/header_page"), source)
+        })?;
+        let events = instance.enable(&filter::chosen(targets, events))?;
+        let texts = Tracefs { header_page, events };
+
+        let (mut pipes, mut streams) = (Vec::new(), Vec::new());
+        for cpu in cpus {
+            pipes.push(instance.pipe(cpu)?);
+            streams.push(Stream { cpu, capacity });
+        }
+        let rule = if buffer.is_some() { buffer::ASKED } else { buffer::RULE };
+        Ok(Self { pipes, instance, streams, layout, sub_buffer, texts, rule })
+    }
+}
+
+impl Tracer for TracefsTracer {
+    fn interface(&self) -> Interface {
+        Interface::Tracefs
+    }
+
+    fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        self.sub_buffer
+    }
+
+    fn describe(&self, description: &mut Description) {
+        "mono".clone_into(&mut description.clock);
+        description.sub_buffer_bytes = self.sub_buffer as u32;
+        description.tracefs = Some(self.texts.clone());
+        description.buffer_bytes = self.streams.first().map_or(0, |stream| stream.capacity);
+        self.rule.clone_into(&mut description.buffer_rule);
+    }
+
+    fn start(&mut self) -> Result<(), RecordError> {
+        self.instance.write("tracing_on", "1")
+    }
+
+    fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
+        loop {
+            return match (&self.pipes[stream]).read(&mut chunk[..self.sub_buffer]) {
+                Ok(length) if self.layout.is_empty(&chunk[..length]) => Ok(0),
+                Ok(length) => Ok(self.layout.used(&chunk[..length])),
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::AGAIN) => Ok(0),
+                    Some(Errno::INTR) => continue,
+                    _ => Err(error),
+                },
+            };
+        }
+    }
+
+    fn counts(&mut self, stream: usize) -> io::Result<Counts> {
+        let cpu = self.streams[stream].cpu;
+        Ok(counts(&fs::read_to_string(self.instance.path(&format!("per_cpu/cpu{cpu}/stats")))?))
+    }
+
+    fn stop(&mut self) -> Result<(), RecordError> {
+        self.instance.write("tracing_on", "0")
+    }
+
+    fn detach(&mut self) -> Result<(), RecordError> {
+        self.pipes.clear();
+        self.instance.remove()
+    }
+}
+
+/// How long a page is, by the place and the length of its last field.
+fn sub_buffer_bytes(header_page: &str) -> Option<usize> {
+    let (_, data) = header_page.split_once("char data;")?;
+    let value = |name: &str| {
+        data.split(';').find_map(|part| part.trim().strip_prefix(name)?.parse::<usize>().ok())
+    };
+    let bytes = value("offset:")?.checked_add(value("size:")?)?;
+    (bytes <= PAYLOAD_MAX).then_some(bytes)
+}
+
+/// What the text of a processor's `stats` counts. An event that found no room is dropped where
+/// nothing is overwritten; the other two counters stay at zero then, and are no less a loss.
+fn counts(stats: &str) -> Counts {
+    let value = |name: &str| {
+        stats.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+    };
+    let lost = ["overrun:", "commit overrun:", "dropped events:"];
+    Counts {
+        read: value("read events:").unwrap_or(0),
+        lost: lost.iter().filter_map(|name| value(name)).sum(),
+    }
+}
+
+/// Where tracefs is, if it can be used.
+fn root() -> Result<PathBuf, RecordError> {
+    let unavailable = |reason: String, remedy: &str| RecordError::Unavailable {
+        interface: Interface::Tracefs,
+        reason,
+        remedy: remedy.to_owned(),
+    };
+    let root = mounted::tracefs().map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::PERM | Errno::ACCESS) => {
+            unavailable("tracefs is not mounted, and may not be".to_owned(), AS_ROOT)
+        }
+        Some(Errno::NODEV | Errno::NOENT) => unavailable(
+            "this kernel has no tracefs".to_owned(),
+            "use a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE",
+        ),
+        _ => unavailable(format!("tracefs cannot be mounted: {error}"), AS_ROOT),
+    })?;
+    match fs::read_dir(root.join("events/block")) {
+        Ok(_) => Ok(root),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unavailable(
+            format!("{} has no block events", root.display()),
+            "use a kernel with CONFIG_BLK_DEV_IO_TRACE",
+        )),
+        Err(error) => Err(refused(&root, &error)),
+    }
+}
+
+/// What helps where this user may not.
+const AS_ROOT: &str = "run as root";
+
+/// Why tracefs cannot be used where the kernel refuses it.
+fn refused(path: &Path, error: &io::Error) -> RecordError {
+    let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    let (reason, remedy) = if lockdown.contains("[confidentiality]") {
+        let reason = "the kernel is locked down for confidentiality, which forbids all tracing";
+        (reason.to_owned(), "start the kernel with lockdown=integrity or without Secure Boot")
+    } else {
+        (format!("{}: {error}", path.display()), AS_ROOT)
+    };
+    RecordError::Unavailable { interface: Interface::Tracefs, reason, remedy: remedy.to_owned() }
+}
+
+/// Removes the instances of processes of ioecho that no longer live, and answers their names.
+/// Nothing where tracefs is not there or may not be looked at.
+pub(super) fn clean() -> Vec<String> {
+    let Ok(root) = mounted::tracefs() else { return Vec::new() };
+    let names = instance::names(&root);
+    let is_left = |name: &String| Owner::of_name(name).is_some_and(|owner| !owner.lives());
+    // One of a process of another container is open, and the kernel keeps it.
+    names
+        .into_iter()
+        .filter(is_left)
+        .filter(|name| fs::remove_dir(root.join("instances").join(name)).is_ok())
+        .collect()
+}
+
+/// The processes of ioecho that record now, other than this one.
+pub(super) fn others() -> Vec<u32> {
+    let Ok(root) = mounted::tracefs() else { return Vec::new() };
+    let owners = instance::names(&root).into_iter().filter_map(|name| Owner::of_name(&name));
+    let mut pids: Vec<u32> =
+        owners.filter(|owner| owner.lives() && *owner != Owner::this()).map(Owner::pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_as_long_as_its_fields() {
+        let text =
+            |size: &str| format!("\tfield: char data;\toffset:16;\tsize:{size};\tsigned:1;\n");
+        assert_eq!(sub_buffer_bytes(&text("4080")), Some(4096));
+        assert_eq!(sub_buffer_bytes(&text("65520")), Some(65536));
+        assert_eq!(sub_buffer_bytes(&text("18446744073709551615")), None);
+        assert_eq!(sub_buffer_bytes(""), None);
+    }
+
+    #[test]
+    fn all_that_found_no_room_is_lost() {
+        let stats = "entries: 12\noverrun: 1\ncommit overrun: 2\nbytes: 96\noldest event ts:   \
+                     559.698676\nnow ts: 46668.801264\ndropped events: 4\nread events: 80\n";
+        assert_eq!(counts(stats), Counts { read: 80, lost: 7 });
+        assert_eq!(counts(""), Counts::default());
+        assert_eq!(counts("read events: x\ndropped events: -1"), Counts::default());
+    }
+}

@@ -1,0 +1,67 @@
+//! What a recorder asks of an interface of the kernel.
+//!
+//! Both interfaces keep a buffer for each processor, which is emptied in chunks or overflows. All
+//! that comes after is the same for both: when to empty, where to put it, what it costs and what
+//! was lost. So that stands once, in the [`Recorder`](super::Recorder), and an interface is this
+//! trait.
+
+use std::io;
+
+use ioecho_trace::recording::Description;
+
+use super::error::RecordError;
+use super::interface::Interface;
+
+/// One of the kernel's buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stream {
+    /// The processor whose events it holds.
+    pub(super) cpu: u32,
+    /// How many bytes it holds before it loses events.
+    pub(super) capacity: u64,
+}
+
+/// What the kernel counted of one of its buffers, since the tracer was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Events that were read.
+    pub(super) read: u64,
+    /// Events that found no room.
+    pub(super) lost: u64,
+}
+
+/// An attached tracer, which sees no event before [`start`](Self::start).
+///
+/// What it has put into the kernel is taken back by [`detach`](Self::detach), and by dropping it:
+/// an implementation has a `Drop` that does the same.
+pub(super) trait Tracer: Send {
+    /// Which interface it is.
+    fn interface(&self) -> Interface;
+
+    /// The buffers. Their number and order do not change. The frames of stream `n` are kept in one
+    /// file, in the order in which they were read.
+    fn streams(&self) -> &[Stream];
+
+    /// No chunk is longer than this many bytes.
+    fn chunk_bytes(&self) -> usize;
+
+    /// Puts what the interface knows into the description: its part of the kernel's texts, the
+    /// size of its buffers, its clock.
+    fn describe(&self, description: &mut Description);
+
+    /// Lets events come.
+    fn start(&mut self) -> Result<(), RecordError>;
+
+    /// Takes the next chunk of a stream, as it goes into a frame, without waiting. Answers its
+    /// length; zero where there is nothing to take now.
+    fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize>;
+
+    /// What the kernel counted of a stream.
+    fn counts(&mut self, stream: usize) -> io::Result<Counts>;
+
+    /// Lets no more events come. Those that are there can still be read.
+    fn stop(&mut self) -> Result<(), RecordError>;
+
+    /// Takes everything out of the kernel again. A second call does nothing.
+    fn detach(&mut self) -> Result<(), RecordError>;
+}

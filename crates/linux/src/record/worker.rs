@@ -1,0 +1,329 @@
+//! The thread of a recorder.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ioecho_trace::recording::{Entry, Totals};
+use ioecho_trace::{Bytes, Nanos};
+use rustix::process::{getpriority_process, setpriority_process};
+
+use super::clocks::{anchor, monotonic_ns};
+use super::error::RecordError;
+use super::recorder::{Ending, Shared, Summary};
+use super::store::{Store, space};
+use super::target::Target;
+use super::tracer::{Counts, Tracer};
+use crate::thread::{stand_back, thread_cpu_time};
+
+/// The longest sleep between two passes over the buffers.
+const SLEEP_MAX: Duration = Duration::from_millis(200);
+
+/// The shortest, for a load that fills the buffers in no time.
+const SLEEP_MIN: Duration = Duration::from_millis(2);
+
+/// The first sleep: how fast the buffers fill is not known yet.
+const SLEEP_FIRST: Duration = Duration::from_millis(20);
+
+/// How often the kernel's counters, the devices and the space on the disk are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the two clocks and the costs are noted.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+
+/// A chunk with less free than this is a full one: the next event did not fit.
+const NEARLY_FULL: usize = 256;
+
+/// In thousandths of a buffer: above the first the recorder sleeps less, above the second it no
+/// longer lets others go first, above the third events may have been lost.
+const BUSY: u64 = 60;
+const URGENT: u64 = 250;
+const CLOSE: u64 = 900;
+
+/// Below this it sleeps longer again.
+const CALM: u64 = 20;
+
+/// So many calm passes, and it lets others go first again.
+const CALM_PASSES: u32 = 100;
+
+/// At most this is kept free on the disk where nobody said how much.
+const RESERVE_MAX: u64 = 256 << 20;
+
+/// Of the file system one part in so many, if that is less.
+const RESERVE_SHARE: u64 = 10;
+
+/// What the thread has.
+pub(super) struct Worker {
+    tracer: Box<dyn Tracer>,
+    store: Store,
+    targets: Vec<Target>,
+    directory: PathBuf,
+    reserve: u64,
+    shared: Arc<Shared>,
+    chunk: Vec<u8>,
+    counts: Vec<Counts>,
+    /// When the counters were last looked at.
+    counted_ns: u64,
+    begun: Instant,
+    noted: Instant,
+    /// The niceness that the thread would have by itself.
+    usual_nice: Option<i32>,
+    stands_back: bool,
+    calm: u32,
+    fullest: u64,
+    notes: Vec<String>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        tracer: Box<dyn Tracer>,
+        store: Store,
+        targets: Vec<Target>,
+        directory: &Path,
+        reserve: Option<u64>,
+        shared: Arc<Shared>,
+    ) -> Self {
+        let by_rule = || {
+            let all = space(directory).map_or(RESERVE_MAX, |(_, all)| all / RESERVE_SHARE);
+            all.min(RESERVE_MAX)
+        };
+        Self {
+            chunk: vec![0; tracer.chunk_bytes()],
+            counts: vec![Counts::default(); tracer.streams().len()],
+            reserve: reserve.unwrap_or_else(by_rule),
+            directory: directory.to_owned(),
+            tracer,
+            store,
+            targets,
+            shared,
+            counted_ns: monotonic_ns(),
+            begun: Instant::now(),
+            noted: Instant::now(),
+            usual_nice: None,
+            stands_back: false,
+            calm: 0,
+            fullest: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Records until the end; the tracer has been started.
+    pub(super) fn run(mut self, ready: &SyncSender<()>) -> Summary {
+        self.usual_nice = getpriority_process(None).ok();
+        self.stands_back = stand_back().is_ok();
+        let first = self.store.note(&Entry::Anchor(anchor()));
+        let _ = ready.send(());
+        let ended = first.and_then(|()| self.go_on());
+        let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
+        // Even where nothing can be written any more, the kernel must be told to end.
+        let mut result = self.tracer.stop();
+        if ending.is_good() || matches!(ending, Ending::DeviceGone(_)) {
+            result = result.and_then(|()| self.drain());
+        }
+        let finished = result.and_then(|()| self.finish(ending.phrase()));
+        if ending.is_good() {
+            ending = match finished {
+                Ok(()) => ending,
+                Err(error) => ending_of_error(&self.directory, &error),
+            };
+        }
+        if let Err(error) = self.tracer.detach() {
+            self.notes.push(format!("{error}; the next start tries again"));
+        }
+        *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending.clone());
+        Summary {
+            ending,
+            cpus: self.totals(),
+            bytes: Bytes(self.store.bytes()),
+            segments: self.store.segments(),
+            cpu: Nanos(self.cpu_ns() as i64),
+            wall: Nanos(self.begun.elapsed().as_nanos() as i64),
+            fullest: self.fullest.min(1000) as u32,
+            notes: self.notes,
+        }
+    }
+
+    /// Until somebody asks for the end or there is no going on.
+    fn go_on(&mut self) -> Result<Ending, RecordError> {
+        let mut sleep = SLEEP_FIRST;
+        let mut looked = Instant::now();
+        loop {
+            if self.shared.stop.load(Relaxed) {
+                return Ok(Ending::Asked);
+            }
+            thread::park_timeout(sleep);
+            let filled = self.pass(false)?;
+            self.give_way(filled);
+            if filled > BUSY {
+                sleep = (sleep / 2).max(SLEEP_MIN);
+            } else if filled < CALM {
+                sleep = (sleep * 2).min(SLEEP_MAX);
+            }
+            if filled > CLOSE {
+                self.count()?;
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                if let Some(ending) = self.look()? {
+                    return Ok(ending);
+                }
+            }
+        }
+    }
+
+    /// Takes from each buffer what is there; answers how full the fullest was, in thousandths.
+    ///
+    /// What comes meanwhile is left for the next pass, but for the last: the kernel gives pages
+    /// that are not full event by event, and to follow a busy writer that way costs the most.
+    fn pass(&mut self, last: bool) -> Result<u64, RecordError> {
+        let mut fullest = 0;
+        for stream in 0..self.counts.len() {
+            let capacity = self.tracer.streams()[stream].capacity.max(1);
+            let mut taken = 0_u64;
+            loop {
+                let read = self.tracer.read(stream, &mut self.chunk);
+                let length = read.map_err(|error| {
+                    RecordError::system("read the kernel's buffers for", &self.directory, error)
+                })?;
+                if length == 0 {
+                    break;
+                }
+                self.store.append(stream, &self.chunk[..length])?;
+                taken += length as u64;
+                let is_full = length + NEARLY_FULL >= self.chunk.len();
+                if !last && (!is_full || taken >= capacity) {
+                    break;
+                }
+            }
+            fullest = fullest.max(taken.saturating_mul(1000) / capacity);
+        }
+        self.fullest = self.fullest.max(fullest);
+        self.shared.bytes.store(self.store.bytes(), Relaxed);
+        Ok(fullest)
+    }
+
+    /// Takes what is left after the end.
+    fn drain(&mut self) -> Result<(), RecordError> {
+        self.pass(true).map(drop)
+    }
+
+    /// Lets others go first as long as the buffers allow it.
+    fn give_way(&mut self, filled: u64) {
+        self.calm = if filled < BUSY { self.calm.saturating_add(1) } else { 0 };
+        if filled > URGENT && self.stands_back {
+            if let Some(nice) = self.usual_nice {
+                self.stands_back = setpriority_process(None, nice).is_err();
+            }
+        } else if !self.stands_back && self.calm >= CALM_PASSES {
+            self.stands_back = stand_back().is_ok();
+            self.calm = 0;
+        }
+    }
+
+    /// Looks at everything that is not looked at in each pass.
+    fn look(&mut self) -> Result<Option<Ending>, RecordError> {
+        self.count()?;
+        self.store.flush()?;
+        self.store.cut()?;
+        if self.noted.elapsed() >= NOTE_EVERY {
+            self.noted = Instant::now();
+            self.store.note(&Entry::Anchor(anchor()))?;
+            self.note_cost()?;
+        }
+        if let Ok((left, _)) = space(&self.directory)
+            && left < self.reserve
+        {
+            let (left, reserve) = (Bytes(left), Bytes(self.reserve));
+            let text = format!("the disk is nearly full: {left} left, less than {reserve}");
+            return Ok(Some(Ending::DiskFull(text)));
+        }
+        Ok(self.forget_lost_devices())
+    }
+
+    /// Notes the devices that are gone; with the last of them the recording ends.
+    fn forget_lost_devices(&mut self) -> Option<Ending> {
+        let mut losses = Vec::new();
+        self.targets.retain(|target| {
+            let loss = target.loss();
+            let is_there = loss.is_none();
+            losses.extend(loss);
+            is_there
+        });
+        let last = losses.last().cloned();
+        self.notes.extend(losses);
+        if self.targets.is_empty() { last.map(Ending::DeviceGone) } else { None }
+    }
+
+    /// Looks at the kernel's counters, and notes what was lost since.
+    fn count(&mut self) -> Result<(), RecordError> {
+        let now = monotonic_ns();
+        for stream in 0..self.counts.len() {
+            // A device that is gone takes its counters along.
+            let Ok(counts) = self.tracer.counts(stream) else { continue };
+            let lost = counts.lost.saturating_sub(self.counts[stream].lost);
+            self.counts[stream] = counts;
+            if lost > 0 {
+                let cpu = self.tracer.streams()[stream].cpu;
+                let (from_ns, to_ns) = (self.counted_ns, now);
+                self.store.note(&Entry::Lost { cpu, events: lost, from_ns, to_ns })?;
+            }
+        }
+        self.counted_ns = now;
+        let sum = |of: fn(&Counts) -> u64| self.counts.iter().map(of).sum::<u64>();
+        self.shared.events.store(sum(|counts| counts.read), Relaxed);
+        self.shared.lost.store(sum(|counts| counts.lost), Relaxed);
+        self.shared.cpu_ns.store(self.cpu_ns(), Relaxed);
+        Ok(())
+    }
+
+    /// Notes the last things and brings everything to the disk.
+    fn finish(&mut self, why: &str) -> Result<(), RecordError> {
+        self.count()?;
+        self.store.flush()?;
+        self.store.note(&Entry::Anchor(anchor()))?;
+        self.note_cost()?;
+        let (why, cpus) = (why.to_owned(), self.totals());
+        self.store.note(&Entry::Stopped { why, monotonic_ns: monotonic_ns(), cpus })?;
+        self.store.finish()
+    }
+
+    fn note_cost(&mut self) -> Result<(), RecordError> {
+        self.store.note(&Entry::Cost {
+            cpu_ns: self.cpu_ns(),
+            wall_ns: self.begun.elapsed().as_nanos() as u64,
+            bytes: self.store.bytes(),
+        })
+    }
+
+    fn totals(&self) -> Vec<Totals> {
+        let streams = self.tracer.streams().iter().zip(&self.counts);
+        streams
+            .map(|(stream, counts)| Totals {
+                cpu: stream.cpu,
+                read: counts.read,
+                lost: counts.lost,
+            })
+            .collect()
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        (thread_cpu_time().0.max(0) as u64).saturating_add(self.store.cpu_ns())
+    }
+}
+
+/// What an error means for the recording.
+fn ending_of_error(directory: &Path, error: &RecordError) -> Ending {
+    let is_full = |source: &std::io::Error| {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+    };
+    match error {
+        RecordError::Output { source, .. } if is_full(source) => {
+            Ending::DiskFull(format!("the disk of {} is full", directory.display()))
+        }
+        other => Ending::Failed(other.to_string()),
+    }
+}

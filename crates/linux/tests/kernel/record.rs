@@ -1,0 +1,176 @@
+//! The recorder against the kernel: what it leaves there, and what it says of devices.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target};
+
+use crate::stand::{LoopDevice, MountPoint, or_skip, read_direct};
+
+/// A place for a recording, in memory.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Result<Self, String> {
+        tempfile::tempdir_in("/dev/shm").map(Self).map_err(|error| format!("/dev/shm: {error}"))
+    }
+
+    fn options(&self) -> Options {
+        Options::new(&self.0.path().join("recording"), "a test")
+    }
+}
+
+/// A recorder of one device; an error where this machine allows none.
+fn start(device: &Path, options: &Options) -> Result<Recorder, String> {
+    let target = Target::at(device).map_err(|error| error.to_string())?;
+    Recorder::start(vec![target], options).map_err(|error| error.to_string())
+}
+
+/// The trace instances of this process.
+fn instances() -> Vec<PathBuf> {
+    let mine = format!("ioecho-{}-", std::process::id());
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let is_mine = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&mine))
+    };
+    entries.map(|entry| entry.path()).filter(is_mine).collect()
+}
+
+#[test]
+fn a_recording_takes_events_and_leaves_nothing_in_the_kernel() {
+    let device = or_skip!(LoopDevice::new(4 << 20));
+    let place = or_skip!(Place::new());
+    let recorder = or_skip!(start(&device.path, &place.options()));
+    assert!(!instances().is_empty());
+    for at in 0..10 {
+        read_direct(&device.path, at * 4096, 4096);
+    }
+    let summary = recorder.stop();
+    assert_eq!(summary.ending, Ending::Asked);
+    assert_eq!(summary.lost(), 0);
+    // Queued, issued and completed.
+    assert!(summary.events() >= 30, "{summary:?}");
+    assert!(summary.bytes.0 > 0 && summary.segments == 1);
+    let directory = place.options().directory;
+    assert!(directory.join("recording.json").exists() && directory.join("log.jsonl").exists());
+}
+
+#[test]
+fn many_short_recordings_leave_nothing_behind() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    for _ in 0..100 {
+        let place = or_skip!(Place::new());
+        let options = Options { buffer: Some(ioecho_trace::Bytes(1 << 20)), ..place.options() };
+        let recorder = or_skip!(start(&device.path, &options));
+        let name = instances();
+        assert!(!name.is_empty());
+        drop(recorder);
+    }
+    // Other tests of this process record too, for a moment.
+    let begun = Instant::now();
+    while !instances().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "left behind: {:?}", instances());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_recording_on_the_recorded_device_is_refused_through_all_layers() {
+    let device = or_skip!(LoopDevice::new(64 << 20));
+    or_skip!(crate::stand::run("mkfs.ext4", &["-q", device.path.to_str().unwrap()]));
+    let mount = or_skip!(MountPoint::of(&device.path));
+    let target = || vec![Target::at(&device.path).unwrap()];
+    let options = Options::new(&mount.path().join("recording"), "a test");
+    let error = Recorder::start(target(), &options).unwrap_err();
+    assert!(matches!(error, RecordError::OnRecorded { .. }), "{error}");
+    assert!(error.to_string().contains("would be recorded again"), "{error}");
+
+    // A file system in a file on that file system.
+    let inner = crate::stand::Backing::in_directory(mount.path(), 16 << 20);
+    let inner = or_skip!(LoopDevice::over(inner, &[]));
+    or_skip!(crate::stand::run("mkfs.ext4", &["-q", inner.path.to_str().unwrap()]));
+    let inside = or_skip!(MountPoint::of(&inner.path));
+    let options = Options::new(&inside.path().join("recording"), "a test");
+    let error = Recorder::start(target(), &options).unwrap_err();
+    assert!(error.to_string().contains("through loop"), "{error}");
+    assert!(!inside.path().join("recording").exists());
+    // The other way round nothing is wrong: what is written there does not come here.
+    let upper = vec![Target::at(&inner.path).unwrap()];
+    let below = Options::new(&mount.path().join("recording"), "a test");
+    or_skip!(Recorder::start(upper, &below)).stop();
+}
+
+#[test]
+fn one_device_is_not_recorded_twice_at_once_but_two_recorders_may() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let (place, other) = (or_skip!(Place::new()), or_skip!(Place::new()));
+    let target = || Target::at(&device.path).unwrap();
+    let error = Recorder::start(vec![target(), target()], &place.options()).unwrap_err();
+    assert!(matches!(error, RecordError::Twice { .. }), "{error}");
+    let first = or_skip!(start(&device.path, &place.options()));
+    let second = or_skip!(start(&device.path, &other.options()));
+    read_direct(&device.path, 0, 4096);
+    assert!(first.stop().events() >= 3 && second.stop().events() >= 3);
+}
+
+#[test]
+fn a_directory_that_is_there_is_not_written_into() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let place = or_skip!(Place::new());
+    let options = place.options();
+    fs::create_dir(&options.directory).unwrap();
+    let error = Recorder::start(vec![Target::at(&device.path).unwrap()], &options).unwrap_err();
+    assert!(error.to_string().contains("it is there already"), "{error}");
+}
+
+#[test]
+fn a_recording_ends_with_its_device_and_keeps_what_there_was() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let place = or_skip!(Place::new());
+    let recorder = or_skip!(start(&device.path, &place.options()));
+    read_direct(&device.path, 0, 4096);
+    or_skip!(device.detach());
+    let begun = Instant::now();
+    while recorder.status().ended.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", recorder.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let summary = recorder.stop();
+    assert!(matches!(summary.ending, Ending::DeviceGone(_)), "{summary:?}");
+    assert!(summary.events() >= 3, "{summary:?}");
+}
+
+#[test]
+fn a_recording_on_a_full_file_system_ends_and_keeps_what_there_was() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let small = or_skip!(MountPoint::of_memory(1 << 20));
+    let place = Options::new(&small.path().join("recording"), "a test");
+    let options = Options { reserve: Some(ioecho_trace::Bytes(0)), ..place };
+    let recorder = or_skip!(start(&device.path, &options));
+    let begun = Instant::now();
+    while recorder.status().ended.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", recorder.status());
+        for at in 0..200 {
+            read_direct(&device.path, at * 4096, 4096);
+        }
+    }
+    let summary = recorder.stop();
+    assert!(matches!(summary.ending, Ending::DiskFull(_)), "{summary:?}");
+    assert!(summary.bytes.0 > 500_000, "{summary:?}");
+
+    // With a reserve it ends before anything fails.
+    let kept = Options::new(&small.path().join("other"), "a test");
+    fs::remove_dir_all(&options.directory).unwrap();
+    let options = Options { reserve: Some(ioecho_trace::Bytes(1 << 30)), ..kept };
+    let recorder = or_skip!(start(&device.path, &options));
+    let begun = Instant::now();
+    while recorder.status().ended.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let summary = recorder.stop();
+    assert!(summary.ending.phrase().contains("nearly full"), "{summary:?}");
+    let log = fs::read_to_string(options.directory.join("log.jsonl")).unwrap();
+    assert!(log.lines().last().unwrap().contains("stopped"), "{log}");
+}

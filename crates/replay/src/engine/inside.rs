@@ -1,0 +1,314 @@
+//! What the engine itself is doing, as series.
+//!
+//! A run that is late says which request was late and whose doing it was; it does not say how near
+//! the engine was to being late when it was not. blkreplay has its *verbosity graphics* for that
+//! (manual, appendix C.2): lines on standard output at every action, whose writing disturbs what
+//! they tell of. Here plain counters are kept and handed over once in an interval: no request
+//! causes a look at the clock, a lock or an allocation more than it does without them.
+
+use ioecho_trace::Nanos;
+
+/// Bins of a [`Spans`]: four to each power of two, up to more than an hour.
+pub const BINS: usize = 168;
+
+/// How often the levels are looked at, at most.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
+
+/// The shortest interval.
+pub const SHORTEST: Nanos = Nanos::from_millis(1);
+
+/// How long something took: counts in bins, and what they add up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spans {
+    /// How many there were.
+    pub count: u64,
+    /// Their sum, ns.
+    pub sum: u64,
+    /// The longest, ns.
+    pub max: u64,
+    /// How many lie in each bin ([`edge_ns`]).
+    pub bins: [u32; BINS],
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Self { count: 0, sum: 0, max: 0, bins: [0; BINS] }
+    }
+}
+
+/// The bin of a span.
+fn bin(ns: u64) -> usize {
+    if ns < 4 {
+        return ns as usize;
+    }
+    let power = ns.ilog2();
+    let quarter = (ns >> (power - 2)) & 3;
+    ((power as usize - 1) * 4 + quarter as usize).min(BINS - 1)
+}
+
+/// Where a bin begins, in nanoseconds: four bins to each power of two, so that each is less than a
+/// quarter wide of what it begins with. The last one holds everything above, too.
+pub fn edge_ns(bin: usize) -> u64 {
+    match bin {
+        0..4 => bin as u64,
+        _ => (4 + (bin as u64 & 3)).checked_shl(bin as u32 / 4 - 1).unwrap_or(u64::MAX),
+    }
+}
+
+impl Spans {
+    /// Counts one; what is less than nothing counts as nothing.
+    pub fn add(&mut self, span: Nanos) {
+        let ns = span.0.max(0).unsigned_abs();
+        self.count += 1;
+        self.sum = self.sum.saturating_add(ns);
+        self.max = self.max.max(ns);
+        let count = &mut self.bins[bin(ns)];
+        *count = count.saturating_add(1);
+    }
+}
+
+/// A number that goes up and down, looked at once in a millisecond at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// How often it was looked at; nothing else means anything where that is zero.
+    pub looks: u64,
+    /// The lowest.
+    pub min: u64,
+    /// The highest.
+    pub max: u64,
+    /// The sum of all, for their mean.
+    pub sum: u64,
+}
+
+impl Level {
+    /// Takes a look.
+    pub fn add(&mut self, value: u64) {
+        self.min = if self.looks == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.sum = self.sum.saturating_add(value);
+        self.looks += 1;
+    }
+}
+
+/// What the issuing thread does with its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Doing {
+    /// It prepares requests and hands them over, or was kept away while it did.
+    Issuing,
+    /// It waits until the next request is due: as it should.
+    #[default]
+    Awaiting,
+    /// Everything that is due is blocked, and it waits for a completion (blkreplay's
+    /// `answer_wait`).
+    Blocked,
+    /// There is no input (blkreplay's `input_wait`).
+    Starved,
+}
+
+/// The levels of a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Levels {
+    pub(super) look_ahead: u64,
+    pub(super) input: Option<u64>,
+    pub(super) results: Option<u64>,
+    pub(super) waiting: u64,
+    pub(super) in_flight: u64,
+    pub(super) ahead: Option<Nanos>,
+}
+
+/// What the engine did in an interval. What happens counts in the interval in which the engine
+/// notices it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inside {
+    /// When it began, counted from the replay's time zero.
+    pub start: Nanos,
+    /// When it ended. Where the engine was away for longer than an interval, that is one interval.
+    pub end: Nanos,
+    /// How often the scheduler was asked.
+    pub steps: u64,
+    /// Where the time went, by [`Doing`].
+    pub spent: [Nanos; 4],
+    /// How often the look-ahead ran empty when something was due.
+    pub input_stalls: u64,
+    /// Planned requests that the scheduler holds before they are due.
+    pub look_ahead: Level,
+    /// Planned requests that wait to be taken by it, where the input tells.
+    pub input: Level,
+    /// Results that nobody took yet, where the recorder tells.
+    pub results: Level,
+    /// Requests that are due and wait for others that they overlap (blkreplay's `pushback_level`).
+    pub waiting: Level,
+    /// Requests in flight.
+    pub in_flight: Level,
+    /// How far beyond the present the scheduler's look-ahead reaches, ns (blkreplay's
+    /// `submit_ahead`).
+    pub ahead: Level,
+    /// From the instant at which a request was due to the system call that handed it over, whatever
+    /// held it up.
+    pub delay: Spans,
+    /// From the decision to issue a request to that system call: what its payload took.
+    pub preparation: Spans,
+    /// How long the system calls took that handed requests over.
+    pub submission: Spans,
+    /// How long completions lay unseen: exactly, where the device says when it completed them,
+    /// otherwise no longer than this (the time since the engine last looked).
+    pub unseen: Spans,
+    /// Completions that woke the engine; how long that took is not known here.
+    pub woken: u64,
+    /// Intervals before this one that nobody had room for.
+    pub missing: u64,
+}
+
+/// Gathers what there is to know of the open interval.
+#[derive(Debug)]
+pub(super) struct Gauges {
+    every: Nanos,
+    pub(super) open: Inside,
+    passed: Nanos,
+    next_look: Nanos,
+    looked_at: Nanos,
+}
+
+impl Gauges {
+    pub(super) fn new(every: Nanos) -> Self {
+        Self {
+            every: every.max(SHORTEST),
+            open: Inside::default(),
+            passed: Nanos::ZERO,
+            next_look: Nanos::ZERO,
+            looked_at: Nanos::ZERO,
+        }
+    }
+
+    /// Whether it is time to look at the levels.
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        now >= self.next_look
+    }
+
+    /// Takes the levels of this moment.
+    pub(super) fn look(&mut self, now: Nanos, levels: &Levels) {
+        self.next_look = now.saturating_add(LOOK_EVERY);
+        let open = &mut self.open;
+        open.look_ahead.add(levels.look_ahead);
+        open.waiting.add(levels.waiting);
+        open.in_flight.add(levels.in_flight);
+        let told = [
+            (&mut open.input, levels.input),
+            (&mut open.results, levels.results),
+            (&mut open.ahead, levels.ahead.map(|ahead| ahead.0.max(0).unsigned_abs())),
+        ];
+        for (level, value) in told {
+            if let Some(value) = value {
+                level.add(value);
+            }
+        }
+    }
+
+    /// Time has gone on to `now`, spent on `doing`; hands over what has ended meanwhile.
+    pub(super) fn pass(&mut self, now: Nanos, doing: Doing, done: &mut dyn FnMut(&Inside)) {
+        if now <= self.passed {
+            return;
+        }
+        let mut end = self.open.start.saturating_add(self.every);
+        if now >= end {
+            self.spend(end, doing);
+            self.close(end, done);
+            // Whole intervals that nobody saw are one.
+            let absent = (now - end).0 / self.every.0;
+            if absent > 0 {
+                end = end.saturating_add(Nanos(absent.saturating_mul(self.every.0)));
+                self.spend(end, doing);
+                self.close(end, done);
+            }
+        }
+        self.spend(now, doing);
+    }
+
+    /// The replay has ended: hands over what is open.
+    pub(super) fn finish(&mut self, now: Nanos, done: &mut dyn FnMut(&Inside)) {
+        self.pass(now, Doing::Awaiting, done);
+        if now > self.open.start || self.open.delay.count > 0 {
+            self.close(now.max(self.open.start), done);
+        }
+    }
+
+    /// The scheduler was asked at `now`, behind a look at the device at that instant or later.
+    pub(super) fn stepped(&mut self, now: Nanos) {
+        self.open.steps += 1;
+        self.looked_at = now;
+    }
+
+    /// A completion was found at `now` or later without waiting for it; the device says `completed`
+    /// of it, which is when it was seen if it knows no better.
+    pub(super) fn found(&mut self, completed: Nanos, now: Nanos) {
+        let lag = if completed < now { now - completed } else { completed - self.looked_at };
+        self.open.unseen.add(lag);
+    }
+
+    fn spend(&mut self, until: Nanos, doing: Doing) {
+        let spent = &mut self.open.spent[doing as usize];
+        *spent = spent.saturating_add(until - self.passed);
+        self.passed = until;
+    }
+
+    fn close(&mut self, end: Nanos, done: &mut dyn FnMut(&Inside)) {
+        self.open.end = end;
+        done(&self.open);
+        self.open = Inside { start: end, ..Inside::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_span_lies_in_its_bin_and_bins_are_narrow() {
+        for ns in (0..2000).chain([1 << 20, (1 << 20) - 1, 3 << 30, 1 << 41]) {
+            let bin = bin(ns);
+            assert!(edge_ns(bin) <= ns && ns < edge_ns(bin + 1), "{ns} in bin {bin}");
+            assert!(edge_ns(bin + 1) - edge_ns(bin) <= (edge_ns(bin) / 4).max(1));
+        }
+        assert_eq!(bin(u64::MAX), BINS - 1);
+        assert!(edge_ns(BINS - 1) > 3_600_000_000_000);
+    }
+
+    #[test]
+    fn spans_of_any_size_are_counted_and_none_is_negative() {
+        let mut spans = Spans::default();
+        for ns in [-5, 0, 7, i64::MAX] {
+            spans.add(Nanos(ns));
+        }
+        assert_eq!((spans.count, spans.max, spans.bins[0]), (4, i64::MAX as u64, 2));
+        assert_eq!(spans.bins.iter().sum::<u32>(), 4);
+    }
+
+    #[test]
+    fn time_is_cut_at_the_ends_of_intervals_and_none_gets_lost() {
+        let mut gauges = Gauges::new(Nanos(2_000_000));
+        let mut closed: Vec<Inside> = Vec::new();
+        let mut done = |inside: &Inside| closed.push(*inside);
+        gauges.pass(Nanos(-7), Doing::Awaiting, &mut done);
+        gauges.pass(Nanos(1_500_000), Doing::Awaiting, &mut done);
+        gauges.pass(Nanos(2_500_000), Doing::Issuing, &mut done);
+        // Away for two whole intervals and a part of a third.
+        gauges.pass(Nanos(9_000_000), Doing::Blocked, &mut done);
+        gauges.finish(Nanos(9_100_000), &mut done);
+        let bounds: Vec<_> = closed.iter().map(|one| (one.start.0, one.end.0)).collect();
+        let expected = [(0, 2), (2, 4), (4, 8)].map(|(a, b)| (a * 1_000_000, b * 1_000_000));
+        assert_eq!(bounds[..3], expected);
+        assert_eq!(bounds[3], (8_000_000, 9_100_000));
+        for one in &closed {
+            let spent: i64 = one.spent.iter().map(|span| span.0).sum();
+            assert_eq!(spent, (one.end - one.start).0);
+        }
+        assert_eq!(closed[0].spent[Doing::Issuing as usize], Nanos(500_000));
+    }
+
+    #[test]
+    fn a_level_keeps_its_extremes_and_its_sum() {
+        let mut level = Level::default();
+        [4, 9, 2].into_iter().for_each(|value| level.add(value));
+        assert_eq!(level, Level { looks: 3, min: 2, max: 9, sum: 15 });
+    }
+}

@@ -1,0 +1,103 @@
+//! What the device itself saw of a run, for the verdict.
+//!
+//! The engine knows when it handed a request over, and believes that the device had it then. A
+//! recording made beside the run knows better. These are the figures of it that a verdict needs;
+//! `ioecho check` has the rest.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fidelity::FidelityFigures;
+
+/// What a recording made beside a run says of it. Times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WitnessFacts {
+    /// Why there is none though one was asked for; empty where there is one.
+    pub failure: String,
+    /// Requests of the run, issued or not.
+    pub asked: u64,
+    /// Requests that the device saw, in whatever form.
+    pub found: u64,
+    /// Of these, in pieces.
+    pub split: u64,
+    /// Of these, as parts of others.
+    pub merged: u64,
+    /// Requests that the run issued and the device never saw. Flushes that the kernel ends above a
+    /// device without a volatile cache are not among them.
+    pub missing: u64,
+    /// Requests that the device saw while the run went on and that the run did not issue.
+    pub extra: u64,
+    /// Events that the recorder lost.
+    pub lost_events: u64,
+    /// Whether recording and run count from the same instant; otherwise a constant delay does not
+    /// show.
+    pub absolute: bool,
+    /// The median of the delay, where it is known.
+    pub shift_ns: Option<i64>,
+    /// Error of issue at the device, early or late, less that median: half of the requests.
+    pub issue_p50_ns: i64,
+    /// 99 of 100.
+    pub issue_p99_ns: i64,
+    /// 999 of 1,000.
+    pub issue_p999_ns: i64,
+    /// The largest.
+    pub issue_max_ns: i64,
+    /// Requests that reached the device more than a millisecond late.
+    pub late: u64,
+    /// Of these, those that were handed over in time and held back on their way.
+    pub held_back: u64,
+    /// Requests that came after a later one (RFC 4737, Type-P-Reordered).
+    pub reordered: u64,
+    /// Mean extent of these (RFC 4737, section 4.2), in requests.
+    pub extent_mean: f64,
+}
+
+impl WitnessFacts {
+    /// What a comparison found; the recorder lost so many events. The comparison must have been
+    /// asked for what is later than [`LATE`](crate::run_summary::LATE), as it is by default.
+    pub fn of(figures: &FidelityFigures, lost_events: u64) -> Self {
+        let issue = figures.issue.clone().unwrap_or_default();
+        let not_issued: u64 = figures.not_issued.values().sum();
+        Self {
+            failure: String::new(),
+            asked: figures.asked.requests,
+            found: figures.found,
+            split: figures.split,
+            merged: figures.merged,
+            missing: figures.missing_counted().saturating_sub(not_issued),
+            extra: figures.extra.saturating_sub(figures.extra_outside),
+            lost_events,
+            absolute: figures.absolute,
+            shift_ns: figures.shift_ns,
+            issue_p50_ns: issue.p50_ns,
+            issue_p99_ns: issue.p99_ns,
+            issue_p999_ns: issue.p999_ns,
+            issue_max_ns: issue.max_ns,
+            late: figures.late.requests,
+            held_back: figures.late.held_back,
+            reordered: figures.order.reordered,
+            extent_mean: figures.order.extent_mean,
+        }
+    }
+
+    /// Facts of a witness that was asked for and could not be had.
+    pub fn failed(why: impl Into<String>) -> Self {
+        Self { failure: why.into(), ..Self::default() }
+    }
+
+    /// Whether there is anything to judge by.
+    pub fn is_there(&self) -> bool {
+        self.failure.is_empty() && self.found > 0
+    }
+
+    /// The share of the requests seen that reached the device more than a millisecond late.
+    pub fn late_share(&self) -> f64 {
+        if self.found == 0 { 0.0 } else { self.late as f64 / self.found as f64 }
+    }
+
+    /// Later than this at the device were at most 1 % of the requests, a constant delay included.
+    pub fn delay_p99_ns(&self) -> i64 {
+        let constant = self.shift_ns.filter(|_| self.absolute).unwrap_or(0).max(0);
+        self.issue_p99_ns.saturating_add(constant)
+    }
+}

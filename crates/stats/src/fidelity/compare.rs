@@ -1,0 +1,328 @@
+//! Two streams side by side, a window at a time.
+//!
+//! Both sides are held until the window is full, then matched, and the older half of what is
+//! settled leaves. What leaves is counted in the order in which the device saw it, because order
+//! and time in flight are figures. While both sides fit into the window all is settled at once, and
+//! the figures are those of the whole.
+
+use ioecho_trace::{LateCause, Op, TraceError};
+
+use super::Settings;
+use super::event::{Engine, Event};
+use super::figures::{FidelityFigures, How};
+use super::matching::{NONE, before_start, difference, whole};
+use super::pieces;
+use super::tally::Tally;
+
+/// A request that was asked for and found, in the order in which the device saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// When it was to be issued, in nanoseconds of the side that asked.
+    pub at: i64,
+    /// Its number in the order that was asked for; those of the same instant have the same.
+    pub number: u64,
+    /// When the device saw it, in nanoseconds of the recording, shifted where the shift was known;
+    /// of pieces the first.
+    pub seen: i64,
+    /// Its kind.
+    pub op: Op,
+    /// How long the original took, where that is known.
+    pub asked_latency: Option<i64>,
+    /// How long the device took: of pieces until the last was done, of a union known for its first
+    /// part alone.
+    pub seen_latency: Option<i64>,
+    /// What the engine of a run says of it.
+    pub engine: Option<Engine>,
+    /// How it was found.
+    pub how: How,
+}
+
+impl Pair {
+    /// Later than asked for, in nanoseconds, the distance of the clocks included.
+    pub fn error(&self) -> i64 {
+        difference(self.seen, self.at)
+    }
+
+    /// Why the engine says that it was late.
+    pub(super) fn cause(&self) -> LateCause {
+        self.engine.map_or(LateCause::None, |engine| engine.cause)
+    }
+}
+
+/// Holds what was asked for against what was seen. Both are in the order of their instants, or
+/// nearly. `watch` is told of every request that was found, in the order in which the device saw
+/// them.
+///
+/// # Errors
+///
+/// The first error of either side; nothing is known then.
+pub fn compare(
+    asked: impl Iterator<Item = Result<Event, TraceError>>,
+    seen: impl Iterator<Item = Result<Event, TraceError>>,
+    settings: &Settings,
+    watch: &mut dyn FnMut(&Pair),
+) -> Result<FidelityFigures, TraceError> {
+    let mut asked = Side::new(asked);
+    let mut seen = Side::new(seen);
+    let window = settings.window.max(2);
+    let mut tally = Tally::new(settings);
+    let mut numbers = Numbers::default();
+    let mut ready: Vec<Pair> = Vec::new();
+    let mut shift = settings.absolute.then_some(0);
+    let (mut is_stuck, mut is_first) = (false, true);
+    loop {
+        asked.fill(window, |event| {
+            let number = numbers.of(event.at);
+            tally.asked(event);
+            number
+        })?;
+        seen.fill(window, |_| 0)?;
+        let whole_run = asked.ended && seen.ended;
+        let first = || {
+            let (ours, theirs) = (asked.events.first()?, seen.events.first()?);
+            Some(difference(theirs.at, ours.at))
+        };
+        let guess = shift.or_else(first).unwrap_or(0);
+        let mut found = whole(&asked.events, &seen.events, 0, guess);
+        let mut from = 0;
+        if is_first {
+            from = before_start(&asked.events, &seen.events, &found, settings.absolute);
+            if from > 0 {
+                found = whole(&asked.events, &seen.events, from, guess);
+            }
+            is_first = false;
+        }
+        if let Some(median) = median_shift(&asked.events, &seen.events, &found) {
+            shift = Some(median);
+            tally.centre.get_or_insert(median);
+        }
+        let shift = shift.unwrap_or(guess);
+        let left = pieces::find(&asked.events, &seen.events, &found, from, shift);
+        let until = if whole_run { None } else { boundary(&asked, &seen, shift) };
+        tally.windowed |= !whole_run;
+        let leaving = Leaving::new(&asked, &seen, until, shift, is_stuck);
+        let before = asked.events.len() + seen.events.len();
+        settle(&mut asked, &mut seen, &found, &left, &leaving, &mut tally, &mut ready);
+        is_stuck = asked.events.len() + seen.events.len() == before;
+        let bound = seen.events.first().map(|event| event.at);
+        ready.sort_by_key(|pair| (pair.seen, pair.number));
+        let out = bound.map_or(ready.len(), |at| ready.partition_point(|pair| pair.seen < at));
+        for pair in ready.drain(..if whole_run { ready.len() } else { out }) {
+            tally.pair(&pair);
+            watch(&pair);
+        }
+        if whole_run {
+            return Ok(tally.figures());
+        }
+    }
+}
+
+/// One side: what was read of it and is not settled, in the order of time.
+struct Side<I> {
+    source: I,
+    events: Vec<Event>,
+    numbers: Vec<u64>,
+    ended: bool,
+}
+
+impl<I: Iterator<Item = Result<Event, TraceError>>> Side<I> {
+    fn new(source: I) -> Self {
+        Self { source, events: Vec::new(), numbers: Vec::new(), ended: false }
+    }
+
+    fn fill(
+        &mut self,
+        window: usize,
+        mut number: impl FnMut(&Event) -> u64,
+    ) -> Result<(), TraceError> {
+        let mut is_ordered = true;
+        while self.events.len() < window && !self.ended {
+            match self.source.next() {
+                None => self.ended = true,
+                Some(event) => {
+                    let event = event?;
+                    is_ordered &= self.events.last().is_none_or(|last| last.at <= event.at);
+                    self.numbers.push(number(&event));
+                    self.events.push(event);
+                }
+            }
+        }
+        if !is_ordered {
+            let mut order: Vec<usize> = (0..self.events.len()).collect();
+            order.sort_by_key(|at| self.events[*at].at);
+            self.events = order.iter().map(|at| self.events[*at]).collect();
+            self.numbers = order.iter().map(|at| self.numbers[*at]).collect();
+        }
+        Ok(())
+    }
+
+    /// Keeps those that `goes` does not name.
+    fn keep(&mut self, goes: &[bool]) {
+        let mut at = 0;
+        self.events.retain(|_| {
+            at += 1;
+            !goes[at - 1]
+        });
+        let mut at = 0;
+        self.numbers.retain(|_| {
+            at += 1;
+            !goes[at - 1]
+        });
+    }
+}
+
+/// Numbers in the order that was asked for.
+#[derive(Default)]
+struct Numbers {
+    count: u64,
+    last: Option<(i64, u64)>,
+}
+
+impl Numbers {
+    /// The number of a request at this instant: that of its predecessor if that has the same.
+    fn of(&mut self, at: i64) -> u64 {
+        let number = match self.last {
+            Some((last, number)) if last == at => number,
+            _ => self.count,
+        };
+        self.count += 1;
+        self.last = Some((at, number));
+        number
+    }
+}
+
+/// Up to which instant of the device all is settled; `None` where both sides ended.
+fn boundary<A, B>(asked: &Side<A>, seen: &Side<B>, shift: i64) -> Option<i64> {
+    let half = |events: &[Event], ended: bool, shift: i64| {
+        let middle = events.get(events.len() / 2).filter(|_| !ended);
+        middle.map(|event| event.at.saturating_add(shift))
+    };
+    let ours = half(&asked.events, asked.ended, shift);
+    let theirs = half(&seen.events, seen.ended, 0);
+    ours.into_iter().chain(theirs).min()
+}
+
+/// What leaves the window.
+struct Leaving {
+    asked: Vec<bool>,
+    seen: Vec<bool>,
+}
+
+impl Leaving {
+    fn new<A, B>(
+        asked: &Side<A>,
+        seen: &Side<B>,
+        until: Option<i64>,
+        shift: i64,
+        is_stuck: bool,
+    ) -> Self {
+        let before = |at: i64| until.is_none_or(|until| at < until);
+        let mut leaving = Self {
+            asked: asked.events.iter().map(|e| before(e.at.saturating_add(shift))).collect(),
+            seen: seen.events.iter().map(|event| before(event.at)).collect(),
+        };
+        // Where half a window has one instant, or counterparts lie further apart than the window
+        // reaches, nothing left last time, and something must go all the same.
+        if is_stuck {
+            for goes in [&mut leaving.asked, &mut leaving.seen] {
+                let half = goes.len().div_ceil(2);
+                goes[..half].fill(true);
+            }
+        }
+        leaving
+    }
+}
+
+/// The median of the differences of all pairs.
+fn median_shift(asked: &[Event], seen: &[Event], found: &[u32]) -> Option<i64> {
+    let mut all: Vec<i64> = found
+        .iter()
+        .zip(asked)
+        .filter(|(other, _)| **other != NONE)
+        .map(|(other, event)| difference(seen[*other as usize].at, event.at))
+        .collect();
+    let middle = all.len() / 2;
+    (!all.is_empty()).then(|| *all.select_nth_unstable(middle).1)
+}
+
+/// Takes what leaves out of the window and counts it.
+fn settle<A, B>(
+    asked: &mut Side<A>,
+    seen: &mut Side<B>,
+    found: &[u32],
+    left: &pieces::Found,
+    leaving: &Leaving,
+    tally: &mut Tally,
+    ready: &mut Vec<Pair>,
+) where
+    A: Iterator<Item = Result<Event, TraceError>>,
+    B: Iterator<Item = Result<Event, TraceError>>,
+{
+    let mut gone = vec![false; asked.events.len()];
+    // Who was asked for takes its counterpart along; what nobody asked for goes by itself.
+    let mut goes = vec![false; seen.events.len()];
+    let mut is_wanted = vec![false; seen.events.len()];
+    let pair = |at: usize, seen: i64, latency: Option<i64>, how: How| Pair {
+        at: asked.events[at].at,
+        number: asked.numbers[at],
+        seen,
+        op: asked.events[at].op,
+        asked_latency: asked.events[at].latency,
+        seen_latency: latency,
+        engine: asked.events[at].engine,
+        how,
+    };
+    for (at, other) in found.iter().enumerate().filter(|(_, other)| **other != NONE) {
+        let other = *other as usize;
+        is_wanted[other] = true;
+        if leaving.asked[at] {
+            (gone[at], goes[other]) = (true, true);
+            let event = &seen.events[other];
+            ready.push(pair(at, event.at, event.latency, How::Whole));
+        }
+    }
+    for group in &left.split {
+        let at = group.whole as usize;
+        let parts = || group.parts.iter().map(|part| &seen.events[*part as usize]);
+        for part in &group.parts {
+            is_wanted[*part as usize] = true;
+            goes[*part as usize] |= leaving.asked[at];
+        }
+        if leaving.asked[at] {
+            gone[at] = true;
+            let first = parts().map(|part| part.at).min().unwrap_or_default();
+            let ends = parts().map(|part| Some(part.at.saturating_add(part.latency?)));
+            let end: Option<Vec<i64>> = ends.collect();
+            let end = end.and_then(|ends| ends.into_iter().max());
+            tally.pieces += group.parts.len() as u64;
+            ready.push(pair(at, first, end.map(|end| difference(end, first)), How::Split));
+        }
+    }
+    for group in &left.merged {
+        let event = &seen.events[group.whole as usize];
+        is_wanted[group.whole as usize] = true;
+        if group.parts.iter().any(|part| leaving.asked[*part as usize]) {
+            goes[group.whole as usize] = true;
+            tally.unions += 1;
+            for (number, part) in group.parts.iter().enumerate() {
+                gone[*part as usize] = true;
+                let latency = event.latency.filter(|_| number == 0);
+                ready.push(pair(*part as usize, event.at, latency, How::Merged));
+            }
+        }
+    }
+    for (at, event) in asked.events.iter().enumerate() {
+        if leaving.asked[at] && !gone[at] {
+            gone[at] = true;
+            tally.missing(event);
+        }
+    }
+    for (at, event) in seen.events.iter().enumerate() {
+        if leaving.seen[at] && !is_wanted[at] {
+            goes[at] = true;
+            tally.extra(event);
+        }
+    }
+    asked.keep(&gone);
+    seen.keep(&goes);
+}

@@ -1,0 +1,205 @@
+//! Requests of either side, and how they are made of a trace.
+//!
+//! A run's results have two places for a request (in the trace and on the target) and three
+//! instants; a recording has one of each. Which of them is held against which is decided here, and
+//! nowhere else.
+
+use ioecho_trace::{Batch, LateCause, Op, Outcome, Request, Source, TraceError};
+
+/// A request as one side has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it was to be issued, or was seen, in nanoseconds.
+    pub at: i64,
+    /// What it asks for.
+    pub op: Op,
+    /// The device, by a number that both sides share.
+    pub target: u32,
+    /// Where it begins on the device, in bytes.
+    pub offset: u64,
+    /// How many bytes it covers.
+    pub length: u64,
+    /// How long the device took, in nanoseconds; `None` where nobody knows.
+    pub latency: Option<i64>,
+    /// The process that issued it, where the recorder knew.
+    pub pid: Option<u32>,
+    /// What the replaying engine says of it.
+    pub engine: Option<Engine>,
+}
+
+/// What the engine of a run says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// When it was handed to the kernel, in nanoseconds of the run.
+    pub submitted: Option<i64>,
+    /// When its completion was seen.
+    pub completed: Option<i64>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why it was late.
+    pub cause: LateCause,
+}
+
+impl Event {
+    /// The request of a trace, at its place in the trace.
+    pub fn of_trace(request: &Request) -> Self {
+        Self {
+            at: request.issue.0,
+            op: request.op,
+            target: request.volume.0,
+            offset: request.offset.0,
+            length: request.length.0,
+            latency: request.latency.map(|latency| latency.0.max(0)),
+            pid: request.origin.map(|origin| origin.pid),
+            engine: None,
+        }
+    }
+
+    /// The request of a run: when it was due, at its place on its target. A request of which
+    /// nothing was measured counts as one of a trace.
+    pub fn of_run(request: &Request) -> Self {
+        let event = Self::of_trace(request);
+        let Some(measured) = request.measured else { return event };
+        Self {
+            at: measured.scheduled.0,
+            target: u32::from(measured.target),
+            offset: measured.target_offset.unwrap_or(request.offset).0,
+            engine: Some(Engine {
+                submitted: measured.submitted.map(|instant| instant.0),
+                completed: measured.completed.map(|instant| instant.0),
+                outcome: measured.outcome,
+                cause: measured.late_cause,
+            }),
+            ..event
+        }
+    }
+
+    /// The first byte behind the range.
+    pub(super) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+
+    /// Whether the device can have seen it at all.
+    pub(super) fn was_issued(&self) -> bool {
+        self.engine.is_none_or(|engine| engine.outcome.was_issued())
+    }
+
+    /// What makes requests alike.
+    pub(super) fn key(&self) -> (u32, u8, u64, u64) {
+        if self.op == Op::Flush {
+            return (self.target, self.op.code(), 0, 0);
+        }
+        (self.target, self.op.code(), self.offset, self.length)
+    }
+}
+
+/// The events of a source, one by one.
+struct Events<S, F> {
+    source: S,
+    batch: Batch,
+    row: usize,
+    of: F,
+}
+
+impl<S: Source, F: FnMut(&Request, &S) -> Option<Event>> Events<S, F> {
+    fn next(&mut self) -> Option<Result<Event, TraceError>> {
+        loop {
+            while self.row < self.batch.len() {
+                let request = self.batch.get(self.row);
+                self.row += 1;
+                if let Some(event) = (self.of)(&request, &self.source) {
+                    return Some(Ok(event));
+                }
+            }
+            self.row = 0;
+            match self.source.next_batch(&mut self.batch) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.batch.truncate(0);
+                    return None;
+                }
+                Err(error) => {
+                    self.batch.truncate(0);
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// What was asked for: the results of a run, or the trace that was replayed.
+pub struct Asked<S>(Events<S, fn(&Request, &S) -> Option<Event>>);
+
+impl<S: Source> Asked<S> {
+    /// Of a run's results: instants of the schedule, places on the targets.
+    pub fn of_run(source: S) -> Self {
+        Self::new(source, |request, _| Some(Event::of_run(request)))
+    }
+
+    /// Of a trace that was replayed.
+    pub fn of_trace(source: S) -> Self {
+        Self::new(source, |request, _| Some(Event::of_trace(request)))
+    }
+
+    fn new(source: S, of: fn(&Request, &S) -> Option<Event>) -> Self {
+        let batch = Batch::new(source.header().columns);
+        Self(Events { source, batch, row: 0, of })
+    }
+
+    /// The source, with a header that knows all once the end was reached.
+    pub fn source(&self) -> &S {
+        &self.0.source
+    }
+}
+
+impl<S: Source> Iterator for Asked<S> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// What a recorder saw at the device.
+pub struct Recorded<S, T> {
+    events: Events<S, fn(&Request, &S) -> Option<Event>>,
+    target: T,
+    shift_ns: i64,
+    /// Requests of devices that are no target.
+    pub elsewhere: u64,
+}
+
+impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Recorded<S, T> {
+    /// A recording whose zero lies `shift_ns` nanoseconds behind that of the other side. `target`
+    /// answers the number that both sides share for the number of a volume, and `None` for a
+    /// device that was not replayed on.
+    pub fn new(source: S, shift_ns: i64, target: T) -> Self {
+        let batch = Batch::new(source.header().columns);
+        let of: fn(&Request, &S) -> Option<Event> = |request, _| Some(Event::of_trace(request));
+        Self { events: Events { source, batch, row: 0, of }, target, shift_ns, elsewhere: 0 }
+    }
+
+    /// The source, with a header that knows all once the end was reached.
+    pub fn source(&self) -> &S {
+        &self.events.source
+    }
+}
+
+impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Iterator for Recorded<S, T> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let mut event = match self.events.next()? {
+                Ok(event) => event,
+                Err(error) => return Some(Err(error)),
+            };
+            if let Some(target) = (self.target)(event.target, &self.events.source) {
+                event.target = target;
+                event.at = event.at.saturating_add(self.shift_ns);
+                return Some(Ok(event));
+            }
+            self.elsewhere += 1;
+        }
+    }
+}

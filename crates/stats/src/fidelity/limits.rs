@@ -1,0 +1,495 @@
+//! What a replay must hold to be called faithful, and why one is not.
+//!
+//! The defaults are what ioecho promises of itself in `docs/fidelity.md`, as far as a promise can
+//! be held without another tool beside it: nothing missing, nothing reordered, half of the requests
+//! within 3 µs, the duration within 0.05 %. Of the 99th percentile that page promises a relation to
+//! a bare pacer; here it is the millisecond from which on the verdict calls a request late
+//! ([`LATE`](crate::run_summary::LATE)). How long the device took is a finding and no fault of a
+//! replay, so nothing is asked of it unless somebody does.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ioecho_trace::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::figures::FidelityFigures;
+
+/// Runs may be this much longer or shorter than asked for, whatever share that is: the last request
+/// of a short run may be late alone.
+const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
+
+/// What can be limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Share of the requests that the device never saw.
+    Missing,
+    /// Requests that nobody asked for, as a share of those that were asked for.
+    Extra,
+    /// Share of the requests that came after a later one.
+    Reordered,
+    /// Error of issue: half of the requests.
+    IssueP50,
+    /// Error of issue: 99 of 100.
+    IssueP99,
+    /// Error of issue: 999 of 1,000.
+    IssueP999,
+    /// Error of issue: all.
+    IssueMax,
+    /// Constant delay of all requests, where both sides count from the same instant.
+    Shift,
+    /// Error of the time from the first issue to the last.
+    Duration,
+    /// Slope of the error over time: the span gained or lost in a second.
+    Drift,
+    /// Distance of the distributions of inter-arrival times.
+    InterArrival,
+    /// Error of the mean response time.
+    ResponseMean,
+    /// Error of the 99th percentile of response times.
+    ResponseP99,
+    /// Share of the requests that reached the device in pieces.
+    Split,
+    /// Share of the requests that reached the device as parts of others.
+    Merged,
+}
+
+impl Quantity {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 15] = [
+        Self::Missing,
+        Self::Extra,
+        Self::Reordered,
+        Self::IssueP50,
+        Self::IssueP99,
+        Self::IssueP999,
+        Self::IssueMax,
+        Self::Shift,
+        Self::Duration,
+        Self::Drift,
+        Self::InterArrival,
+        Self::ResponseMean,
+        Self::ResponseP99,
+        Self::Split,
+        Self::Merged,
+    ];
+
+    /// The name in `--limit` and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Reordered => "reordered",
+            Self::IssueP50 => "issue-p50",
+            Self::IssueP99 => "issue-p99",
+            Self::IssueP999 => "issue-p999",
+            Self::IssueMax => "issue-max",
+            Self::Shift => "shift",
+            Self::Duration => "duration",
+            Self::Drift => "drift",
+            Self::InterArrival => "inter-arrival",
+            Self::ResponseMean => "response-mean",
+            Self::ResponseP99 => "response-p99",
+            Self::Split => "split",
+            Self::Merged => "merged",
+        }
+    }
+
+    /// Whether it is a span of time; otherwise it is a share.
+    const fn is_span(self) -> bool {
+        matches!(
+            self,
+            Self::IssueP50
+                | Self::IssueP99
+                | Self::IssueP999
+                | Self::IssueMax
+                | Self::Shift
+                | Self::Drift
+        )
+    }
+
+    /// Whether it says something only of a replay that had a schedule to hold.
+    const fn needs_schedule(self) -> bool {
+        self.is_span() || matches!(self, Self::Duration | Self::InterArrival)
+    }
+
+    /// The most that is allowed by itself: nanoseconds or a share.
+    const fn default(self) -> Option<f64> {
+        match self {
+            Self::Missing | Self::Reordered => Some(0.0),
+            Self::IssueP50 => Some(3_000.0),
+            Self::IssueP99 | Self::Shift => Some(1_000_000.0),
+            Self::Duration => Some(0.0005),
+            _ => None,
+        }
+    }
+
+    /// What was measured, in nanoseconds or as a share; `None` where nothing was.
+    fn of(self, figures: &FidelityFigures) -> Option<f64> {
+        let asked = figures.asked.requests;
+        let share = |count: u64| (asked > 0).then(|| count as f64 / asked as f64);
+        let issue = figures.issue.as_ref();
+        match self {
+            Self::Missing => share(figures.missing_counted()),
+            Self::Extra => share(figures.extra),
+            Self::Split => share(figures.split),
+            Self::Merged => share(figures.merged),
+            Self::Reordered => (figures.found > 0).then_some(figures.order.ratio),
+            Self::IssueP50 => issue.map(|issue| issue.p50_ns as f64),
+            Self::IssueP99 => issue.map(|issue| issue.p99_ns as f64),
+            Self::IssueP999 => issue.map(|issue| issue.p999_ns as f64),
+            Self::IssueMax => issue.map(|issue| issue.max_ns as f64),
+            Self::Shift => {
+                figures.shift_ns.filter(|_| figures.absolute).map(|shift| (shift as f64).abs())
+            }
+            Self::Duration => figures.duration_error.map(f64::abs),
+            // Parts in a million are thousands of nanoseconds in a second.
+            Self::Drift => figures.drift_ppm.map(|ppm| ppm.abs() * 1e3),
+            Self::InterArrival => figures.inter_arrival_ks,
+            Self::ResponseMean => figures.response_mean_error.map(f64::abs),
+            Self::ResponseP99 => figures.response_p99_error.map(f64::abs),
+        }
+    }
+
+    /// The value for a person.
+    fn shown(self, value: f64) -> String {
+        if self == Self::Drift {
+            format!("{:.1} ppm", value / 1e3)
+        } else if self.is_span() {
+            Nanos(value as i64).to_string()
+        } else if self == Self::InterArrival {
+            format!("{value:.3}")
+        } else {
+            format!("{} %", percent(value))
+        }
+    }
+}
+
+/// A share in percent with as many digits as it takes to be none of another.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p == 0.0 => "0".to_owned(),
+        p if p < 0.001 => format!("{p:.1e}"),
+        p if p < 1.0 => format!("{p:.3}"),
+        p => format!("{p:.2}"),
+    }
+}
+
+/// A limit as it is typed: `issue-p99=1ms`, `missing=0.1%`, `duration=none`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    quantity: Quantity,
+    most: Option<f64>,
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(format!("'{text}' has no value; write it like issue-p99=1ms"));
+        };
+        let Some(quantity) = Quantity::ALL.into_iter().find(|one| one.name() == name.trim()) else {
+            let known: Vec<&str> = Quantity::ALL.iter().map(|one| one.name()).collect();
+            return Err(format!("'{name}' is nothing to limit; known are {}", known.join(", ")));
+        };
+        let value = value.trim();
+        if value == "none" {
+            return Ok(Self { quantity, most: None });
+        }
+        let most = if quantity.is_span() {
+            let span: Nanos = value.parse().map_err(|error| format!("{error}"))?;
+            span.0 as f64
+        } else {
+            let (digits, scale) = match value.strip_suffix('%') {
+                Some(digits) => (digits.trim(), 100.0),
+                None => (value, 1.0),
+            };
+            let number: f64 = digits.parse().unwrap_or(f64::NAN);
+            if !(number.is_finite() && number >= 0.0) {
+                return Err(format!("'{value}' is no share; write it like 0.05% or 0.0005"));
+            }
+            number / scale
+        };
+        Ok(Self { quantity, most: Some(most) })
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self.most.map_or_else(|| "none".to_owned(), |most| self.quantity.shown(most));
+        write!(f, "{}={most}", self.quantity.name())
+    }
+}
+
+/// What is allowed of each quantity.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits([Option<f64>; Quantity::ALL.len()]);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self(Quantity::ALL.map(Quantity::default))
+    }
+}
+
+impl Limits {
+    /// The defaults, changed by what was asked for; of two limits on the same the last counts.
+    pub fn with(asked: &[Limit]) -> Self {
+        let mut limits = Self::default();
+        for limit in asked {
+            limits.0[limit.quantity as usize] = limit.most;
+        }
+        limits
+    }
+
+    /// What counts as late: the limit on 99 of 100 requests, or its default.
+    pub fn late_ns(&self) -> i64 {
+        let most = self.0[Quantity::IssueP99 as usize].or(Quantity::IssueP99.default());
+        most.map_or(0, |most| most as i64)
+    }
+
+    fn most(&self, quantity: Quantity) -> Option<f64> {
+        self.0[quantity as usize]
+    }
+}
+
+/// Why a replay was not faithful.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// Requests never reached the device.
+    MissingRequests,
+    /// Requests were seen that nobody asked for.
+    ExtraRequests,
+    /// Requests came in another order.
+    Reordered,
+    /// Late, and the device or the kernel above it is why.
+    DeviceLimited,
+    /// Late, and the generator is why.
+    GeneratorLimited,
+    /// Late, and the host is why: it kept the generator away.
+    HostStalled,
+    /// Late while the device was idle: generator or host, or something that holds requests back.
+    IssuedLate,
+    /// Earlier or later than asked for, by no more than each request alone can explain.
+    Inexact,
+    /// The device answered otherwise than in the recording.
+    ResponseTimes,
+    /// Requests were cut or put together on their way.
+    Reshaped,
+}
+
+impl Reason {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MissingRequests => "missing-requests",
+            Self::ExtraRequests => "extra-requests",
+            Self::Reordered => "reordered",
+            Self::DeviceLimited => "device-limited",
+            Self::GeneratorLimited => "generator-limited",
+            Self::HostStalled => "host-stalled",
+            Self::IssuedLate => "issued-late",
+            Self::Inexact => "inexact",
+            Self::ResponseTimes => "response-times",
+            Self::Reshaped => "reshaped",
+        }
+    }
+}
+
+/// A limit that is broken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Broken {
+    /// What.
+    pub limit: Quantity,
+    /// What was measured: nanoseconds, or a share.
+    pub measured: f64,
+    /// What is allowed.
+    pub allowed: f64,
+    /// Why.
+    pub reason: Reason,
+    /// The same as a sentence.
+    pub text: String,
+}
+
+/// Whether a replay was faithful.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assessment {
+    /// No limit is broken, and something was there to be held against them.
+    pub faithful: bool,
+    /// Why not, each once, the gravest first.
+    pub reasons: Vec<Reason>,
+    /// The limits that are broken.
+    pub broken: Vec<Broken>,
+    /// Limits of which nothing was measured, or that say nothing of a replay without a schedule.
+    pub unmeasured: Vec<Quantity>,
+}
+
+/// Holds the figures against the limits. Without a schedule (`has_schedule` false) no instant is
+/// asked about.
+pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) -> Assessment {
+    let (mut broken, mut unmeasured) = (Vec::new(), Vec::new());
+    for quantity in Quantity::ALL {
+        let Some(allowed) = limits.most(quantity) else { continue };
+        let measured = quantity.of(figures).filter(|_| has_schedule || !quantity.needs_schedule());
+        let Some(measured) = measured else {
+            unmeasured.push(quantity);
+            continue;
+        };
+        let difference = figures.seen.span_ns.saturating_sub(figures.asked.span_ns);
+        let is_short =
+            quantity == Quantity::Duration && difference.saturating_abs() <= DURATION_ABSOLUTE_NS;
+        if measured <= allowed || is_short {
+            continue;
+        }
+        let reason = reason(quantity, figures);
+        let text = sentence(quantity, reason, figures, measured, allowed);
+        broken.push(Broken { limit: quantity, measured, allowed, reason, text });
+    }
+    let mut reasons: Vec<Reason> = broken.iter().map(|one: &Broken| one.reason).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let faithful = broken.is_empty() && figures.found > 0;
+    Assessment { faithful, reasons, broken, unmeasured }
+}
+
+fn reason(quantity: Quantity, figures: &FidelityFigures) -> Reason {
+    match quantity {
+        Quantity::Missing => Reason::MissingRequests,
+        Quantity::Extra => Reason::ExtraRequests,
+        Quantity::Reordered => Reason::Reordered,
+        Quantity::ResponseMean | Quantity::ResponseP99 => Reason::ResponseTimes,
+        Quantity::Split | Quantity::Merged => Reason::Reshaped,
+        _ => whose(figures),
+    }
+}
+
+/// Whose doing most of the late requests are.
+fn whose(figures: &FidelityFigures) -> Reason {
+    let late = &figures.late;
+    if late.requests == 0 {
+        return Reason::Inexact;
+    }
+    let parties = [
+        (late.device, Reason::DeviceLimited),
+        (late.host, Reason::HostStalled),
+        (late.generator, Reason::GeneratorLimited),
+        (late.idle, Reason::IssuedLate),
+        (late.unknown, Reason::Inexact),
+    ];
+    // Of equals the first: it blames the measurement last.
+    let most = parties.iter().map(|party| party.0).max().unwrap_or(0);
+    parties.iter().find(|party| party.0 == most).map_or(Reason::Inexact, |party| party.1)
+}
+
+fn sentence(
+    quantity: Quantity,
+    reason: Reason,
+    figures: &FidelityFigures,
+    measured: f64,
+    allowed: f64,
+) -> String {
+    let head = format!(
+        "{} is {}, and {} is allowed",
+        quantity.name(),
+        quantity.shown(measured),
+        quantity.shown(allowed)
+    );
+    let late = &figures.late;
+    let beyond = Nanos(late.beyond_ns);
+    let why = match reason {
+        Reason::MissingRequests => {
+            let dropped: Vec<String> =
+                figures.not_issued.iter().map(|(why, count)| format!("{count} {why}")).collect();
+            let known = if dropped.is_empty() {
+                String::new()
+            } else {
+                format!(" (not issued: {})", dropped.join(", "))
+            };
+            format!(
+                "{} of {} requests never reached the device{known}",
+                figures.missing_counted(),
+                figures.asked.requests
+            )
+        }
+        Reason::ExtraRequests => {
+            format!("the device saw {} requests that nobody asked for", figures.extra)
+        }
+        Reason::Reordered => format!(
+            "{} requests came after a later one, by {:.1} places on average",
+            figures.order.reordered, figures.order.extent_mean
+        ),
+        Reason::DeviceLimited if late.held_back * 2 > late.device => format!(
+            "the device side could not take the load: {} of {} requests later than {beyond} were \
+             handed over in time and held back on their way (throttling, or a full queue)",
+            late.held_back, late.requests
+        ),
+        Reason::DeviceLimited => format!(
+            "the device could not take the load: it was busy while {} of {} requests later than \
+             {beyond} were due",
+            late.device, late.requests
+        ),
+        Reason::GeneratorLimited => format!(
+            "the generator was late: it could not read or prepare {} of {} requests later than \
+             {beyond} in time",
+            late.generator, late.requests
+        ),
+        Reason::HostStalled => format!(
+            "the generator was kept away: the host did not run it while {} of {} requests later \
+             than {beyond} were due",
+            late.host, late.requests
+        ),
+        Reason::IssuedLate => format!(
+            "the generator was late: the device was idle while {} of {} requests later than \
+             {beyond} were due (it was stopped or slow, or something held its requests back)",
+            late.idle, late.requests
+        ),
+        Reason::Inexact if late.requests > 0 => {
+            format!("{} requests were later than {beyond}", late.requests)
+        }
+        Reason::Inexact => format!("no request was later than {beyond}: this is jitter"),
+        Reason::ResponseTimes => "the device answered otherwise than in the recording".to_owned(),
+        Reason::Reshaped => format!(
+            "{} requests reached the device in pieces and {} as parts of others",
+            figures.split, figures.merged
+        ),
+    };
+    format!("{head}: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_spans_or_shares_and_nothing_unknown_is_accepted() {
+        let of = |text: &str| text.parse::<Limit>().map(|limit| limit.most);
+        assert_eq!(of("issue-p99=1ms"), Ok(Some(1e6)));
+        assert_eq!(of("missing=0.5%"), Ok(Some(0.005)));
+        assert_eq!(of("missing=0.005"), Ok(Some(0.005)));
+        assert_eq!(of("duration=none"), Ok(None));
+        for wrong in ["issue-p98=1ms", "issue-p99", "issue-p99=1", "missing=-1%", "missing=x", "="]
+        {
+            let is_bare_second = wrong == "issue-p99=1";
+            assert_eq!(of(wrong).is_err(), !is_bare_second, "{wrong}");
+        }
+        assert!(of("speed=1").unwrap_err().contains("issue-p50, issue-p99"));
+    }
+
+    #[test]
+    fn every_quantity_has_a_name_of_its_own_and_stands_at_its_place() {
+        for (place, quantity) in Quantity::ALL.into_iter().enumerate() {
+            assert_eq!(quantity as usize, place);
+            let alike = Quantity::ALL.iter().filter(|other| other.name() == quantity.name());
+            assert_eq!(alike.count(), 1);
+        }
+    }
+
+    #[test]
+    fn nothing_found_is_not_faithful() {
+        let assessment = assess(&FidelityFigures::default(), &Limits::default(), true);
+        assert!(!assessment.faithful && assessment.broken.is_empty());
+    }
+}

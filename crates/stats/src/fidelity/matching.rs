@@ -1,0 +1,132 @@
+//! Which request of the one side is which of the other.
+//!
+//! Requests have no names. They are alike if kind, device, offset and length are; the n-th of those
+//! of the one side belongs to the n-th of the other. Where one side has more of them, those belong
+//! together that lie nearest in time, by the distance of the clocks that the rest shows.
+
+use super::event::Event;
+use super::nearest::{BUDGET, nearest};
+use super::sample::clamped;
+
+/// No counterpart.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// So many pairs around an instant tell how far apart the clocks are there.
+const AROUND: usize = 10;
+
+/// So many pairs at the beginning tell when the replay began.
+const BEGINNING: usize = 20;
+
+/// By how much they may be wrong.
+const BEGINNING_SLACK_NS: i64 = 100_000_000;
+
+/// How far two readings of one clock may be apart: no request is issued before it is due.
+const CLOCK_SLACK_NS: i64 = 1_000_000;
+
+/// For each request that was asked for the number of its counterpart, or [`NONE`]. Both sides are
+/// in the order of time; what was seen before `from` is left out. `shift` is the distance of the
+/// clocks where no pair tells it.
+pub(super) fn whole(asked: &[Event], seen: &[Event], from: usize, shift: i64) -> Vec<u32> {
+    let mut found = vec![NONE; asked.len()];
+    let (ours, theirs) = (ordered(asked, 0), ordered(seen, from));
+    let mut unclear = Vec::new();
+    let (mut a, mut s) = (0, 0);
+    while a < ours.len() && s < theirs.len() {
+        let (key, other) = (asked[ours[a] as usize].key(), seen[theirs[s] as usize].key());
+        if key < other {
+            a += 1;
+            continue;
+        }
+        if other < key {
+            s += 1;
+            continue;
+        }
+        let a_end = a + ours[a..].partition_point(|at| asked[*at as usize].key() == key);
+        let s_end = s + theirs[s..].partition_point(|at| seen[*at as usize].key() == key);
+        if a_end - a == s_end - s {
+            for (mine, other) in ours[a..a_end].iter().zip(&theirs[s..s_end]) {
+                found[*mine as usize] = *other;
+            }
+        } else {
+            unclear.push((a..a_end, s..s_end));
+        }
+        (a, s) = (a_end, s_end);
+    }
+    if unclear.is_empty() {
+        return found;
+    }
+    // `asked` is in the order of time, so this is too.
+    let sure: Vec<(i64, i64)> = asked
+        .iter()
+        .zip(&found)
+        .filter(|(_, other)| **other != NONE)
+        .map(|(event, other)| (event.at, difference(seen[*other as usize].at, event.at)))
+        .collect();
+    let mut budget = BUDGET;
+    for (mine, other) in unclear {
+        let (mine, other) = (&ours[mine], &theirs[other]);
+        let want: Vec<i64> = mine
+            .iter()
+            .map(|at| {
+                let at = asked[*at as usize].at;
+                at.saturating_add(local_shift(&sure, at).unwrap_or(shift))
+            })
+            .collect();
+        let have: Vec<i64> = other.iter().map(|at| seen[*at as usize].at).collect();
+        if want.len() <= have.len() {
+            for (i, j) in nearest(&want, &have, &mut budget).into_iter().enumerate() {
+                found[mine[i] as usize] = other[j];
+            }
+        } else {
+            for (j, i) in nearest(&have, &want, &mut budget).into_iter().enumerate() {
+                found[mine[i] as usize] = other[j];
+            }
+        }
+    }
+    found
+}
+
+/// The numbers of the events, like ones together and these in the order of time.
+fn ordered(events: &[Event], from: usize) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (from as u32..events.len() as u32).collect();
+    numbers.sort_unstable_by_key(|number| (events[*number as usize].key(), *number));
+    numbers
+}
+
+/// How many requests at the beginning of what was seen were there before the replay began: looks at
+/// the device, by the replaying tool too, which may go where its load goes. By the clock, where both
+/// sides have one; else by the first requests that were found.
+pub(super) fn before_start(
+    asked: &[Event],
+    seen: &[Event],
+    found: &[u32],
+    absolute: bool,
+) -> usize {
+    let Some(first) = asked.first() else { return 0 };
+    let from = if absolute {
+        first.at.saturating_sub(CLOCK_SLACK_NS)
+    } else {
+        let pairs = asked.iter().zip(found).filter(|(_, other)| **other != NONE);
+        let shifts = pairs.map(|(event, other)| difference(seen[*other as usize].at, event.at));
+        let mut shifts: Vec<i64> = shifts.take(BEGINNING).collect();
+        shifts.sort_unstable();
+        // The lower quartile: a few of these may be looks at the device themselves, and later ones
+        // may have had to wait.
+        let Some(shift) = shifts.get(shifts.len() / 4) else { return 0 };
+        first.at.saturating_add(*shift).saturating_sub(BEGINNING_SLACK_NS)
+    };
+    seen.partition_point(|event| event.at < from)
+}
+
+/// The median of the differences around an instant.
+fn local_shift(sure: &[(i64, i64)], at: i64) -> Option<i64> {
+    let place = sure.partition_point(|pair| pair.0 < at);
+    let around = &sure[place.saturating_sub(AROUND)..(place + AROUND).min(sure.len())];
+    let mut around: Vec<i64> = around.iter().map(|pair| pair.1).collect();
+    around.sort_unstable();
+    around.get(around.len() / 2).copied()
+}
+
+pub(super) fn difference(a: i64, b: i64) -> i64 {
+    clamped(i128::from(a) - i128::from(b))
+}

@@ -1,0 +1,490 @@
+//! What is counted of both sides, request by request.
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::{LateCause, Op};
+use rustc_hash::FxHashMap;
+
+use super::Settings;
+use super::compare::Pair;
+use super::event::Event;
+use super::figures::{
+    Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, Place, SideFigures, Spread,
+};
+use super::flight::Flight;
+use super::matching::difference;
+use super::order::Order;
+use super::sample::{Sample, clamped, percentile};
+
+/// How many requests of a kind are told as examples.
+const EXAMPLES_MAX: usize = 5;
+/// How many processes are told, and how many are counted.
+const PROCESSES_TOLD: usize = 12;
+const PROCESSES_MAX: usize = 1 << 12;
+
+/// What is counted of one side.
+#[derive(Default)]
+struct SideTally {
+    requests: u64,
+    first: Option<i64>,
+    last: i64,
+    latencies: Sample<i64>,
+    latency_sum: i128,
+    latency_count: u64,
+    gaps: Sample<i64>,
+    flight: Flight,
+}
+
+impl SideTally {
+    fn push(&mut self, at: i64, latency: Option<i64>) {
+        if self.requests > 0 {
+            self.gaps.push(difference(at, self.last).max(0));
+        }
+        self.requests += 1;
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.last = if self.requests == 1 { at } else { self.last.max(at) };
+        if let Some(latency) = latency {
+            self.latencies.push(latency);
+            self.latency_sum += i128::from(latency);
+            self.latency_count += 1;
+        }
+        self.flight.push(at, latency);
+    }
+
+    fn figures(&self, shared: u64) -> SideFigures {
+        let Some(first) = self.first else { return SideFigures::default() };
+        let sorted = self.latencies.sorted();
+        let known = self.latency_count > 0;
+        let execution = self.flight.last_end().filter(|_| known);
+        let execution = execution.map(|end| difference(end, first));
+        let of_all = |share| percentile(&sorted, share);
+        SideFigures {
+            requests: self.requests,
+            span_ns: difference(self.last, first),
+            execution_ns: execution,
+            response_mean_ns: known.then(|| self.latency_sum as f64 / self.latency_count as f64),
+            response_p50_ns: of_all(0.5),
+            response_p99_ns: of_all(0.99),
+            response_p999_ns: of_all(0.999),
+            in_flight_mean: execution
+                .filter(|time| *time > 0)
+                .map(|time| self.latency_sum as f64 / time as f64),
+            in_flight_max: known.then(|| self.flight.peak()),
+            without_completion: self
+                .requests
+                .saturating_sub(self.latency_count)
+                .saturating_sub(shared),
+        }
+    }
+}
+
+/// Values of which percentiles, mean and extremes are wanted.
+#[derive(Default)]
+struct Values {
+    sample: Sample<i64>,
+    count: u64,
+    sum: i128,
+    ends: Option<(i64, i64)>,
+}
+
+impl Values {
+    fn push(&mut self, value: i64) {
+        self.sample.push(value);
+        self.count += 1;
+        self.sum += i128::from(value);
+        let (least, most) = self.ends.unwrap_or((value, value));
+        self.ends = Some((least.min(value), most.max(value)));
+    }
+
+    fn spread(&self) -> Option<Spread> {
+        let (min_ns, max_ns) = self.ends?;
+        let sorted = self.sample.sorted();
+        let of_all = |share| percentile(&sorted, share).unwrap_or_default();
+        Some(Spread {
+            count: self.count,
+            mean_ns: self.sum as f64 / self.count as f64,
+            p50_ns: of_all(0.5),
+            p99_ns: of_all(0.99),
+            p999_ns: of_all(0.999),
+            min_ns,
+            max_ns,
+        })
+    }
+}
+
+/// The sums of a straight line through points, by Welford's method, which does not lose digits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    count: f64,
+    mean_x: f64,
+    mean_y: f64,
+    xx: f64,
+    xy: f64,
+}
+
+impl Line {
+    fn push(&mut self, x: f64, y: f64) {
+        self.count += 1.0;
+        let dx = x - self.mean_x;
+        self.mean_x += dx / self.count;
+        self.mean_y += (y - self.mean_y) / self.count;
+        self.xx += dx * (x - self.mean_x);
+        self.xy += dx * (y - self.mean_y);
+    }
+
+    /// The slope; `None` of fewer than three points and of points of one instant.
+    fn slope(&self) -> Option<f64> {
+        (self.count > 2.0 && self.xx > 0.0).then(|| self.xy / self.xx)
+    }
+}
+
+/// Everything that is counted.
+pub(super) struct Tally {
+    absolute: bool,
+    late_ns: i64,
+    /// The distance of the clocks by the first window: what decides meanwhile who is late.
+    pub(super) centre: Option<i64>,
+    pub(super) windowed: bool,
+    pub(super) pieces: u64,
+    pub(super) unions: u64,
+    asked: SideTally,
+    seen: SideTally,
+    found: [u64; 3],
+    missing: u64,
+    flushes_missing: u64,
+    not_issued: BTreeMap<String, u64>,
+    extra: u64,
+    extra_at: Sample<i64>,
+    by_process: FxHashMap<u32, u64>,
+    first_missing: Vec<Place>,
+    first_extra: Vec<Place>,
+    /// When it was asked for, the error, and the kind.
+    errors: Sample<(i64, i64, u8)>,
+    ends: Option<(i64, i64)>,
+    ends_by_kind: [Option<(i64, i64)>; Op::ALL.len()],
+    line: Line,
+    origin: Option<(i64, i64)>,
+    engine: Values,
+    submission: Values,
+    completion: Values,
+    overhead: Values,
+    order: Order,
+    late: LateFigures,
+    kinds: [KindFigures; Op::ALL.len()],
+}
+
+impl Tally {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            absolute: settings.absolute,
+            late_ns: settings.late_ns.max(0),
+            centre: None,
+            windowed: false,
+            pieces: 0,
+            unions: 0,
+            asked: SideTally::default(),
+            seen: SideTally::default(),
+            found: [0; 3],
+            missing: 0,
+            flushes_missing: 0,
+            not_issued: BTreeMap::new(),
+            extra: 0,
+            extra_at: Sample::default(),
+            by_process: FxHashMap::default(),
+            first_missing: Vec::new(),
+            first_extra: Vec::new(),
+            errors: Sample::default(),
+            ends: None,
+            ends_by_kind: Default::default(),
+            line: Line::default(),
+            origin: None,
+            engine: Values::default(),
+            submission: Values::default(),
+            completion: Values::default(),
+            overhead: Values::default(),
+            order: Order::default(),
+            late: LateFigures { beyond_ns: settings.late_ns, ..LateFigures::default() },
+            kinds: Default::default(),
+        }
+    }
+
+    pub(super) fn asked(&mut self, event: &Event) {
+        self.asked.push(event.at, event.latency);
+        self.kinds[usize::from(event.op.code())].asked += 1;
+    }
+
+    pub(super) fn missing(&mut self, event: &Event) {
+        self.missing += 1;
+        if let Some(engine) = event.engine.filter(|_| !event.was_issued()) {
+            *self.not_issued.entry(engine.outcome.name()).or_default() += 1;
+        } else if event.op == Op::Flush {
+            self.flushes_missing += 1;
+        }
+        note(&mut self.first_missing, event);
+    }
+
+    pub(super) fn extra(&mut self, event: &Event) {
+        self.extra += 1;
+        self.extra_at.push(event.at);
+        self.kinds[usize::from(event.op.code())].extra += 1;
+        if let Some(pid) = event.pid
+            && (self.by_process.len() < PROCESSES_MAX || self.by_process.contains_key(&pid))
+        {
+            *self.by_process.entry(pid).or_default() += 1;
+        }
+        note(&mut self.first_extra, event);
+    }
+
+    /// Counts a request that was found; they come in the order in which the device saw them.
+    pub(super) fn pair(&mut self, pair: &Pair) {
+        let op = pair.op.code();
+        let error = pair.error();
+        self.found[pair.how as usize] += 1;
+        self.kinds[usize::from(op)].found += 1;
+        self.seen.push(pair.seen, pair.seen_latency);
+        self.errors.push((pair.at, error, op));
+        for ends in [&mut self.ends, &mut self.ends_by_kind[usize::from(op)]] {
+            let (least, most) = ends.unwrap_or((error, error));
+            *ends = Some((least.min(error), most.max(error)));
+        }
+        let (at, first) = *self.origin.get_or_insert((pair.at, error));
+        self.line.push(difference(pair.at, at) as f64, difference(error, first) as f64);
+        self.order.push(pair.number);
+        self.engine_side(pair);
+        self.lateness(pair, error);
+    }
+
+    fn engine_side(&mut self, pair: &Pair) {
+        let Some(engine) = pair.engine else { return };
+        let Some(submitted) = engine.submitted else { return };
+        self.engine.push(difference(submitted, pair.at));
+        let completed = engine.completed.filter(|_| engine.outcome.code() == 0);
+        if self.absolute {
+            self.submission.push(difference(pair.seen, submitted));
+            if let (Some(completed), Some(latency)) = (completed, pair.seen_latency) {
+                let done = pair.seen.saturating_add(latency);
+                self.completion.push(difference(completed, done));
+            }
+        }
+        if let (Some(completed), Some(latency)) = (completed, pair.seen_latency) {
+            self.overhead.push(difference(difference(completed, submitted), latency));
+        }
+    }
+
+    /// Asks a late request for its cause.
+    fn lateness(&mut self, pair: &Pair, error: i64) {
+        let centre = if self.absolute { 0 } else { self.centre.unwrap_or(0) };
+        let late = difference(error, centre);
+        if late <= self.late_ns {
+            return;
+        }
+        self.late.requests += 1;
+        let due = pair.at.saturating_add(centre);
+        let cause = match pair.engine.and_then(|engine| engine.submitted) {
+            Some(submitted) => {
+                // The engine's own part against the part behind it.
+                let own = difference(submitted, pair.at);
+                if own < late / 2 {
+                    self.late.held_back += 1;
+                    Cause::Device
+                } else {
+                    cause_of(pair.cause())
+                }
+            }
+            None if self.seen.latency_count == 0 => Cause::Unknown,
+            None if self.seen.flight.idle_since(due) > late / 2 => Cause::Idle,
+            None => Cause::Device,
+        };
+        let count = match cause {
+            Cause::Device => &mut self.late.device,
+            Cause::Generator => &mut self.late.generator,
+            Cause::Host => &mut self.late.host,
+            Cause::Idle => &mut self.late.idle,
+            Cause::Unknown => &mut self.late.unknown,
+        };
+        *count += 1;
+    }
+
+    pub(super) fn figures(mut self) -> FidelityFigures {
+        let shift = self.median();
+        let slope = self.line.slope();
+        for op in Op::ALL {
+            let code = op.code();
+            let ends = self.ends_by_kind[usize::from(code)];
+            let of_kind = self.errors.rows().iter().filter(|row| row.2 == code);
+            self.kinds[usize::from(code)].issue =
+                errors(of_kind.map(|row| row.1).collect(), ends, shift.unwrap_or(0));
+        }
+        let all = self.errors.rows().iter().map(|row| row.1).collect();
+        let issue = errors(all, self.ends, shift.unwrap_or(0));
+        let merged = self.found[How::Merged as usize];
+        let asked = self.asked.figures(0);
+        let seen = self.seen.figures(merged.saturating_sub(self.unions));
+        let share = |ours: Option<f64>, theirs: Option<f64>| {
+            let (ours, theirs) = (ours?, theirs?);
+            (ours > 0.0).then(|| theirs / ours - 1.0)
+        };
+        let of = |side: &SideFigures, ns: Option<i64>| ns.filter(|_| side.requests > 1);
+        let as_f64 = |ns: i64| ns as f64;
+        let flushes_seen = self.kinds[usize::from(Op::Flush.code())].found
+            + self.kinds[usize::from(Op::Flush.code())].extra;
+        let kinds = Op::ALL.iter().zip(&self.kinds).filter(|(_, kind)| kind.asked + kind.extra > 0);
+        FidelityFigures {
+            found: self.found.iter().sum(),
+            split: self.found[How::Split as usize],
+            pieces: self.pieces,
+            merged,
+            unions: self.unions,
+            missing: self.missing,
+            not_issued: self.not_issued.clone(),
+            flushes_ended_above: if flushes_seen == 0 { self.flushes_missing } else { 0 },
+            extra: self.extra,
+            extra_outside: self.extra_outside(shift),
+            extra_by_process: processes(&self.by_process),
+            first_missing: self.first_missing.clone(),
+            first_extra: self.first_extra.clone(),
+            absolute: self.absolute,
+            shift_ns: shift,
+            issue,
+            drift_ppm: slope.map(|slope| slope * 1e6),
+            detrended: self.detrended(slope),
+            engine: {
+                let values = self.engine.sample.rows().to_vec();
+                let middle = percentile(&self.engine.sample.sorted(), 0.5);
+                errors(values, self.engine.ends, middle.unwrap_or(0))
+            },
+            submission_lag: self.submission.spread(),
+            completion_lag: self.completion.spread(),
+            overhead: self.overhead.spread(),
+            duration_error: share(
+                of(&asked, Some(asked.span_ns)).map(as_f64),
+                of(&seen, Some(seen.span_ns)).map(as_f64),
+            ),
+            execution_error: share(asked.execution_ns.map(as_f64), seen.execution_ns.map(as_f64)),
+            response_mean_error: share(asked.response_mean_ns, seen.response_mean_ns),
+            response_p99_error: share(
+                asked.response_p99_ns.map(as_f64),
+                seen.response_p99_ns.map(as_f64),
+            ),
+            order: self.order.figures(),
+            inter_arrival_ks: ks(&self.asked.gaps.sorted(), &self.seen.gaps.sorted()),
+            late: self.late.clone(),
+            kinds: kinds.map(|(op, kind)| (op.name().to_owned(), kind.clone())).collect(),
+            sampled_every: self.errors.every().max(self.asked.gaps.every()),
+            windowed: self.windowed,
+            asked,
+            seen,
+        }
+    }
+
+    fn median(&self) -> Option<i64> {
+        let mut all: Vec<i64> = self.errors.rows().iter().map(|row| row.1).collect();
+        all.sort_unstable();
+        percentile(&all, 0.5)
+    }
+
+    /// The errors less what a straight line through them says, and less their median then.
+    fn detrended(&self, slope: Option<f64>) -> Option<ErrorFigures> {
+        let slope = slope?;
+        let (at, first) = self.origin?;
+        let rest: Vec<i64> = self
+            .errors
+            .rows()
+            .iter()
+            .map(|row| {
+                let trend = (slope * difference(row.0, at) as f64).round() as i64;
+                difference(difference(row.1, first), trend)
+            })
+            .collect();
+        let mut sorted = rest.clone();
+        sorted.sort_unstable();
+        let ends = sorted.first().copied().zip(sorted.last().copied());
+        errors(rest, ends, percentile(&sorted, 0.5).unwrap_or(0))
+    }
+
+    /// Extra requests before the first and behind the last that were asked for.
+    fn extra_outside(&self, shift: Option<i64>) -> u64 {
+        let (Some(first), Some(shift)) = (self.asked.first, shift) else { return self.extra };
+        let from = first.saturating_add(shift);
+        let until = self.asked.last.saturating_add(shift).max(self.seen.last);
+        let outside = |at: &&i64| **at < from || **at > until;
+        let outside = self.extra_at.rows().iter().filter(outside).count() as u64;
+        outside.saturating_mul(self.extra_at.every()).min(self.extra)
+    }
+}
+
+/// What the engine's cause means here.
+fn cause_of(cause: LateCause) -> Cause {
+    match cause {
+        LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Cause::Device,
+        LateCause::Input | LateCause::Generator => Cause::Generator,
+        LateCause::Host | LateCause::None => Cause::Host,
+    }
+}
+
+fn note(places: &mut Vec<Place>, event: &Event) {
+    if places.len() < EXAMPLES_MAX {
+        places.push(Place {
+            at_ns: event.at,
+            op: event.op,
+            offset_bytes: event.offset,
+            length_bytes: event.length,
+            pid: event.pid,
+        });
+    }
+}
+
+fn processes(counts: &FxHashMap<u32, u64>) -> Vec<(u32, u64)> {
+    let mut all: Vec<(u32, u64)> = counts.iter().map(|(pid, count)| (*pid, *count)).collect();
+    all.sort_unstable_by_key(|(pid, count)| (std::cmp::Reverse(*count), *pid));
+    all.truncate(PROCESSES_TOLD);
+    all
+}
+
+/// Error figures of values around a centre; `ends` are the extremes of all, also of those that are
+/// not among the values.
+fn errors(mut values: Vec<i64>, ends: Option<(i64, i64)>, centre: i64) -> Option<ErrorFigures> {
+    let (least, most) = ends?;
+    let (earliest, latest) = (difference(least, centre), difference(most, centre));
+    for value in &mut values {
+        *value = difference(*value, centre);
+    }
+    values.sort_unstable();
+    let signed = |share| percentile(&values, share).unwrap_or_default();
+    let (early_p1_ns, late_p99_ns) = (signed(0.01), signed(0.99));
+    for value in &mut values {
+        *value = clamped(i128::from(*value).abs());
+    }
+    values.sort_unstable();
+    let size = |share| percentile(&values, share).unwrap_or_default();
+    Some(ErrorFigures {
+        p50_ns: size(0.5),
+        p99_ns: size(0.99),
+        p999_ns: size(0.999),
+        max_ns: clamped(i128::from(earliest).abs().max(i128::from(latest).abs())),
+        early_p1_ns,
+        late_p99_ns,
+        earliest_ns: earliest,
+        latest_ns: latest,
+    })
+}
+
+/// The largest distance of two empirical distributions (Kolmogorov and Smirnov); both are sorted.
+fn ks(ours: &[i64], theirs: &[i64]) -> Option<f64> {
+    if ours.is_empty() || theirs.is_empty() {
+        return None;
+    }
+    let (mut a, mut b, mut most) = (0, 0, 0.0_f64);
+    while a < ours.len() && b < theirs.len() {
+        let value = ours[a].min(theirs[b]);
+        while a < ours.len() && ours[a] == value {
+            a += 1;
+        }
+        while b < theirs.len() && theirs[b] == value {
+            b += 1;
+        }
+        let distance = a as f64 / ours.len() as f64 - b as f64 / theirs.len() as f64;
+        most = most.max(distance.abs());
+    }
+    Some(most)
+}

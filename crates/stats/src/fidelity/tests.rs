@@ -1,0 +1,194 @@
+//! Properties of the comparison, on sides made for them.
+
+use ioecho_trace::{Bytes, Nanos, Op, Request, TraceError};
+use proptest::prelude::*;
+
+use super::*;
+
+fn event(at: i64, offset: u64) -> Event {
+    let request = Request::new(Nanos(at), Op::Read, Bytes(offset * 4096), Bytes(4096));
+    Event { latency: Some(50), ..Event::of_trace(&request) }
+}
+
+/// A load without two requests to one place.
+fn load(count: u64) -> Vec<Event> {
+    (0..count).map(|n| event(n as i64 * 1000, n * 7)).collect()
+}
+
+fn compared(asked: &[Event], seen: &[Event], settings: &Settings) -> FidelityFigures {
+    let side = |events: &[Event]| events.to_vec().into_iter().map(Ok::<Event, TraceError>);
+    compare(side(asked), side(seen), settings, &mut |_| {}).unwrap()
+}
+
+fn of(asked: &[Event], seen: &[Event]) -> FidelityFigures {
+    compared(asked, seen, &Settings::default())
+}
+
+#[test]
+fn a_recording_is_true_to_itself() {
+    let load = load(1000);
+    let found = of(&load, &load);
+    assert_eq!((found.found, found.missing, found.extra, found.order.reordered), (1000, 0, 0, 0));
+    let issue = found.issue.clone().unwrap();
+    assert_eq!((issue.max_ns, found.shift_ns, found.inter_arrival_ks), (0, Some(0), Some(0.0)));
+    assert_eq!((found.duration_error, found.response_mean_error), (Some(0.0), Some(0.0)));
+    assert!(assess(&found, &Limits::default(), true).faithful);
+}
+
+#[test]
+fn a_recording_by_another_clock_is_true_all_the_same() {
+    let asked = load(1000);
+    let seen: Vec<Event> =
+        asked.iter().map(|event| Event { at: event.at + 123_456_789, ..*event }).collect();
+    let found = of(&asked, &seen);
+    assert_eq!((found.shift_ns, found.issue.unwrap().max_ns), (Some(123_456_789), 0));
+    let absolute = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
+    let assessment = assess(&absolute, &Limits::default(), true);
+    assert_eq!(assessment.broken[0].limit, Quantity::Shift, "{assessment:?}");
+}
+
+#[test]
+fn dropped_requests_are_missing_and_those_of_others_extra() {
+    let asked = load(1000);
+    let mut seen: Vec<Event> = asked.clone();
+    seen.retain(|event| event.at % 10_000 != 3000);
+    seen.push(Event { pid: Some(77), ..event(1_200_000, 3) });
+    let found = of(&asked, &seen);
+    assert_eq!((found.missing, found.extra, found.extra_outside), (100, 1, 1));
+    assert_eq!(found.extra_by_process, [(77, 1)]);
+    assert_eq!(found.first_missing[0].at_ns, 3000);
+    assert_eq!(found.issue.clone().unwrap().max_ns, 0);
+    let assessment = assess(&found, &Limits::default(), true);
+    assert_eq!(assessment.reasons, [Reason::MissingRequests]);
+    let excused = Limits::with(&["missing=10%".parse().unwrap()]);
+    assert!(assess(&found, &excused, true).faithful);
+}
+
+#[test]
+fn a_look_at_the_device_before_the_start_is_not_taken_for_a_request() {
+    // All requests go to one place, and somebody read that place before.
+    let asked: Vec<Event> = (0..100).map(|n| event(n * 1000, 0)).collect();
+    let mut seen = vec![event(-500_000, 0)];
+    seen.extend(asked.iter().copied());
+    // What has a place of its own tells how far apart the clocks are.
+    let beside = event(100_000, 99);
+    let found = of(&[&asked[..], &[beside]].concat(), &[&seen[..], &[beside]].concat());
+    assert_eq!((found.extra, found.missing, found.issue.unwrap().max_ns), (1, 0, 0));
+}
+
+#[test]
+fn a_look_before_the_start_does_not_stand_for_a_request_that_was_dropped() {
+    let asked: Vec<Event> = (0..100).map(|n| event(n * 1_000_000, n as u64)).collect();
+    // Somebody reads every tenth place half a second before, and the replay leaves these out.
+    let mut seen: Vec<Event> = asked.iter().step_by(10).copied().collect();
+    seen.iter_mut().for_each(|event| event.at -= 500_000_000 + event.at / 2);
+    seen.reverse();
+    seen.extend(asked.iter().copied().filter(|event| event.at % 10_000_000 != 0));
+    for absolute in [false, true] {
+        let found = compared(&asked, &seen, &Settings { absolute, ..Settings::default() });
+        assert_eq!((found.missing, found.extra, found.extra_outside), (10, 10, 10));
+        assert_eq!((found.order.reordered, found.issue.unwrap().max_ns), (0, 0));
+    }
+}
+
+#[test]
+fn swapped_neighbours_are_reordered_by_one() {
+    let asked = load(100);
+    let mut seen = asked.clone();
+    for pair in seen.chunks_mut(2) {
+        let (first, second) = (pair[0].at, pair[1].at);
+        pair.swap(0, 1);
+        (pair[0].at, pair[1].at) = (first, second);
+    }
+    let found = of(&asked, &seen);
+    assert_eq!((found.order.reordered, found.order.extent_max), (50, 1));
+    assert!((found.order.ratio - 0.5).abs() < 1e-12);
+    assert_eq!(assess(&found, &Limits::default(), true).reasons[0], Reason::Reordered);
+}
+
+#[test]
+fn pieces_and_unions_are_neither_missing_nor_extra() {
+    let long = Event { length: 8192, ..event(0, 0) };
+    let pieces = [event(10, 0), Event { latency: Some(500), ..event(20, 1) }];
+    let found = of(&[long], &pieces);
+    assert_eq!((found.found, found.split, found.pieces), (1, 1, 2));
+    assert_eq!((found.missing, found.extra), (0, 0));
+    assert_eq!(found.seen.response_mean_ns, Some(510.0));
+    let found = of(&pieces, &[long]);
+    assert_eq!((found.found, found.merged, found.unions), (2, 2, 1));
+    assert_eq!((found.missing, found.extra, found.seen.without_completion), (0, 0, 0));
+}
+
+#[test]
+fn a_stopped_generator_leaves_the_device_idle_and_a_slow_device_does_not() {
+    let asked = load(1000);
+    let late = |latency: i64| -> Vec<Event> {
+        let stop = |event: &Event| (300_000..400_000).contains(&event.at);
+        let events = asked.iter().map(|event| Event {
+            at: if stop(event) { 400_000 + event.at % 100 } else { event.at },
+            latency: Some(latency),
+            ..*event
+        });
+        let mut events: Vec<Event> = events.collect();
+        events.sort_by_key(|event| event.at);
+        events
+    };
+    let settings = Settings { late_ns: 1000, ..Settings::default() };
+    let limits = Limits::with(&["issue-p99=1us".parse().unwrap()]);
+    let reasons =
+        |seen: &[Event]| assess(&compared(&asked, seen, &settings), &limits, true).reasons;
+    assert_eq!(reasons(&late(50)), [Reason::IssuedLate]);
+    assert_eq!(reasons(&late(200_000)), [Reason::DeviceLimited]);
+}
+
+#[test]
+fn what_is_cut_into_windows_is_found_as_in_one() {
+    let asked: Vec<Event> = (0..5000).map(|n| event(n * 1000, (n as u64 * 37) % 11)).collect();
+    let mut seen: Vec<Event> =
+        asked.iter().map(|event| Event { at: event.at + event.at % 7919, ..*event }).collect();
+    seen.sort_by_key(|event| event.at);
+    let whole = of(&asked, &seen);
+    for window in [200, 501, 4096] {
+        let cut = compared(&asked, &seen, &Settings { window, ..Settings::default() });
+        assert!(cut.windowed);
+        assert_eq!(FidelityFigures { windowed: false, ..cut }, whole, "window {window}");
+    }
+}
+
+#[test]
+fn empty_sides_and_the_ends_of_time_do_no_harm() {
+    assert_eq!(of(&[], &[]).found, 0);
+    assert_eq!(of(&load(3), &[]).missing, 3);
+    assert_eq!(of(&[], &load(3)).extra, 3);
+    let far =
+        |at| Event { offset: u64::MAX, length: u64::MAX, latency: Some(i64::MAX), ..event(at, 0) };
+    let found = of(&[far(i64::MIN), far(0)], &[far(0), far(i64::MAX)]);
+    assert_eq!(found.found, 2);
+    // All at one instant, in a window that holds a few.
+    let same: Vec<Event> = (0..50).map(|n| event(0, n)).collect();
+    let found = compared(&same, &same, &Settings { window: 4, ..Settings::default() });
+    assert_eq!(found.found + found.missing, 50);
+}
+
+proptest! {
+    #[test]
+    fn every_request_is_found_missing_or_extra_exactly_once(
+        asked in proptest::collection::vec((-50_i64..5000, 0_u64..6, 0_u64..4), 0..60),
+        seen in proptest::collection::vec((-50_i64..5000, 0_u64..6, 0_u64..4), 0..60),
+        window in 2_usize..80,
+    ) {
+        let made = |rows: &[(i64, u64, u64)]| -> Vec<Event> {
+            let made = |row: &(i64, u64, u64)| Event { length: row.2 * 4096, ..event(row.0, row.1) };
+            let mut events: Vec<Event> = rows.iter().map(made).collect();
+            events.sort_by_key(|event| event.at);
+            events
+        };
+        let (asked, seen) = (made(&asked), made(&seen));
+        let settings = Settings { window, ..Settings::default() };
+        let found = compared(&asked, &seen, &settings);
+        prop_assert_eq!(found.found + found.missing, asked.len() as u64);
+        let whole = found.found - found.split - found.merged;
+        prop_assert_eq!(whole + found.pieces + found.unions + found.extra, seen.len() as u64);
+        prop_assert_eq!(found.seen.requests, found.found);
+    }
+}

@@ -1,0 +1,146 @@
+//! The check on a witness: whether the device saw what the run says that it issued.
+
+use ioecho_trace::Nanos;
+
+use super::{LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
+use crate::facts::WitnessFacts;
+use crate::run_summary::EngineFacts;
+use crate::verdict::{Check, Grade};
+
+/// The share of requests that may come in another order. blkreplay's manual (section 2.3) calls
+/// what the kernel changes minor up to 1 % of the requests.
+const REORDERED_SHARE: f64 = 0.01;
+
+/// The share of requests of others, during the run, from which on it is no longer the load.
+const EXTRA_SHARE: f64 = 0.01;
+
+const THRESHOLD: &str = "every request seen (invalid above 1 % missing); at most 1 % held back by \
+                         more than 1 ms, reordered, or of others";
+
+pub(in crate::judge) fn witness(engine: &EngineFacts) -> Check {
+    let Some(seen) = &engine.witness else {
+        let measured = "the run had no witness".to_owned();
+        return check("witness", Grade::NotApplicable, measured, "", "");
+    };
+    if !seen.failure.is_empty() {
+        let measured = format!("asked for, and there is none: {}", seen.failure);
+        return check(
+            "witness",
+            Grade::Suspect,
+            measured,
+            "a witness where one was asked for",
+            NONE,
+        );
+    }
+    let findings = findings(seen, engine.has_schedule());
+    let worst = findings.iter().max_by_key(|finding| finding.0);
+    let (grade, advice) = worst.map_or((Grade::Pass, ""), |worst| *worst);
+    check("witness", grade, measured(seen, engine.has_schedule()), THRESHOLD, advice)
+}
+
+fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str)> {
+    let of_asked = |count: u64| share(count, seen.asked);
+    let missing = of_asked(seen.missing);
+    let held_back = share(seen.held_back, seen.found);
+    let mut all = Vec::new();
+    if seen.missing > 0 && seen.lost_events > 0 {
+        all.push((Grade::Suspect, LOST));
+    } else if seen.missing > 0 {
+        all.push((graded(missing, 0.0, REFUSED_SHARE), MISSING));
+    }
+    if of_asked(seen.extra) > EXTRA_SHARE {
+        all.push((Grade::Suspect, EXTRA));
+    }
+    // Without a schedule requests have no order to keep.
+    if has_schedule && share(seen.reordered, seen.found) > REORDERED_SHARE {
+        all.push((Grade::Suspect, REORDERED));
+    }
+    if has_schedule && held_back > LATE_SHARE_PASS {
+        all.push((Grade::Limited, HELD_BACK));
+    }
+    all
+}
+
+fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
+    let mut parts = vec![format!(
+        "the device saw {} of {} requests, {} missing, {} of others",
+        seen.found, seen.asked, seen.missing, seen.extra
+    )];
+    if seen.split + seen.merged > 0 {
+        parts.push(format!("{} in pieces and {} merged", seen.split, seen.merged));
+    }
+    if has_schedule {
+        let (p50, p99) = (Nanos(seen.issue_p50_ns), Nanos(seen.issue_p99_ns));
+        parts.push(format!("issue-time error p50 {p50}, p99 {p99}"));
+        parts.push(format!(
+            "{} reordered ({:.3} %)",
+            seen.reordered,
+            share(seen.reordered, seen.found) * 100.0
+        ));
+    }
+    if seen.held_back > 0 {
+        parts.push(format!("{} held back by more than 1 ms", seen.held_back));
+    }
+    if seen.lost_events > 0 {
+        parts.push(format!("{} events lost by the recorder", seen.lost_events));
+    }
+    parts.join("; ")
+}
+
+const NONE: &str = "Nothing but the engine says that the device was given this load: mend what is \
+                    in the way of recording, or replay without a witness.";
+const LOST: &str = "The recorder lost events, so nobody can tell whether the device saw these \
+                    requests: give it larger buffers.";
+const MISSING: &str = "Requests that the run counts as done never reached the device: look for a \
+                       cache or another layer between, and read `ioecho check`.";
+const EXTRA: &str = "Somebody else used the device during the run: what was measured is both loads \
+                     together.";
+const REORDERED: &str = "The device was given the requests in another order than the recorded one: \
+                         see the check scheduler, and use fewer processors for the run.";
+const HELD_BACK: &str = "Requests were handed over in time and reached the device late: throttling, \
+                         a full queue or a scheduler held them back. That is a finding about the \
+                         system below the replay.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graded_of(seen: WitnessFacts) -> Grade {
+        let engine = EngineFacts { witness: Some(seen), ..EngineFacts::default() };
+        witness(&engine).grade
+    }
+
+    fn sound() -> WitnessFacts {
+        WitnessFacts { asked: 1000, found: 1000, absolute: true, ..WitnessFacts::default() }
+    }
+
+    #[test]
+    fn without_a_witness_it_does_not_apply_and_one_that_failed_is_told() {
+        assert_eq!(witness(&EngineFacts::default()).grade, Grade::NotApplicable);
+        assert_eq!(graded_of(WitnessFacts::failed("no tracefs")), Grade::Suspect);
+    }
+
+    #[test]
+    fn what_the_device_did_not_see_as_it_was_issued_is_told() {
+        assert_eq!(graded_of(sound()), Grade::Pass);
+        assert_eq!(graded_of(WitnessFacts { missing: 1, ..sound() }), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { missing: 11, ..sound() }), Grade::Invalid);
+        let lost = WitnessFacts { missing: 11, lost_events: 40, ..sound() };
+        assert_eq!(graded_of(lost), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { extra: 10, ..sound() }), Grade::Pass);
+        assert_eq!(graded_of(WitnessFacts { extra: 11, ..sound() }), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { reordered: 11, ..sound() }), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { late: 11, held_back: 11, ..sound() }), Grade::Limited);
+    }
+
+    #[test]
+    fn without_a_schedule_there_is_no_order_to_keep() {
+        let seen = WitnessFacts { reordered: 500, held_back: 500, late: 500, ..sound() };
+        let afap = EngineFacts {
+            witness: Some(seen),
+            timing: crate::facts::timing::AFAP.to_owned(),
+            ..EngineFacts::default()
+        };
+        assert_eq!(witness(&afap).grade, Grade::Pass);
+    }
+}

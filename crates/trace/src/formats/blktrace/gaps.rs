@@ -1,0 +1,98 @@
+//! Stretches in which events were lost.
+//!
+//! How many events are missing says little without when: a gap in a calm hour is another thing than
+//! one in the minute that is to be replayed. There may be thousands, so what is kept is bounded: the
+//! last one kept then stands for all that follow.
+
+/// How many stretches are kept.
+const GAPS_MAX: usize = 1 << 10;
+
+/// A stretch in nanoseconds of the recording's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::formats) struct Stretch {
+    pub(in crate::formats) from: u64,
+    pub(in crate::formats) to: u64,
+    /// How many events were lost; 0 where nobody counted.
+    pub(in crate::formats) events: u64,
+}
+
+/// What a lane lost.
+#[derive(Debug, Default)]
+pub(in crate::formats) struct Gaps {
+    stretches: Vec<Stretch>,
+    events: u64,
+}
+
+impl Gaps {
+    /// How many events were lost.
+    pub(in crate::formats) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// When.
+    pub(in crate::formats) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// Adds a stretch.
+    pub(in crate::formats) fn add(&mut self, from: u64, to: u64, events: u64) {
+        self.events = self.events.saturating_add(events);
+        let to = to.max(from);
+        if self.stretches.len() < GAPS_MAX {
+            self.stretches.push(Stretch { from, to, events });
+        } else if let Some(last) = self.stretches.last_mut() {
+            last.to = last.to.max(to);
+            last.events = last.events.saturating_add(events);
+        }
+    }
+
+    /// The count of lost events went from `before` to `now`. It shrinks when an event comes late
+    /// that was counted as lost.
+    pub(in crate::formats) fn change(&mut self, from: u64, to: u64, before: u64, now: u64) {
+        if now > before {
+            self.add(from, to, now - before);
+            return;
+        }
+        let mut late = before - now;
+        self.events = self.events.saturating_sub(late);
+        while let Some(last) = self.stretches.last_mut()
+            && late > 0
+        {
+            let found = late.min(last.events);
+            last.events -= found;
+            late -= found;
+            if last.events > 0 {
+                break;
+            }
+            self.stretches.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_comes_late_closes_its_gap() {
+        let mut gaps = Gaps::default();
+        gaps.change(10, 20, 0, 2);
+        gaps.change(20, 21, 2, 1);
+        assert_eq!(gaps.stretches(), [Stretch { from: 10, to: 20, events: 1 }]);
+        gaps.change(21, 22, 1, 0);
+        assert_eq!((gaps.stretches(), gaps.events()), (&[][..], 0));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_no_lost_event_is_forgotten() {
+        let mut gaps = Gaps::default();
+        for at in 0..5000 {
+            gaps.add(at * 10, at * 10 + 5, 3);
+        }
+        assert_eq!(gaps.stretches().len(), GAPS_MAX);
+        assert_eq!(gaps.stretches().iter().map(|gap| gap.events).sum::<u64>(), 15_000);
+        assert_eq!(gaps.stretches().last().unwrap().to, 49_995);
+        gaps.add(u64::MAX, 0, u64::MAX);
+        assert_eq!(gaps.events(), u64::MAX);
+    }
+}

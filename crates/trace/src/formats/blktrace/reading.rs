@@ -1,0 +1,254 @@
+//! From lanes of events to batches of requests.
+//!
+//! Whatever wrote the events, what follows is the same: the first of them decide which event is the
+//! instant of issue, the rest become requests, and at the end it is told what was lost, what was
+//! ambiguous and which devices lay above each other.
+
+use std::path::Path;
+
+use super::feed::Wanted;
+use super::merge::{Lane, Merge};
+use super::record::{Event, kind};
+use super::requests::Requests;
+use super::telling::no_requests;
+use super::volumes::device_name;
+use super::{PROBE_EVENTS, bits, choose};
+use crate::batch::{Batch, Columns};
+use crate::error::TraceError;
+use crate::formats::ReadOptions;
+use crate::header::{Header, Imported};
+use crate::recording::{Device, Gap, Recording};
+use crate::transform::unstack;
+
+/// How many gaps a header tells of.
+const GAPS_MAX: usize = 1 << 10;
+
+/// Events that are being read.
+pub(in crate::formats) struct Reading<L> {
+    pub(in crate::formats) merge: Merge<L>,
+    /// The events that were read to choose the event, in reverse.
+    probed: Vec<Event>,
+    /// The kind of event that is the instant of issue.
+    issue: u8,
+    latency: bool,
+    requests: Requests,
+    ended: bool,
+    /// What lost events are called.
+    pub(in crate::formats) lost_note: &'static str,
+}
+
+impl<L: Lane> Reading<L> {
+    /// Reads the first events and chooses.
+    pub(in crate::formats) fn begin(
+        path: &Path,
+        lanes: Vec<L>,
+        options: &ReadOptions,
+    ) -> Result<Self, TraceError> {
+        let of_interest =
+            [kind::QUEUE, kind::INSERT, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT];
+        let wanted = Wanted { kinds: bits(&of_interest), strict: options.strict };
+        let mut merge = Merge::new(lanes, wanted)?;
+        let mut probed = Vec::new();
+        let mut seen = [0_u64; kind::COUNT];
+        while probed.len() < PROBE_EVENTS
+            && let Some(event) = merge.next()?
+        {
+            seen[usize::from(event.kind)] += 1;
+            probed.push(event);
+        }
+        let issue = choose(options.event, &seen);
+        let latency = seen[usize::from(kind::COMPLETE)] > 0;
+        merge.wanted.kinds = match (latency, issue) {
+            (true, kind::QUEUE) => {
+                bits(&[issue, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
+            }
+            (true, _) => bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT]),
+            (false, _) => bits(&[issue, kind::REQUEUE]),
+        };
+        if probed.len() < PROBE_EVENTS && seen[usize::from(issue)] == 0 {
+            return Err(no_requests(path, issue, &merge));
+        }
+        probed.retain(|event| merge.wanted.kinds >> event.kind & 1 == 1);
+        probed.reverse();
+        let requests = Requests::new(issue, latency);
+        let lost_note = "events lost by the recorder (sequence gaps)";
+        Ok(Self { merge, probed, issue, latency, requests, ended: false, lost_note })
+    }
+
+    /// What the header calls the event.
+    pub(in crate::formats) fn event(&self) -> String {
+        kind::name(self.issue).to_owned()
+    }
+
+    /// The columns that the requests have.
+    pub(in crate::formats) fn columns(&self) -> Columns {
+        Columns { latency: self.latency, origin: true, measured: false }
+    }
+
+    /// The instant of what seems to be the first request, before any was read.
+    pub(in crate::formats) fn first(&self) -> Option<u64> {
+        let first = self.probed.iter().rev().find(|event| event.kind == self.issue);
+        first.map(|event| event.time)
+    }
+
+    /// The instant of the first request.
+    pub(in crate::formats) fn start(&self) -> Option<u64> {
+        self.requests.start
+    }
+
+    /// Moves names of processes and what is known of layers into the header.
+    pub(in crate::formats) fn take_notices(&mut self, header: &mut Header) {
+        let notices = &mut self.merge.notices;
+        header.processes.extend(notices.processes.drain(..));
+        let Some(facts) = &mut header.recording else { return };
+        for (from, to) in notices.remaps.drain() {
+            note_layers(&mut facts.devices, from, to);
+        }
+    }
+
+    /// Fills `batch` with the next requests; at the end, tells the header of everything.
+    pub(in crate::formats) fn next_batch(
+        &mut self,
+        path: &Path,
+        header: &mut Header,
+        batch: &mut Batch,
+    ) -> Result<bool, TraceError> {
+        batch.reset(header.columns);
+        if self.ended {
+            return Ok(false);
+        }
+        while !batch.is_full() {
+            if self.requests.pop(batch) {
+                continue;
+            }
+            let event = match self.probed.pop() {
+                Some(event) => Ok(Some(event)),
+                None => self.merge.next(),
+            };
+            match event {
+                Ok(Some(event)) => self.requests.handle(&event, &mut header.volumes, batch),
+                Ok(None) if self.requests.close() => {}
+                Ok(None) => break,
+                Err(error) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+            }
+        }
+        if batch.is_empty() {
+            self.finish(path, header)?;
+        }
+        Ok(!batch.is_empty())
+    }
+
+    /// Ends the reading: tells of everything that was lost or guessed.
+    fn finish(&mut self, path: &Path, header: &mut Header) -> Result<(), TraceError> {
+        self.ended = true;
+        self.take_notices(header);
+        header.damage = self.merge.damage();
+        if self.requests.taken == 0 {
+            return Err(no_requests(path, self.issue, &self.merge));
+        }
+        header.imported = Some(Imported {
+            unit: "events".to_owned(),
+            units: self.merge.kinds().iter().sum(),
+            requests: self.requests.taken,
+        });
+        let losses = &mut header.losses;
+        losses.add(self.lost_note, self.merge.lost(), None);
+        let outside = self.merge.feeds().iter().map(Lane::outside).sum();
+        losses.add("events outside the recorded partitions", outside, None);
+        losses.add("passthrough commands", self.merge.passthrough(), None);
+        self.requests.tell_losses(losses);
+        let out_of_order = self.merge.feeds().iter().map(Lane::out_of_order).sum();
+        header.guesses.add("events out of time order", out_of_order, None);
+        if let Some(facts) = &mut header.recording {
+            self.tell_facts(facts);
+        }
+        Self::tell_layers(header);
+        Ok(())
+    }
+
+    /// Tells what the recording was worth.
+    fn tell_facts(&self, facts: &mut Recording) {
+        let kinds = self.merge.kinds();
+        let count =
+            |kinds_of: &[u8]| kinds_of.iter().map(|kind| kinds[usize::from(*kind)]).sum::<u64>();
+        for (name, kinds_of) in [
+            ("queued", &[kind::QUEUE][..]),
+            ("merged", &[kind::BACK_MERGE, kind::FRONT_MERGE]),
+            ("inserted", &[kind::INSERT]),
+            ("issued", &[kind::ISSUE]),
+            ("completed", &[kind::COMPLETE]),
+            ("split", &[kind::SPLIT]),
+            ("requeued", &[kind::REQUEUE]),
+            ("remapped", &[kind::REMAP]),
+        ] {
+            if count(kinds_of) > 0 {
+                facts.events.insert(name.to_owned(), count(kinds_of));
+            }
+        }
+        let start = i128::from(self.requests.start.unwrap_or_default());
+        let of_trace = |time: u64| {
+            let time = i128::from(time) - start;
+            i64::try_from(time).unwrap_or(i64::MAX)
+        };
+        for lane in self.merge.feeds() {
+            let gaps = lane.gaps();
+            if gaps.stretches().is_empty() {
+                continue;
+            }
+            if let Some(cpu) = lane.cpu() {
+                let lost = facts.lost.entry(cpu).or_default();
+                *lost = lost.saturating_add(gaps.events());
+            }
+            facts.gaps.extend(gaps.stretches().iter().map(|gap| Gap {
+                from_ns: of_trace(gap.from),
+                to_ns: of_trace(gap.to),
+                events: gap.events,
+            }));
+        }
+        facts.gaps.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
+        while facts.gaps.len() > GAPS_MAX
+            && let Some(last) = facts.gaps.pop()
+            && let Some(before) = facts.gaps.last_mut()
+        {
+            before.to_ns = before.to_ns.max(last.to_ns);
+            before.events = before.events.saturating_add(last.events);
+        }
+        facts.matching = self.requests.matching();
+        facts.driver = self.requests.driver();
+    }
+
+    /// Tells of devices that lie above each other.
+    fn tell_layers(header: &mut Header) {
+        let layers = unstack::layers(header);
+        if layers.is_empty() {
+            return;
+        }
+        let told: Vec<_> =
+            layers.pairs().map(|(upper, lower)| format!("{upper} over {lower}")).collect();
+        header.guesses.add(unstack::LAYERED, told.len() as u64, Some(told.join(", ")));
+    }
+}
+
+/// Notes that requests to device `from` are passed on to device `to`.
+fn note_layers(devices: &mut Vec<Device>, from: u32, to: u32) {
+    let name = |devices: &mut Vec<Device>, number: u32| {
+        if let Some(device) = devices.iter().find(|device| device.number == number) {
+            return device.name.clone();
+        }
+        let name = device_name(number);
+        devices.push(Device { name: name.clone(), number, ..Device::default() });
+        name
+    };
+    let (upper, lower) = (name(devices, from), name(devices, to));
+    for device in devices {
+        if device.number == from && !device.below.contains(&lower) {
+            device.below.push(lower.clone());
+        }
+        if device.number == to && !device.above.contains(&upper) {
+            device.above.push(upper.clone());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What `ioecho record` keeps while it records: the kernel's own pages, as they were.
+//!
+//! A directory ([`crate::recording`] says what is in it) with a file of frames for each segment and
+//! processor. For the tracepoints of tracefs a frame is a page of the ring buffer, whose layout and
+//! the layout of whose events the recorder wrote down; for the block trace ioctls it is a piece of
+//! what blktrace would have written. Both become the events that the reader of blktrace makes, and
+//! all that follows is the same.
+//!
+//! The way through: [`open`] → `lane` (one processor: frames → `pages` with `layout`, `rwbs` and
+//! `devices`, or the reader of blktrace) → `blktrace/merge` → `blktrace/reading` → batches.
+
+mod devices;
+mod frames;
+mod lane;
+mod layout;
+mod log;
+mod pages;
+mod rwbs;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use self::source::Recorded;
+use super::{Format, Opening, ReadOptions, Several};
+use crate::error::TraceError;
+use crate::recording::DESCRIPTION_FILE;
+use crate::stream::Source;
+
+/// Raw recordings, as they are read.
+pub const FORMAT: Format = Format {
+    name: "recording",
+    title: "raw recordings of `ioecho record`, a directory",
+    several: Several::Apart,
+    recognise: is_description,
+    open: |opening| {
+        let Opening { path, seekable, options, .. } = opening;
+        if seekable {
+            return open(path, options);
+        }
+        Err(TraceError::Unusable {
+            path: path.to_owned(),
+            reason: "this describes a recording whose events are in the files beside it".to_owned(),
+            remedy: "name the directory, unpacked".to_owned(),
+        })
+    },
+};
+
+/// Whether a file that begins with these bytes describes a raw recording.
+fn is_description(first_bytes: &[u8]) -> bool {
+    let text = &first_bytes[..first_bytes.len().min(256)];
+    let holds = |key: &str| memchr::memmem::find(text, key.as_bytes()).is_some();
+    text.trim_ascii_start().starts_with(b"{") && holds("\"version\"") && holds("\"interface\"")
+}
+
+/// Whether `path` is the directory of a raw recording.
+pub fn is_directory(path: &Path) -> bool {
+    path.join(DESCRIPTION_FILE).is_file()
+}
+
+/// Opens a recording by its directory or by the description in it.
+pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    let directory = if path.is_dir() {
+        path.to_owned()
+    } else {
+        path.parent().filter(|parent| *parent != Path::new("")).map_or(".".into(), PathBuf::from)
+    };
+    Ok(Box::new(Recorded::open(path, &directory, options)?))
+}

@@ -1,0 +1,135 @@
+//! The frames of one processor, through all segments.
+//!
+//! A segment that is damaged is read up to the damage; the segments behind it are whole and are
+//! read as well. That frames are missing shows in their numbers.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::TraceError;
+use crate::recording::frame::{FrameReader, Next};
+
+/// Size of the buffer of a file that is read, in bytes.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How many damages are told of.
+const DAMAGES_MAX: usize = 8;
+
+/// What to do about a damaged recording.
+const REMEDY: &str = "without --strict everything else is read";
+
+/// The frames of one processor.
+pub(super) struct Segments {
+    cpu: u32,
+    waiting: VecDeque<PathBuf>,
+    reader: Option<FrameReader<BufReader<File>>>,
+    /// The file that is read.
+    path: PathBuf,
+    /// The number of the next frame.
+    sequence: Option<u64>,
+    strict: bool,
+    pub(super) damages: Vec<String>,
+}
+
+impl Segments {
+    /// Begins with the first of `paths`, which are in order.
+    pub(super) fn new(cpu: u32, paths: Vec<PathBuf>, strict: bool) -> Self {
+        Self {
+            cpu,
+            waiting: paths.into(),
+            reader: None,
+            path: PathBuf::new(),
+            sequence: None,
+            strict,
+            damages: Vec::new(),
+        }
+    }
+
+    /// Reads the next frame into `buffer`; answers whether frames are missing before it, or `None`
+    /// at the end.
+    pub(super) fn next(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, TraceError> {
+        loop {
+            let Some(reader) = &mut self.reader else {
+                let Some(path) = self.waiting.pop_front() else { return Ok(None) };
+                let file = File::open(&path).map_err(|error| TraceError::read(&path, error))?;
+                self.path = path;
+                let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+                self.reader = Some(FrameReader::new(reader, self.cpu));
+                continue;
+            };
+            let offset = reader.offset;
+            match reader.next(buffer).map_err(|error| TraceError::read(&self.path, error))? {
+                Next::Frame(sequence) => {
+                    let is_missing = self.sequence.is_some_and(|expected| expected != sequence);
+                    self.sequence = Some(sequence.wrapping_add(1));
+                    if is_missing {
+                        self.damage(offset, "frames before this one are missing")?;
+                    }
+                    return Ok(Some(is_missing));
+                }
+                Next::End => self.reader = None,
+                Next::Damage(why) => {
+                    self.reader = None;
+                    self.damage(offset, &why)?;
+                }
+            }
+        }
+    }
+
+    /// Notes a damage, which is an error where that is wished.
+    pub(super) fn damage(&mut self, offset: u64, why: &str) -> Result<(), TraceError> {
+        if self.strict {
+            let (path, reason) = (self.path.clone(), why.to_owned());
+            return Err(TraceError::Binary { path, offset, reason, remedy: REMEDY.to_owned() });
+        }
+        if self.damages.len() < DAMAGES_MAX {
+            self.damages.push(format!("{}: at byte {offset}: {why}", self.path.display()));
+        }
+        Ok(())
+    }
+}
+
+/// The payloads of all frames as one stream of bytes: what relay files held.
+pub(super) struct Payloads {
+    segments: Segments,
+    buffer: Vec<u8>,
+    at: usize,
+    damages: Arc<Mutex<Vec<String>>>,
+}
+
+impl Payloads {
+    /// The stream, and where its damages are told.
+    pub(super) fn new(segments: Segments) -> (Self, Arc<Mutex<Vec<String>>>) {
+        let damages = Arc::<Mutex<Vec<String>>>::default();
+        (Self { segments, buffer: Vec::new(), at: 0, damages: Arc::clone(&damages) }, damages)
+    }
+}
+
+impl Read for Payloads {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.buffer.len() {
+            self.at = 0;
+            let next = self.segments.next(&mut self.buffer);
+            let mut damages = self.damages.lock().unwrap_or_else(PoisonError::into_inner);
+            damages.clone_from(&self.segments.damages);
+            drop(damages);
+            match next {
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    self.buffer.clear();
+                    return Ok(0);
+                }
+                Err(TraceError::Read { source, .. }) => return Err(source),
+                Err(error) => return Err(io::Error::other(error.to_string())),
+            }
+        }
+        let rest = &self.buffer[self.at..];
+        let taken = rest.len().min(into.len());
+        into[..taken].copy_from_slice(&rest[..taken]);
+        self.at += taken;
+        Ok(taken)
+    }
+}

@@ -1,0 +1,137 @@
+//! What the recorder noted beside the events.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use crate::error::TraceError;
+use crate::formats::blktrace::gaps::Gaps;
+use crate::recording::{Anchor, Cost, Entry, LOG_FILE, Totals};
+
+/// How long a line may be, in bytes; what is longer is no line of a recorder.
+const LINE_MAX: u64 = 1 << 20;
+
+/// How many of each entry are kept.
+const ENTRIES_MAX: usize = 1 << 16;
+
+/// What a recorder noted.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub(super) anchors: Vec<Anchor>,
+    /// Processor, from when to when, and how many events were lost.
+    lost: Vec<(u32, u64, u64, u64)>,
+    pub(super) cost: Option<Cost>,
+    pub(super) processes: Vec<(u32, String)>,
+    /// Why it ended, and when.
+    pub(super) stopped: Option<(String, u64)>,
+    totals: Vec<Totals>,
+    /// Lines that are none.
+    pub(super) broken: u64,
+}
+
+impl Log {
+    /// Reads the log of a recording; there may be none.
+    pub(super) fn read(directory: &Path) -> Result<Self, TraceError> {
+        let path = directory.join(LOG_FILE);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(TraceError::read(&path, error)),
+        };
+        Self::of(BufReader::new(file)).map_err(|error| TraceError::read(&path, error))
+    }
+
+    fn of(mut reader: impl BufRead) -> io::Result<Self> {
+        let (mut log, mut line) = (Self::default(), Vec::new());
+        loop {
+            line.clear();
+            let read = (&mut reader).take(LINE_MAX).read_until(b'\n', &mut line)?;
+            if read == 0 {
+                return Ok(log);
+            }
+            match serde_json::from_slice::<Entry>(&line) {
+                Ok(entry) => log.add(entry),
+                // What a later version notes beside is none of ours.
+                Err(_) if serde_json::from_slice::<serde_json::Value>(&line).is_ok() => {}
+                Err(_) => log.broken += 1,
+            }
+        }
+    }
+
+    fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::Anchor(anchor) if self.anchors.len() < ENTRIES_MAX => self.anchors.push(anchor),
+            Entry::Lost { cpu, events, from_ns, to_ns } if self.lost.len() < ENTRIES_MAX => {
+                self.lost.push((cpu, from_ns, to_ns, events));
+            }
+            Entry::Cost { cpu_ns, wall_ns, bytes } => {
+                self.cost = Some(Cost { cpu_ns, wall_ns, bytes });
+            }
+            Entry::Process { pid, name } if self.processes.len() < ENTRIES_MAX => {
+                self.processes.push((pid, name));
+            }
+            Entry::Stopped { why, monotonic_ns, cpus } => {
+                self.stopped = Some((why, monotonic_ns));
+                self.totals = cpus;
+            }
+            _ => {}
+        }
+    }
+
+    /// What a processor lost, as the recorder counted it.
+    pub(super) fn gaps(&self, cpu: u32) -> Gaps {
+        let mut gaps = Gaps::default();
+        for &(_, from, to, events) in self.lost.iter().filter(|lost| lost.0 == cpu) {
+            gaps.add(from, to, events);
+        }
+        let total = self.totals.iter().find(|totals| totals.cpu == cpu);
+        let more = total.map_or(0, |totals| totals.lost.saturating_sub(gaps.events()));
+        if more > 0 {
+            // Nobody noted when.
+            let from = self.anchors.first().map_or(0, |anchor| anchor.monotonic_ns);
+            gaps.add(from, self.stopped.as_ref().map_or(from, |stopped| stopped.1), more);
+        }
+        gaps
+    }
+
+    /// The wall clock (nanoseconds since 1970) at an instant, by the last pair of clocks before.
+    pub(super) fn wall(&self, monotonic_ns: u64) -> Option<i64> {
+        let before = self.anchors.iter().rfind(|anchor| anchor.monotonic_ns <= monotonic_ns);
+        let anchor = before.or(self.anchors.first())?;
+        let since = i128::from(monotonic_ns) - i128::from(anchor.monotonic_ns);
+        i64::try_from(i128::from(anchor.wall_ns) + since).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::blktrace::gaps::Stretch;
+
+    #[test]
+    fn a_log_is_read_with_what_is_not_known_and_with_a_torn_end() {
+        let text = concat!(
+            r#"{"entry":"anchor","monotonic_ns":100,"wall_ns":1000}"#,
+            "\n",
+            r#"{"entry":"weather","is":"fine"}"#,
+            "\n",
+            r#"{"entry":"lost","cpu":1,"events":5,"from_ns":110,"to_ns":120}"#,
+            "\n",
+            r#"{"entry":"anchor","monotonic_ns":200,"wall_ns":2000}"#,
+            "\n",
+            r#"{"entry":"stopped","why":"asked","monotonic_ns":300,"cpus":[{"cpu":1,"read":9,"lost":7}]}"#,
+            "\n",
+            r#"{"entry":"anch"#,
+        );
+        let log = Log::of(text.as_bytes()).unwrap();
+        let gaps = log.gaps(1);
+        let stretch = |from, to, events| Stretch { from, to, events };
+        assert_eq!(gaps.stretches(), [stretch(110, 120, 5), stretch(100, 300, 2)]);
+        assert!(log.gaps(0).stretches().is_empty());
+        assert_eq!(log.broken, 1);
+        assert_eq!(log.wall(150), Some(1050));
+        assert_eq!(log.wall(250), Some(2050));
+        assert_eq!(log.wall(50), Some(950));
+        assert_eq!(log.stopped, Some(("asked".to_owned(), 300)));
+    }
+}

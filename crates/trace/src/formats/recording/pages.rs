@@ -1,0 +1,325 @@
+//! Events of a page of the kernel's ring buffer.
+//!
+//! The page holds records of its own: data with the time since the record before, longer times,
+//! absolute times and padding. Source: Linux `include/linux/ring_buffer.h` (`enum ring_buffer_type`)
+//! and `kernel/trace/ring_buffer.c`; the time of a discarded event counts, as in libtraceevent's
+//! `kbuffer-parse.c`.
+
+use std::path::Path;
+
+use rustc_hash::FxHashMap;
+
+use super::devices::{Devices, Place};
+use super::layout::{Elsewhere, EventLayout, Field, Length, common_type};
+use super::rwbs::categories;
+use crate::error::TraceError;
+use crate::formats::blktrace::gaps::Gaps;
+use crate::formats::blktrace::notices::Notices;
+use crate::formats::blktrace::record::{Event, kind};
+use crate::recording::page::PageHead;
+use crate::recording::{Description, PageLayout};
+
+/// `RINGBUF_TYPE_PADDING`, `_TIME_EXTEND` and `_TIME_STAMP`.
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+
+/// Bits of the time in a record's head (`TS_SHIFT`).
+const DELTA_BITS: u32 = 27;
+
+/// Bits of an absolute time; the rest is that of the time before (`TS_MSB`).
+const ABSOLUTE_BITS: u32 = 59;
+
+/// How many names of processes are remembered for each processor.
+const NAMES_MAX: usize = 1 << 14;
+
+/// `TASK_COMM_LEN`: the longest name of a process, with its zero byte.
+const NAME_BYTES: usize = 16;
+
+/// How pages and events lie.
+#[derive(Clone, Debug)]
+pub(super) struct Layouts {
+    page: PageLayout,
+    common_type: Field,
+    /// By the number of the tracepoint: the place in `events` behind 0, or 0.
+    places: Vec<u16>,
+    events: Vec<EventLayout>,
+    devices: Devices,
+    big_endian: bool,
+}
+
+impl Layouts {
+    /// Reads what the recorder wrote down.
+    pub(super) fn of(description: &Description, path: &Path) -> Result<Self, TraceError> {
+        let unusable = |reason: &str| TraceError::Unusable {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+            remedy: "record again".to_owned(),
+        };
+        let Some(tracefs) = &description.tracefs else {
+            return Err(unusable("it lacks the layout of its pages (tracefs)"));
+        };
+        let Some(page) = PageLayout::parse(&tracefs.header_page, description.big_endian) else {
+            return Err(unusable("what it says of its pages' layout (header_page) is none"));
+        };
+        let (mut places, mut events, mut common) = (Vec::new(), Vec::new(), None);
+        for format in &tracefs.events {
+            let Some(layout) = EventLayout::parse(format, path)? else { continue };
+            let its_type = common_type(&format.format);
+            if its_type.is_none() || common.is_some_and(|other| Some(other) != its_type) {
+                return Err(unusable("its events have no number in common (common_type)"));
+            }
+            common = its_type;
+            let id = usize::from(format.id);
+            if places.len() <= id {
+                places.resize(id + 1, 0);
+            }
+            events.push(layout);
+            places[id] = events.len() as u16;
+        }
+        let Some(common_type) = common else {
+            return Err(unusable("it says nothing of any event of the block layer"));
+        };
+        let (devices, big_endian) = (Devices::of(description), description.big_endian);
+        Ok(Self { page, common_type, places, events, devices, big_endian })
+    }
+
+    #[inline]
+    fn word(&self, bytes: &[u8], at: usize) -> Option<u32> {
+        let bytes = *bytes.get(at..)?.first_chunk()?;
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    /// A number of an event.
+    #[inline]
+    fn number(&self, data: &[u8], field: Field) -> Option<u64> {
+        let bytes = data.get(field.at..)?;
+        let big = self.big_endian;
+        Some(match field.bytes {
+            4 => {
+                let bytes = *bytes.first_chunk()?;
+                u64::from(if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+            }
+            8 => {
+                let bytes = *bytes.first_chunk()?;
+                if big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
+            }
+            _ => {
+                let bytes = *bytes.first_chunk()?;
+                u64::from(if big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+            }
+        })
+    }
+
+    /// A sector; all bits stand for none, as the flush machinery's own requests have it.
+    #[inline]
+    fn sector(&self, data: &[u8], field: Field) -> Option<u64> {
+        let sector = self.number(data, field)?;
+        let none = if field.bytes == 4 { u64::from(u32::MAX) } else { u64::MAX };
+        Some(if sector == none { 0 } else { sector })
+    }
+
+    /// A text of an event.
+    #[inline]
+    fn text<'a>(&self, data: &'a [u8], field: Field) -> Option<&'a [u8]> {
+        if field.elsewhere == Elsewhere::No {
+            return data.get(field.at..)?.get(..field.bytes);
+        }
+        let place = self.word(data, field.at)?;
+        let (at, bytes) = ((place & 0xffff) as usize, (place >> 16) as usize);
+        let from = if field.elsewhere == Elsewhere::FromBehind { field.at + 4 } else { 0 };
+        data.get(from + at..)?.get(..bytes)
+    }
+}
+
+/// What the pages of one processor held so far.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    pub(super) cpu: u32,
+    /// How many events of each kind there were, passthrough commands left out.
+    pub(super) kinds: [u64; kind::COUNT],
+    /// The same of passthrough commands.
+    pub(super) passthrough: [u64; kind::COUNT],
+    /// Events in no partition that was recorded.
+    pub(super) outside: u64,
+    pub(super) out_of_order: u64,
+    pub(super) gaps: Gaps,
+    /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
+    is_counted: bool,
+    /// The instant of the last event.
+    last: u64,
+    names: FxHashMap<u32, [u8; NAME_BYTES]>,
+    last_name: (u32, [u8; NAME_BYTES]),
+}
+
+impl Decoded {
+    /// Nothing yet; `gaps` are those that the recorder counted, if `is_counted`.
+    pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool) -> Self {
+        Self { cpu, gaps, is_counted, ..Self::default() }
+    }
+
+    /// Decodes a page: its events of the wanted kinds go to `events`. The error says why not all
+    /// of it can be read.
+    pub(super) fn page(
+        &mut self,
+        layouts: &Layouts,
+        page: &[u8],
+        wanted: u32,
+        events: &mut Vec<Event>,
+        notices: &mut Notices,
+    ) -> Result<(), &'static str> {
+        let Some(head) = layouts.page.head(page) else {
+            return Err("a page is shorter than it says");
+        };
+        if head.missed && !self.is_counted {
+            // Before the first page nothing is known of when.
+            let from = if self.last == 0 { head.time } else { self.last };
+            self.gaps.add(from, head.time, head.missed_events.unwrap_or(0));
+        }
+        let PageHead { mut time, data: mut at, end, .. } = head;
+        let page = &page[..end];
+        while let Some(word) = layouts.word(page, at) {
+            let (sort, delta) = if layouts.big_endian {
+                (word >> DELTA_BITS, word & ((1 << DELTA_BITS) - 1))
+            } else {
+                (word & 31, word >> 5)
+            };
+            let delta = u64::from(delta);
+            let body = at + 4;
+            let next = || layouts.word(page, body).ok_or("a record reaches beyond its page");
+            match sort {
+                PADDING if delta == 0 => break,
+                PADDING => {
+                    time = time.saturating_add(delta);
+                    at = body + next()? as usize;
+                }
+                TIME_EXTEND => {
+                    time = time.saturating_add(delta + (u64::from(next()?) << DELTA_BITS));
+                    at = body + 4;
+                }
+                TIME_STAMP => {
+                    time = absolute(delta + (u64::from(next()?) << DELTA_BITS), time);
+                    at = body + 4;
+                }
+                _ => {
+                    time = time.saturating_add(delta);
+                    let data = if sort == 0 {
+                        let length = next()? as usize;
+                        at = body + length.next_multiple_of(4).max(4);
+                        page.get(body + 4..body + length)
+                    } else {
+                        at = body + 4 * sort as usize;
+                        page.get(body..at)
+                    };
+                    let data = data.ok_or("an event reaches beyond its page")?;
+                    self.event(layouts, data, time, wanted, events, notices)
+                        .ok_or("an event is shorter than its format says")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an event; `None` if it is too short.
+    #[inline]
+    fn event(
+        &mut self,
+        layouts: &Layouts,
+        data: &[u8],
+        time: u64,
+        wanted: u32,
+        events: &mut Vec<Event>,
+        notices: &mut Notices,
+    ) -> Option<()> {
+        let id = layouts.number(data, layouts.common_type)? as usize;
+        let place = layouts.places.get(id).copied().unwrap_or(0);
+        let Some(layout) = usize::from(place).checked_sub(1).and_then(|at| layouts.events.get(at))
+        else {
+            return Some(());
+        };
+        let kind = layout.kind;
+        let (device, sector) =
+            (layouts.number(data, layout.device)? as u32, layouts.sector(data, layout.sector)?);
+        let sectors = match layout.length {
+            Length::Sectors(field) => layouts.number(data, field)?,
+            Length::Until(field) => layouts.number(data, field)?.saturating_sub(sector),
+        };
+        let bytes = u32::try_from(sectors.saturating_mul(512)).unwrap_or(u32::MAX);
+        let letters = layouts.text(data, layout.rwbs)?;
+        let Some(Place { device, sector, bio_based }) =
+            layouts.devices.place(device, sector, bytes > 0)
+        else {
+            self.outside += 1;
+            return Some(());
+        };
+        if kind == kind::COMPLETE && layout.is_bio_end != bio_based {
+            return Some(());
+        }
+        if bytes == 0 && letters.first() == Some(&b'N') {
+            self.passthrough[usize::from(kind)] += 1;
+            return Some(());
+        }
+        self.kinds[usize::from(kind)] += 1;
+        if let Some(field) = layout.old_device {
+            let from = layouts.number(data, field)? as u32;
+            if layouts.devices.are_recorded(from, device) {
+                notices.passed_on(from, device);
+            }
+        }
+        if wanted >> kind & 1 == 0 {
+            return Some(());
+        }
+        let pid = layouts.number(data, layout.pid)? as u32;
+        if let Some(field) = layout.name {
+            self.name(pid, layouts.text(data, field)?, notices);
+        }
+        let failed = match layout.error {
+            Some(field) => layouts.number(data, field)? != 0,
+            None => false,
+        };
+        let late = time < self.last;
+        self.out_of_order += u64::from(late);
+        self.last = time.max(self.last);
+        events.push(Event {
+            time: self.last,
+            sector,
+            bytes,
+            categories: categories(letters, bytes),
+            sequence: 0,
+            pid,
+            device,
+            cpu: self.cpu,
+            kind,
+            failed,
+        });
+        Some(())
+    }
+
+    /// Notes the name of a process when it is new or another.
+    #[inline]
+    fn name(&mut self, pid: u32, name: &[u8], notices: &mut Notices) {
+        let mut bytes = [0; NAME_BYTES];
+        let length = name.len().min(NAME_BYTES);
+        bytes[..length].copy_from_slice(&name[..length]);
+        if self.last_name == (pid, bytes) {
+            return;
+        }
+        self.last_name = (pid, bytes);
+        let is_known = self.names.get(&pid).is_some_and(|known| *known == bytes);
+        if !is_known && (self.names.len() < NAMES_MAX || self.names.contains_key(&pid)) {
+            self.names.insert(pid, bytes);
+            notices.process(pid, &bytes);
+        }
+    }
+}
+
+/// An absolute time, of which the upper bits are those of the time before (`rb_fix_abs_ts`).
+fn absolute(time: u64, before: u64) -> u64 {
+    let time = time & ((1 << ABSOLUTE_BITS) - 1);
+    let upper = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
+    if upper == 0 {
+        return time;
+    }
+    let whole = upper | time;
+    if whole < before { whole.saturating_add(1 << ABSOLUTE_BITS) } else { whole }
+}

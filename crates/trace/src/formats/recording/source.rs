@@ -1,0 +1,208 @@
+//! A raw recording as a source of requests.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::lane::Processor;
+use super::log::Log;
+use super::pages::Layouts;
+use crate::batch::Batch;
+use crate::calendar;
+use crate::error::TraceError;
+use crate::formats::ReadOptions;
+use crate::formats::blktrace::reading::Reading;
+use crate::formats::blktrace::volumes::device_name;
+use crate::header::Header;
+use crate::recording::{
+    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, Recording,
+};
+use crate::stream::Source;
+
+/// How long a description may be, in bytes.
+const DESCRIPTION_MAX: u64 = 64 << 20;
+
+/// A raw recording that is being read.
+pub(super) struct Recorded {
+    path: PathBuf,
+    header: Header,
+    reading: Reading<Processor>,
+    log: Log,
+    devices: Vec<Device>,
+    /// Whether events are timed by `CLOCK_MONOTONIC`.
+    is_monotonic: bool,
+    /// How many volumes have got their names.
+    named: usize,
+}
+
+impl Recorded {
+    pub(super) fn open(
+        path: &Path,
+        directory: &Path,
+        options: &ReadOptions,
+    ) -> Result<Self, TraceError> {
+        let description = description(directory)?;
+        let mut log = Log::read(directory)?;
+        let files = files(directory)?;
+        let segments = files.values().map(Vec::len).max().unwrap_or(0);
+        let cpus = files.len();
+        let mut lanes = Vec::new();
+        match description.interface {
+            Interface::Tracefs => {
+                let layouts = Layouts::of(&description, &directory.join(DESCRIPTION_FILE))?;
+                let layouts = Arc::new(layouts);
+                for (cpu, paths) in files {
+                    lanes.push(Processor::pages(cpu, paths, &layouts, &log, options.strict));
+                }
+            }
+            Interface::Blktrace => {
+                for (cpu, paths) in files {
+                    lanes.extend(Processor::relay(cpu, paths, &log, options.strict)?);
+                }
+            }
+            Interface::File => {
+                return Err(TraceError::Unusable {
+                    path: directory.join(DESCRIPTION_FILE),
+                    reason: "it names no interface of a kernel".to_owned(),
+                    remedy: "record again".to_owned(),
+                });
+            }
+        }
+        if lanes.is_empty() {
+            return Err(TraceError::Empty { path: path.to_owned() });
+        }
+        let mut reading = Reading::begin(path, lanes, options)?;
+        reading.lost_note = "events lost by the recorder";
+        let (header, devices) = header(path, description, &mut log, segments, cpus, &reading);
+        let clock = header.recording.as_ref().map(|facts| facts.clock.as_str());
+        let is_monotonic = matches!(clock, Some("" | "mono" | "monotonic"));
+        let path = path.to_owned();
+        let mut recorded = Self { path, header, reading, log, devices, is_monotonic, named: 0 };
+        let first = recorded.reading.first();
+        recorded.learn(first);
+        Ok(recorded)
+    }
+
+    /// Tells the header what came up; `start` is the instant of the first request.
+    fn learn(&mut self, start: Option<u64>) {
+        self.reading.take_notices(&mut self.header);
+        if let Some(start) = start.filter(|_| self.is_monotonic) {
+            let wall = self.log.wall(start);
+            self.header.started = wall.map(calendar::rfc3339);
+            if let Some(facts) = &mut self.header.recording {
+                facts.zero_monotonic_ns = Some(start);
+            }
+        }
+        for volume in self.header.volumes.iter_mut().skip(self.named) {
+            let device =
+                self.devices.iter().find(|device| device_name(device.number) == volume.name);
+            if let Some(device) = device {
+                volume.name.clone_from(&device.name);
+                volume.size = device.size;
+            }
+        }
+        self.named = self.header.volumes.len();
+    }
+}
+
+impl Source for Recorded {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let more = self.reading.next_batch(&self.path, &mut self.header, batch)?;
+        self.learn(self.reading.start());
+        Ok(more)
+    }
+}
+
+/// Reads the description in `directory`.
+fn description(directory: &Path) -> Result<Description, TraceError> {
+    let path = directory.join(DESCRIPTION_FILE);
+    let read_error = |error| TraceError::read(&path, error);
+    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+        path: path.clone(),
+        reason,
+        remedy: remedy.to_owned(),
+    };
+    if fs::metadata(&path).map_err(read_error)?.len() > DESCRIPTION_MAX {
+        return Err(unusable("it is too long for a description".to_owned(), "record again"));
+    }
+    let text = fs::read(&path).map_err(read_error)?;
+    let description: Description = serde_json::from_slice(&text)
+        .map_err(|error| unusable(format!("it is no description: {error}"), "record again"))?;
+    if description.version > DESCRIPTION_VERSION {
+        let found = description.version;
+        return Err(unusable(
+            format!("it is of version {found}; known is {DESCRIPTION_VERSION}"),
+            "read it with the version of ioecho that recorded it, or a later one",
+        ));
+    }
+    Ok(description)
+}
+
+/// The files of frames by processor, each in the order of the segments.
+fn files(directory: &Path) -> Result<BTreeMap<u32, Vec<PathBuf>>, TraceError> {
+    let read_error = |error| TraceError::read(directory, error);
+    let mut found: BTreeMap<u32, BTreeMap<u32, PathBuf>> = BTreeMap::new();
+    for entry in fs::read_dir(directory).map_err(read_error)? {
+        let path = entry.map_err(read_error)?.path();
+        let numbers = path.file_name().and_then(|name| {
+            let (segment, cpu) = name.to_str()?.split_once(".cpu")?;
+            Some((segment.parse().ok()?, cpu.parse().ok()?))
+        });
+        if let Some((segment, cpu)) = numbers {
+            found.entry(cpu).or_default().insert(segment, path);
+        }
+    }
+    Ok(found.into_iter().map(|(cpu, paths)| (cpu, paths.into_values().collect())).collect())
+}
+
+/// What is known before the first request, and the devices.
+fn header(
+    path: &Path,
+    description: Description,
+    log: &mut Log,
+    segments: usize,
+    cpus: usize,
+    reading: &Reading<Processor>,
+) -> (Header, Vec<Device>) {
+    let names: Vec<_> = description.devices.iter().map(|device| device.name.as_str()).collect();
+    let end = match &log.stopped {
+        Some((why, _)) => format!("ended because {why}"),
+        None => "never ended: the recorder was killed or goes on".to_owned(),
+    };
+    let told = format!(
+        "recording of {} through {} on Linux {}, {cpus} processors, segments: {segments}, {end}",
+        names.join(", "),
+        description.interface.name(),
+        description.kernel,
+    );
+    let mut header = Header {
+        source: path.display().to_string(),
+        format: "recording".to_owned(),
+        description: Some(told),
+        recorder: Some(description.recorder).filter(|recorder| !recorder.is_empty()),
+        event: Some(reading.event()),
+        columns: reading.columns(),
+        ..Header::default()
+    };
+    header.processes.extend(log.processes.drain(..));
+    header.losses.add("broken lines of the recorder's log", log.broken, None);
+    if log.anchors.is_empty() {
+        log.anchors.extend(description.started);
+    }
+    header.recording = Some(Recording {
+        interface: description.interface,
+        why: description.why,
+        kernel: description.kernel,
+        clock: description.clock,
+        devices: description.devices.clone(),
+        cost: log.cost,
+        stopped: log.stopped.as_ref().map(|(why, _)| why.clone()),
+        ..Recording::default()
+    });
+    (header, description.devices)
+}

@@ -1,0 +1,227 @@
+//! Recordings as a whole: files, logs, layers, damage.
+
+use std::fs::OpenOptions;
+
+use super::making::{
+    Made, Page, description, device, made, payload, read, read_with, real, written,
+};
+use crate::TraceError;
+use crate::formats::blktrace::record::category::{READ, WRITE};
+use crate::formats::blktrace::testing::Tape;
+use crate::formats::{ReadOptions, open};
+use crate::recording::{Anchor, Description, Device, Entry, Gap, Interface, Totals, segment_file};
+use crate::transform::{Asked, Context, apply, unstack};
+
+/// Pages with a read of 4 KiB every microsecond, each done after 500 ns; one page each.
+fn steady(description: &Description, requests: u64) -> Vec<Vec<u8>> {
+    let page = |at: u64| {
+        let mut page = Page::new(1000 * at);
+        page.event(1000 * at, &payload(description, &made("block_bio_queue", "R", 8 * at, 8)));
+        page.event(
+            1000 * at + 500,
+            &payload(description, &made("block_rq_complete", "R", 8 * at, 8)),
+        );
+        page.bytes()
+    };
+    (0..requests).map(page).collect()
+}
+
+#[test]
+fn processors_are_brought_into_one_order_and_the_wall_clock_is_found() {
+    let description = description();
+    let (mut queue, mut end) = (Page::new(5_000), Page::new(6_000));
+    queue.event(5_000, &payload(&description, &made("block_bio_queue", "W", 8, 8)));
+    queue.event(7_000, &payload(&description, &made("block_bio_queue", "W", 8, 8)));
+    end.event(6_000, &payload(&description, &made("block_rq_complete", "W", 8, 8)));
+    let log = [Entry::Anchor(Anchor { monotonic_ns: 1_000, wall_ns: 1_000_000_000_000_000_000 })];
+    let directory = written(&description, &[vec![queue.bytes()], vec![end.bytes()]], &log);
+    let (requests, header) = read(directory.path());
+    let latencies: Vec<_> = requests.iter().map(|r| r.latency.map(|ns| ns.0)).collect();
+    assert_eq!(latencies, [Some(1000), None]);
+    assert_eq!(header.recording.unwrap().zero_monotonic_ns, Some(5_000));
+    assert_eq!(header.started.as_deref(), Some("2001-09-09T01:46:40.000004Z"));
+    assert!(header.description.unwrap().contains("never ended"));
+}
+
+#[test]
+fn a_recording_is_named_by_its_directory_or_by_its_description() {
+    let inside = real().join("recording.json");
+    assert_eq!(read(&inside).0, read(&real()).0);
+    let directory = written(&description(), &[], &[]);
+    let error = open(directory.path(), &ReadOptions::default()).err().unwrap();
+    assert!(matches!(error, TraceError::Empty { .. }), "{error}");
+    let newer = Description { version: 2, ..description() };
+    let directory = written(&newer, &[], &[]);
+    let error = open(directory.path(), &ReadOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("it is of version 2; known is 1"), "{error}");
+}
+
+#[test]
+fn what_is_behind_a_damage_is_read_from_the_next_segment_on() {
+    let description = description();
+    let pages = steady(&description, 30);
+    let directory = written(&description, &[pages[..10].to_vec()], &[]);
+    let later = written(&description, &[pages[..10].to_vec(), pages[20..].to_vec()], &[]);
+    // Frames of another processor are no frames of this one.
+    std::fs::copy(later.path().join(segment_file(0, 1)), directory.path().join(segment_file(1, 1)))
+        .unwrap();
+    let path = directory.path().join(segment_file(0, 0));
+    let length = std::fs::metadata(&path).unwrap().len();
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 5).unwrap();
+    let (requests, header) = read(directory.path());
+    assert_eq!(requests.len(), 19);
+    let damage = header.damage.unwrap();
+    assert!(damage.contains("00000.cpu0") && damage.contains("bytes into a frame"), "{damage}");
+    let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+    assert!(open(directory.path(), &strict).is_err());
+}
+
+#[test]
+fn lost_events_are_told_by_processor_and_by_when() {
+    let description = description();
+    let log = [
+        Entry::Lost { cpu: 0, events: 5, from_ns: 2_000, to_ns: 3_000 },
+        Entry::Stopped {
+            why: "asked to".to_owned(),
+            monotonic_ns: 9_000,
+            cpus: vec![Totals { cpu: 0, read: 10, lost: 5 }],
+        },
+    ];
+    let directory = written(&description, &[steady(&description, 5)], &log);
+    let (_, header) = read(directory.path());
+    assert_eq!(header.losses.count_of("events lost by the recorder"), 5);
+    let facts = header.recording.unwrap();
+    assert_eq!(facts.lost.into_iter().collect::<Vec<_>>(), [(0, 5)]);
+    assert_eq!(facts.gaps, [Gap { from_ns: 2_000, to_ns: 3_000, events: 5 }]);
+    assert_eq!(facts.stopped.as_deref(), Some("asked to"));
+}
+
+#[test]
+fn completions_that_could_be_meant_for_several_requests_are_told() {
+    let description = description();
+    let mut page = Page::new(0);
+    let mut put = |time: u64, name, rwbs, sector, sectors| {
+        page.event(time, &payload(&description, &made(name, rwbs, sector, sectors)));
+    };
+    // Two alike, then one in two pieces whose second fails, then one without an end.
+    put(1, "block_bio_queue", "R", 8, 8);
+    put(2, "block_bio_queue", "R", 8, 8);
+    put(3, "block_rq_complete", "R", 8, 8);
+    put(4, "block_rq_complete", "R", 8, 8);
+    put(5, "block_bio_queue", "R", 100, 16);
+    put(6, "block_rq_complete", "R", 100, 8);
+    let failed = Made { error: -5, ..made("block_rq_complete", "R", 108, 8) };
+    page.event(7, &payload(&description, &failed));
+    page.event(8, &payload(&description, &made("block_bio_queue", "R", 500, 8)));
+    page.event(9, &payload(&description, &made("block_rq_complete", "R", 900, 8)));
+    let directory = written(&description, &[vec![page.bytes()]], &[]);
+    let matching = read(directory.path()).1.recording.unwrap().matching.unwrap();
+    assert_eq!((matching.exact, matching.by_pieces, matching.unmatched), (2, 1, 1));
+    assert_eq!((matching.ambiguous, matching.strays, matching.failed), (1, 1, 1));
+}
+
+#[test]
+fn the_driver_is_seen_through_merges_splits_and_in_its_own_order() {
+    let description = description();
+    let mut page = Page::new(0);
+    let mut put = |time: u64, name, sector, sectors| {
+        page.event(time, &payload(&description, &made(name, "W", sector, sectors)));
+    };
+    put(0, "block_bio_queue", 100, 8);
+    put(10, "block_bio_queue", 200, 8);
+    put(20, "block_bio_queue", 208, 8);
+    put(30, "block_bio_queue", 300, 16);
+    // The second and the third as one, before the first; the fourth in two pieces.
+    put(110, "block_rq_issue", 200, 16);
+    put(200, "block_rq_issue", 100, 8);
+    put(230, "block_rq_issue", 300, 8);
+    put(240, "block_rq_issue", 308, 8);
+    put(300, "block_rq_complete", 100, 8);
+    let directory = written(&description, &[vec![page.bytes()]], &[]);
+    let driver = read(directory.path()).1.recording.unwrap().driver.unwrap();
+    assert_eq!((driver.seen, driver.max_ns), (4, 200));
+    let reordering = driver.reordering;
+    assert_eq!((reordering.of, reordering.reordered), (4, 1));
+    assert_eq!((reordering.extent_sum, reordering.extent_max), (2, 2));
+}
+
+#[test]
+fn layers_are_told_and_their_copies_removed_on_request() {
+    let mut description = description();
+    let lower = device();
+    let upper = Device {
+        name: "dm-0".to_owned(),
+        number: 253 << 20,
+        bio_based: true,
+        below: vec![description.devices[0].name.clone()],
+        ..Device::default()
+    };
+    description.devices.push(upper);
+    let mut page = Page::new(0);
+    for at in 0..10_u64 {
+        let above = Made { device: 253 << 20, ..made("block_bio_queue", "R", 8 * at, 8) };
+        let remap = Made { old_device: 253 << 20, ..made("block_bio_remap", "R", 8 * at + 64, 8) };
+        page.event(1000 * at, &payload(&description, &above));
+        page.event(1000 * at + 1, &payload(&description, &remap));
+        page.event(
+            1000 * at + 2,
+            &payload(&description, &made("block_bio_queue", "R", 8 * at + 64, 8)),
+        );
+    }
+    page.event(20_000, &payload(&description, &made("block_bio_queue", "R", 9000, 8)));
+    let directory = written(&description, &[vec![page.bytes()]], &[]);
+    let (requests, header) = read(directory.path());
+    assert_eq!(requests.len(), 21);
+    assert_eq!(header.guesses.count_of(unstack::LAYERED), 1);
+    assert_eq!(header.recording.unwrap().events["remapped"], 10);
+    let kept = |line: &str| {
+        let asked: Asked = line.parse().unwrap();
+        let open = |_: &std::path::Path| unreachable!();
+        let context = Context {
+            open: &open,
+            spill_directory: std::env::temp_dir(),
+            stop: crate::Stop::default(),
+        };
+        let source = crate::formats::open(directory.path(), &ReadOptions::default()).unwrap();
+        let mut source = apply(&[asked], source, &context).unwrap();
+        let requests = crate::formats::blktrace::testing::drain(&mut *source);
+        let volumes = &source.header().volumes;
+        let name = |r: &crate::Request| volumes[r.volume.0 as usize].name.clone();
+        requests.iter().map(name).collect::<Vec<_>>()
+    };
+    let names = kept("unstack");
+    assert_eq!(names.iter().filter(|name| *name == "dm-0").count(), 10);
+    assert_eq!(names.len(), 11);
+    let names = kept("unstack layer=lower");
+    assert_eq!(names.len(), 11);
+    assert!(names.iter().all(|name| name != "dm-0") && lower > 0);
+}
+
+#[test]
+fn relay_data_of_blktrace_is_read_as_blktrace_would_have_written_it() {
+    let mut tapes = [Tape::new(0), Tape::new(1)];
+    for at in 0..100 {
+        tapes[at as usize % 2].q(1000 * at, READ, 8 * at, 8);
+        tapes[at as usize / 2 % 2].c(1000 * at + 700, READ, 8 * at, 8);
+        tapes[0].q(1000 * at + 800, WRITE, 8 * at, 8);
+    }
+    let relay = Description {
+        interface: Interface::Blktrace,
+        tracefs: None,
+        devices: vec![Device { name: "sda".to_owned(), number: 8 << 20, ..Device::default() }],
+        ..description()
+    };
+    let pieces = tapes.each_ref().map(|tape| tape.bytes.chunks(1000).map(<[u8]>::to_vec).collect());
+    let directory = written(&relay, &pieces, &[]);
+    let (requests, header) = read(directory.path());
+    let files = [("sda.blktrace.0", &tapes[0].bytes[..]), ("sda.blktrace.1", &tapes[1].bytes)];
+    let plain = crate::formats::blktrace::testing::directory(&files);
+    let (expected, its_header) = read(&plain.path().join("sda"));
+    assert_eq!(requests, expected);
+    let figures =
+        |header: &crate::Header| header.recording.as_ref().map(|r| (r.matching, r.events.clone()));
+    assert_eq!(figures(&header), figures(&its_header));
+    assert_eq!(header.volumes[0].name, "sda");
+    let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+    assert_eq!(read_with(directory.path(), &strict).0, expected);
+}

@@ -1,0 +1,119 @@
+//! What is noted while a recording goes on: one line of JSON each.
+//!
+//! Losses, costs and the wall clock are known only as they come. A line is whole or it is not
+//! there, so a recorder that is killed leaves at most one broken line, the last.
+
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// One instant by two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// Nanoseconds of `CLOCK_MONOTONIC`, which is the clock of the events.
+    pub monotonic_ns: u64,
+    /// Nanoseconds since 1970 (`CLOCK_REALTIME`).
+    pub wall_ns: i64,
+}
+
+/// What was counted of one processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// The processor.
+    pub cpu: u32,
+    /// Events that were read.
+    pub read: u64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+}
+
+/// A line of `log.jsonl`. Instants are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "lowercase")]
+pub enum Entry {
+    /// The two clocks: first, then every minute, and last.
+    Anchor(Anchor),
+    /// The kernel had no room for `events` events of a processor between two instants. These are
+    /// the events lost since the entry before of the same processor, never a running sum.
+    Lost {
+        /// The processor.
+        cpu: u32,
+        /// How many.
+        events: u64,
+        /// When the counter was last looked at before.
+        from_ns: u64,
+        /// When it had grown.
+        to_ns: u64,
+    },
+    /// What the recorder itself took, since its start.
+    Cost {
+        /// Processor time of all its threads, nanoseconds.
+        cpu_ns: u64,
+        /// Time gone by, nanoseconds.
+        wall_ns: u64,
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// The name of a process.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        name: String,
+    },
+    /// A segment was begun.
+    Segment {
+        /// Its number, from 0.
+        number: u32,
+        /// When.
+        monotonic_ns: u64,
+    },
+    /// The recording was stopped; a recording without this line was killed.
+    Stopped {
+        /// Why, as a phrase.
+        why: String,
+        /// When.
+        monotonic_ns: u64,
+        /// What was counted, processor by processor.
+        cpus: Vec<Totals>,
+    },
+}
+
+impl Entry {
+    /// Appends the entry as a line, in one write.
+    pub fn append(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        out.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_one_line_and_reads_back() {
+        let entries = [
+            Entry::Anchor(Anchor { monotonic_ns: 1, wall_ns: -2 }),
+            Entry::Lost { cpu: 1, events: 2, from_ns: 3, to_ns: 4 },
+            Entry::Cost { cpu_ns: 1, wall_ns: 2, bytes: 3 },
+            Entry::Process { pid: 4, name: "a\nb".to_owned() },
+            Entry::Segment { number: 1, monotonic_ns: 9 },
+            Entry::Stopped {
+                why: "asked to".to_owned(),
+                monotonic_ns: 7,
+                cpus: vec![Totals { cpu: 0, read: 5, lost: 0 }],
+            },
+        ];
+        let mut lines = Vec::new();
+        for entry in &entries {
+            entry.append(&mut lines).unwrap();
+        }
+        let text = String::from_utf8(lines).unwrap();
+        let read: Vec<Entry> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, entries);
+        assert!(text.starts_with(r#"{"entry":"anchor","monotonic_ns":1,"wall_ns":-2}"#), "{text}");
+    }
+}

@@ -1,0 +1,158 @@
+//! What a recording says of itself once it is read: a part of the trace's header.
+//!
+//! A trace that was recorded is worth as much as is known of its recording: whether anything was
+//! lost and when, what the recorder took from the load, how sure the latencies are. All numbers are
+//! whole, so that a header that is read back is the header that was written.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::description::{Device, Interface};
+
+/// What is known of a recording. Intervals are nanoseconds of the trace, whose zero is the first
+/// request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// The kernel's interface, or `file` where another recorder's file was read.
+    pub interface: Interface,
+    /// Why this interface.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// The kernel's release.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
+    /// The clock of the events.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub clock: String,
+    /// The trace's zero in nanoseconds of `CLOCK_MONOTONIC`; unknown where the events' clock is
+    /// another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_monotonic_ns: Option<u64>,
+    /// The recorded devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<Device>,
+    /// Events by kind: queued, merged, inserted, issued, completed, split, requeued, remapped.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, u64>,
+    /// Lost events by processor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lost: BTreeMap<u32, u64>,
+    /// When events were lost, in order; the last stands for all further ones where there are many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gap>,
+    /// What the recorder took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// How completions were found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<MatchingFigures>,
+    /// What happened between queue and driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverFigures>,
+    /// Why it ended; missing where the recorder was killed or another's file does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+}
+
+/// A stretch in which events were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// From when on, in nanoseconds of the trace; negative before the first request.
+    pub from_ns: i64,
+    /// Until when.
+    pub to_ns: i64,
+    /// How many events; 0 where the kernel did not count them.
+    pub events: u64,
+}
+
+/// What a recorder took from the machine it watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Processor time of all its threads, nanoseconds.
+    pub cpu_ns: u64,
+    /// How long it recorded, nanoseconds.
+    pub wall_ns: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// The share of one processor.
+    pub fn cpu_share(&self) -> f64 {
+        self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+    }
+}
+
+/// How requests and completions were brought together. A request counts in one of `exact`,
+/// `by_pieces` and `unmatched`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatchingFigures {
+    /// Requests completed by an event of exactly their range (flushes: of their name).
+    pub exact: u64,
+    /// Requests completed as a part of something larger, or by several parts: merges and splits.
+    pub by_pieces: u64,
+    /// Requests without a completion.
+    pub unmatched: u64,
+    /// Completions for which more than one waiting request came into question; the oldest was
+    /// taken.
+    pub ambiguous: u64,
+    /// Completions without a request.
+    pub strays: u64,
+    /// Requests whose completion was an error of the device.
+    #[serde(default)]
+    pub failed: u64,
+}
+
+impl MatchingFigures {
+    /// The requests.
+    pub fn requests(&self) -> u64 {
+        self.exact.saturating_add(self.by_pieces).saturating_add(self.unmatched)
+    }
+}
+
+/// What happened between queue and driver (`Q2D` of `btt`), of requests that have both events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverFigures {
+    /// Requests whose handing over to the driver was seen.
+    pub seen: u64,
+    /// Median of the time from queue to driver, nanoseconds; each of these is the upper end of a
+    /// class that is at most 1/32 wide.
+    pub p50_ns: u64,
+    /// 90 of 100 took no longer.
+    pub p90_ns: u64,
+    /// 99 of 100.
+    pub p99_ns: u64,
+    /// 999 of 1000.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Whether the driver got them in another order.
+    pub reordering: Reordering,
+}
+
+/// Reordering of a stream between its queue and its driver (RFC 4737, section 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reordering {
+    /// Requests that reached the driver.
+    pub of: u64,
+    /// Those that reached it behind a request that was queued later (type-P-reordered).
+    pub reordered: u64,
+    /// Sum of the extents of the reordered ones (section 4.2.2): how many requests lie between one
+    /// and the first that overtook it, in order of arrival.
+    pub extent_sum: u64,
+    /// The greatest extent.
+    pub extent_max: u64,
+}
+
+impl Reordering {
+    /// The share of requests that were reordered (section 3.3's ratio).
+    pub fn ratio(&self) -> f64 {
+        self.reordered as f64 / self.of.max(1) as f64
+    }
+
+    /// The mean extent of those.
+    pub fn mean_extent(&self) -> f64 {
+        self.extent_sum as f64 / self.reordered.max(1) as f64
+    }
+}

@@ -1,0 +1,183 @@
+//! The frame of a page of the kernel's ring buffer.
+//!
+//! A page begins with the instant of its first event and the number of bytes that are used; how
+//! these lie depends on the kernel and its word size and is told by `events/header_page`. The upper
+//! bits of the second word say whether events were lost before the page
+//! (`kernel/trace/ring_buffer.c`: `RB_MISSED_EVENTS`, `RB_MISSED_STORED`).
+
+/// `RB_MISSED_EVENTS`: events were lost before this page.
+const MISSED: u64 = 1 << 31;
+
+/// `RB_MISSED_STORED`: how many, stands behind the last event.
+const MISSED_STORED: u64 = 1 << 30;
+
+/// `TS_SHIFT`-independent mask of the used bytes: what is below the two bits.
+const COMMIT_MASK: u64 = MISSED_STORED - 1;
+
+/// How a page lies, taken from the text of `events/header_page`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    timestamp: usize,
+    commit: usize,
+    /// 4 or 8: the kernel's `long`.
+    commit_bytes: usize,
+    data: usize,
+    big_endian: bool,
+}
+
+/// What the head of a page says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageHead {
+    /// The instant of the first event, nanoseconds.
+    pub(crate) time: u64,
+    /// Where the events begin and end.
+    pub(crate) data: usize,
+    /// The first byte behind the events.
+    pub(crate) end: usize,
+    /// Whether events were lost before this page.
+    pub(crate) missed: bool,
+    /// How many, where the kernel says so.
+    pub(crate) missed_events: Option<u64>,
+}
+
+impl PageLayout {
+    /// Reads the text of `events/header_page`; `None` where it is not that.
+    pub fn parse(header_page: &str, big_endian: bool) -> Option<Self> {
+        let field = |name: &str| {
+            header_page.lines().find_map(|line| {
+                let (declared, rest) = line.trim().strip_prefix("field:")?.split_once(';')?;
+                let is_it = declared.split_whitespace().last() == Some(name);
+                is_it.then(|| (value(rest, "offset:"), value(rest, "size:")))
+            })
+        };
+        let (timestamp, timestamp_bytes) = field("timestamp")?;
+        let (commit, commit_bytes) = field("commit")?;
+        let (data, _) = field("data")?;
+        let (commit_bytes, sound) = (commit_bytes?, timestamp_bytes? == 8);
+        let layout =
+            Self { timestamp: timestamp?, commit: commit?, commit_bytes, data: data?, big_endian };
+        let fits = layout.timestamp.checked_add(8)? <= layout.data
+            && layout.commit.checked_add(commit_bytes)? <= layout.data
+            && layout.data <= 4096
+            && matches!(commit_bytes, 4 | 8);
+        (sound && fits).then_some(layout)
+    }
+
+    /// How many bytes of a page are used: its head, its events, and the number of lost events where
+    /// it is stored. All that need be kept of it; never more than `page` has.
+    pub fn used(&self, page: &[u8]) -> usize {
+        let Some(word) = self.commit_word(page) else { return page.len() };
+        let end = self.data.saturating_add((word & COMMIT_MASK) as usize);
+        let stored =
+            if word & MISSED != 0 && word & MISSED_STORED != 0 { self.commit_bytes } else { 0 };
+        end.saturating_add(stored).min(page.len())
+    }
+
+    /// Whether the kernel says that it had lost events before this page.
+    pub fn has_lost(&self, page: &[u8]) -> bool {
+        self.commit_word(page).is_some_and(|word| word & MISSED != 0)
+    }
+
+    /// Whether there is an event in the page.
+    pub fn is_empty(&self, page: &[u8]) -> bool {
+        self.commit_word(page).is_none_or(|word| word & COMMIT_MASK == 0)
+    }
+
+    /// Reads the head; `None` where the bytes are too few.
+    pub(crate) fn head(&self, page: &[u8]) -> Option<PageHead> {
+        let word = self.commit_word(page)?;
+        let time = self.number(page.get(self.timestamp..)?.get(..8)?);
+        let end = self.data.checked_add((word & COMMIT_MASK) as usize)?;
+        if end > page.len() {
+            return None;
+        }
+        let missed = word & MISSED != 0;
+        let stored = page.get(end..).and_then(|rest| rest.get(..self.commit_bytes));
+        let missed_events =
+            stored.filter(|_| missed && word & MISSED_STORED != 0).map(|bytes| self.number(bytes));
+        Some(PageHead { time, data: self.data, end, missed, missed_events })
+    }
+
+    /// Used bytes and bits.
+    fn commit_word(&self, page: &[u8]) -> Option<u64> {
+        page.get(..self.data)?;
+        Some(self.number(page.get(self.commit..)?.get(..self.commit_bytes)?))
+    }
+
+    fn number(&self, bytes: &[u8]) -> u64 {
+        let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
+        if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
+    }
+}
+
+/// The number behind `name` in the rest of a field's line.
+fn value(rest: &str, name: &str) -> Option<usize> {
+    rest.split(';').find_map(|part| part.trim().strip_prefix(name)?.parse().ok())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// As Linux 6.18 on x86-64 says it.
+    pub(crate) const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+        \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+
+    fn page(time: u64, word: u64, rest: &[u8]) -> Vec<u8> {
+        let mut page = time.to_le_bytes().to_vec();
+        page.extend(word.to_le_bytes());
+        page.extend(rest);
+        page
+    }
+
+    #[test]
+    fn the_layout_is_what_the_kernel_says() {
+        let layout = PageLayout::parse(HEADER_PAGE, false).unwrap();
+        let expected =
+            PageLayout { timestamp: 0, commit: 8, commit_bytes: 8, data: 16, big_endian: false };
+        assert_eq!(layout, expected);
+        let narrow = HEADER_PAGE.replace("offset:8;\tsize:8", "offset:8;\tsize:4");
+        let narrow = narrow.replace("offset:16;\tsize:4080", "offset:12;\tsize:4084");
+        let layout = PageLayout::parse(&narrow, true).unwrap();
+        assert_eq!((layout.commit_bytes, layout.data), (4, 12));
+        let page = [0, 0, 0, 0, 0, 0, 1, 0, 0x80, 0, 0, 4, 1, 2, 3, 4];
+        let head = layout.head(&page).unwrap();
+        assert_eq!((head.time, head.end, head.missed), (256, 16, true));
+    }
+
+    #[test]
+    fn what_is_no_layout_is_none() {
+        for text in ["", "field: u64 timestamp;", &HEADER_PAGE.replace("size:8", "size:3")] {
+            assert_eq!(PageLayout::parse(text, false), None, "{text}");
+        }
+        let beyond = HEADER_PAGE.replace("offset:16", "offset:18446744073709551615");
+        assert_eq!(PageLayout::parse(&beyond, false), None);
+    }
+
+    #[test]
+    fn the_used_part_ends_behind_the_number_of_lost_events() {
+        let layout = PageLayout::parse(HEADER_PAGE, false).unwrap();
+        let mut rest = vec![1; 24];
+        rest.extend(77_u64.to_le_bytes());
+        rest.resize(4080, 0);
+        let plain = page(5, 24, &rest);
+        assert_eq!((layout.used(&plain), layout.has_lost(&plain)), (40, false));
+        let lost = page(5, 24 | MISSED | MISSED_STORED, &rest);
+        assert_eq!((layout.used(&lost), layout.has_lost(&lost)), (48, true));
+        let head = layout.head(&lost[..48]).unwrap();
+        assert_eq!((head.missed, head.missed_events, head.end), (true, Some(77), 40));
+        let uncounted = page(5, 24 | MISSED, &rest);
+        assert_eq!(layout.head(&uncounted).unwrap().missed_events, None);
+        assert!(layout.is_empty(&page(5, 0, &rest)) && !layout.is_empty(&plain));
+    }
+
+    #[test]
+    fn a_page_that_is_too_short_has_no_head() {
+        let layout = PageLayout::parse(HEADER_PAGE, false).unwrap();
+        assert_eq!(layout.head(&[0; 15]), None);
+        assert_eq!(layout.head(&page(0, 100, &[0; 99])), None);
+        assert_eq!(layout.used(&page(0, u64::MAX, &[0; 9])), 25);
+    }
+}

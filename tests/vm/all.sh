@@ -1,0 +1,28 @@
+#!/bin/sh
+# All tests inside the virtual machine, each in a machine of its own. See README.md.
+#
+#   tests/vm/all.sh [NAME…]      requests, faults, layers, lockdown; all of them by default
+#
+# Exit code: 0 where all passed or were skipped, 77 where all were skipped, 1 otherwise.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+[ "$#" -gt 0 ] || set -- requests faults layers lockdown
+
+failed=0
+passed=0
+for name; do
+    printf '== %s\n' "$name"
+    case $name in
+    lockdown) append='lockdown=integrity' ;;
+    *) append='' ;;
+    esac
+    code=0
+    IOECHO_VM_APPEND="$append ${IOECHO_VM_APPEND:-}" "$here/run.sh" "sh /vm/$name.sh" || code=$?
+    case $code in
+    0) passed=$((passed + 1)) ;;
+    77) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+done
+[ "$failed" = 0 ] || exit 1
+[ "$passed" -gt 0 ] || exit 77

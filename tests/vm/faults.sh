@@ -1,0 +1,121 @@
+#!/bin/sh
+# What goes wrong around a recording by the block trace ioctls: a second tracer, a kill, a device
+# that vanishes, and that nothing of it stays in the kernel.
+set -u
+# shellcheck source=tests/vm/lib.sh
+. /vm/lib.sh
+
+modprobe null_blk nr_devices=1 gb=1 || skip 'no null_blk'
+record() { ioecho record --interface blktrace --quiet --to blkreplay "$@"; }
+
+step 'debugfs is not mounted, and is not mounted afterwards'
+umount /sys/kernel/debug 2>/dev/null
+record /dev/nullb0 -o a.load --for 1s >a.log 2>&1 || { fail "exit code $?"; cat a.log; }
+! mountpoint -q /sys/kernel/debug || fail 'debugfs is mounted'
+nothing_left nullb0
+need_debugfs
+
+step 'a second tracer is told who the first is, and the first goes on'
+blktrace -d /dev/nullb0 -o first >first.log 2>&1 &
+first=$!
+until_traced nullb0
+record /dev/nullb0 -o b.load --for 1s >b.log 2>&1 && fail 'a traced device was recorded'
+grep -q "traced already by blktrace (pid $first)" b.log || { fail 'no owner'; cat b.log; }
+[ ! -e b.load.recording ] || fail 'a directory is left'
+load /dev/nullb0
+sleep 1
+kill -INT "$first"
+wait "$first"
+queued first >first.requests
+[ "$(wc -l <first.requests)" = 200 ] || fail "the first lost requests: $(wc -l <first.requests)"
+
+step 'what a killed recorder left is taken down by the next start, which says so'
+record /dev/nullb0 -o c.load >c.log 2>&1 &
+killed=$!
+until_traced nullb0
+kill -KILL "$killed"
+wait "$killed" 2>/dev/null
+is_traced nullb0 || fail 'nothing was left; the test shows nothing'
+record /dev/nullb0 -o d.load --for 1s >d.log 2>&1 || { fail "exit code $?"; cat d.log; }
+grep -q 'killed recorder had left behind: block trace of nullb0' d.log ||
+    { fail 'not told'; cat d.log; }
+nothing_left nullb0
+
+step 'and by record --clean'
+record /dev/nullb0 -o e.load >e.log 2>&1 &
+killed=$!
+until_traced nullb0
+kill -KILL "$killed"
+wait "$killed" 2>/dev/null
+ioecho record --clean >clean.log 2>&1
+grep -q 'removed block trace of nullb0' clean.log || { fail 'not told'; cat clean.log; }
+nothing_left nullb0
+
+step 'a trace that nobody reads and that is not ours is left alone'
+blktrace -d /dev/nullb0 -o foreign >/dev/null 2>&1 &
+foreign=$!
+until_traced nullb0
+kill -KILL "$foreign"
+wait "$foreign" 2>/dev/null
+record /dev/nullb0 -o f.load --for 1s >f.log 2>&1 && fail 'a traced device was recorded'
+grep -q 'blktrace -d /dev/nullb0 -k' f.log || { fail 'no remedy'; cat f.log; }
+ioecho record --clean >/dev/null 2>&1
+is_traced nullb0 || fail 'a foreign trace was taken down'
+blktrace -d /dev/nullb0 -k >/dev/null 2>&1
+
+step 'SIGTERM ends a recording cleanly'
+record /dev/nullb0 -o g.load >g.log 2>&1 &
+recorder=$!
+until_traced nullb0
+load /dev/nullb0
+kill -TERM "$recorder"
+wait "$recorder"
+listed g.load >g.requests
+[ "$(wc -l <g.requests)" = 200 ] || { fail "$(wc -l <g.requests) requests"; cat g.log; }
+nothing_left nullb0
+
+step 'another blktrace on the device ends the recording, which says why'
+record /dev/nullb0 -o h.load >h.log 2>&1 &
+recorder=$!
+until_traced nullb0
+blktrace -d /dev/nullb0 -k >/dev/null 2>&1
+wait "$recorder" && fail 'no exit code'
+grep -q 'taken down by another program' h.log || { fail 'not told'; cat h.log; }
+nothing_left nullb0
+
+scsi_disk() {
+    for path in /sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*/block/*; do
+        [ -e "$path" ] && basename "$path"
+    done
+}
+
+for interface in blktrace tracefs; do
+    step "a disk that is removed while it is recorded, by $interface"
+    modprobe scsi_debug dev_size_mb=16 2>/dev/null
+    sleep 2
+    disk=$(scsi_disk)
+    [ -n "$disk" ] || {
+        echo 'skipped: no scsi_debug'
+        break
+    }
+    ioecho record "/dev/$disk" -o "$interface.load" --to blkreplay --quiet \
+        --interface "$interface" >removed.log 2>&1 &
+    recorder=$!
+    sleep 3
+    load "/dev/$disk"
+    sleep 1
+    echo 1 >"/sys/block/$disk/device/delete"
+    wait "$recorder" && fail 'no exit code'
+    grep -q "$disk was removed" removed.log || { fail 'not told'; cat removed.log; }
+    [ "$(listed "$interface.load" | wc -l)" -ge 200 ] ||
+        { fail "$(listed "$interface.load" | wc -l) requests"; cat removed.log; }
+    modprobe -r scsi_debug
+done
+
+step 'a hundred recordings leave nothing behind'
+for round in $(seq 100); do
+    record /dev/nullb0 -o n.load --for 10ms >n.log 2>&1 || { fail "round $round"; cat n.log; break; }
+    rm -f n.load
+done
+nothing_left nullb0
+finish
