@@ -146,6 +146,7 @@ impl Facts {
 impl Recorded {
     /// What a trace's header says of it.
     pub(crate) fn of(header: &Header) -> Self {
+        let recording = header.recording.as_ref();
         let names = header.volumes.iter().map(|volume| volume.name.as_str());
         let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
         let sizes = header.volumes.iter().map(|volume| volume.size);
@@ -153,7 +154,7 @@ impl Recorded {
         Self {
             device: (!names.is_empty()).then(|| names.join(", ")),
             size_bytes: size.filter(|size| *size > 0).map(whole),
-            kernel: None,
+            kernel: recording.map(|of| of.kernel.clone()).filter(|kernel| !kernel.is_empty()),
             recorder: header.recorder.clone(),
             event: header.event.clone(),
             started: header.started.clone(),
