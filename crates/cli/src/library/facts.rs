@@ -122,6 +122,14 @@ const fn whole(number: u64) -> u64 {
 }
 
 impl Facts {
+    /// Whether both say the same. The last bit of a rate is not kept by every way of writing it
+    /// down, and another version may add up in another order.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.mean_requests_per_s, other.mean_requests_per_s);
+        let is_near = (mine - theirs).abs() <= mine.abs() * 1e-9;
+        is_near && Self { mean_requests_per_s: mine, ..other.clone() } == *self
+    }
+
     /// Takes over what was counted: requests, duration, extent, mean and peak rate, mix.
     pub(crate) fn count(&mut self, figures: &TraceFigures) {
         let extents = figures.per_volume.iter().map(|(_, volume)| volume.extent.0);
