@@ -62,7 +62,7 @@ cold() {
 record() {
     local name=$1 description=$2
     shift 2
-    (cd "$work" && "$ioecho" record "$device" -o "$name.raw.parquet" --event Q -- "$@")
+    (cd "$work" && "$ioecho" record "$device" -q -o "$name.raw.parquet" -- "$@")
     (cd "$work" && "$ioecho" convert "$name.raw.parquet" "$name.parquet" \
         --description "$description" --license "MIT OR Apache-2.0")
     cp "$work/$name.parquet" "$out/"

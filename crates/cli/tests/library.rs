@@ -248,3 +248,13 @@ fn a_directory_with_other_things_is_not_made_a_library() {
     let (code, _, err) = stand.ioecho(&["library", "list", "lib"]);
     assert!(code == 3 && err.contains("is no library"), "{err}");
 }
+
+#[test]
+fn rates_of_any_length_are_as_published() {
+    let stand = Stand::new();
+    // Means with many digits: their last one does not survive every way of writing them down.
+    for n in 2..12 {
+        stand.add(&format!("x{n}"), &["--speed", &format!("{n}.7")]);
+    }
+    assert_eq!(stand.problems(), Vec::<String>::new());
+}

@@ -122,6 +122,14 @@ const fn whole(number: u64) -> u64 {
 }
 
 impl Facts {
+    /// Whether both say the same. The last bit of a rate is not kept by every way of writing it
+    /// down, and another version may add up in another order.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.mean_requests_per_s, other.mean_requests_per_s);
+        let is_near = (mine - theirs).abs() <= mine.abs() * 1e-9;
+        is_near && Self { mean_requests_per_s: mine, ..other.clone() } == *self
+    }
+
     /// Takes over what was counted: requests, duration, extent, mean and peak rate, mix.
     pub(crate) fn count(&mut self, figures: &TraceFigures) {
         let extents = figures.per_volume.iter().map(|(_, volume)| volume.extent.0);
@@ -146,6 +154,7 @@ impl Facts {
 impl Recorded {
     /// What a trace's header says of it.
     pub(crate) fn of(header: &Header) -> Self {
+        let recording = header.recording.as_ref();
         let names = header.volumes.iter().map(|volume| volume.name.as_str());
         let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
         let sizes = header.volumes.iter().map(|volume| volume.size);
@@ -153,7 +162,7 @@ impl Recorded {
         Self {
             device: (!names.is_empty()).then(|| names.join(", ")),
             size_bytes: size.filter(|size| *size > 0).map(whole),
-            kernel: None,
+            kernel: recording.map(|of| of.kernel.clone()).filter(|kernel| !kernel.is_empty()),
             recorder: header.recorder.clone(),
             event: header.event.clone(),
             started: header.started.clone(),

@@ -96,8 +96,9 @@ fn answer(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     state.answered.push(status);
     drop(state);
     let length = body.len();
-    let mut head = format!("HTTP/1.1 {status} X\r\nConnection: close\r\n{extra}");
-    head += &format!("Content-Length: {length}\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nConnection: close\r\n{extra}Content-Length: {length}\r\n\r\n"
+    );
     let mut stream = stream;
     stream.write_all(head.as_bytes())?;
     let end = match &served {
@@ -124,7 +125,8 @@ fn what(served: Option<&Served>, headers: &BTreeMap<String, String>) -> (u16, St
     match from {
         Some(from) if served.in_parts && named("if-range") => {
             let all = served.bytes.len();
-            extra += &format!("Content-Range: bytes {from}-{}/{all}\r\n", all - 1);
+            let range = format!("Content-Range: bytes {from}-{}/{all}\r\n", all - 1);
+            extra.push_str(&range);
             (206, extra, served.bytes[from..].to_vec())
         }
         _ => (200, extra, served.bytes.clone()),
