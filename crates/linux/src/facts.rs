@@ -70,6 +70,13 @@ pub(crate) fn memory_of_host() -> Option<u64> {
     memory_total(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
+/// What the host can give without swapping, in bytes (`proc_meminfo(5)`).
+pub fn memory_available() -> Option<usize> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: usize = value(&text, "MemAvailable")?.strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// The sysctl that forbids `io_uring`, where the kernel has it.
 pub(crate) fn io_uring_disabled() -> Option<u32> {
     line("/proc/sys/kernel/io_uring_disabled")?.parse().ok()

@@ -32,7 +32,8 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = ioecho_stats::analysis::all::LISTED)]
     pub(crate) top: usize,
 
-    /// How many threads count [default: as many as there are processors]
+    /// How many threads count, each in some 640 MiB at most [default: as many as there are
+    /// processors, and as fit into the available memory]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
 

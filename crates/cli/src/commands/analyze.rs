@@ -68,7 +68,7 @@ fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
         path: &args.file,
         options: &args.read.options(),
         load: &args.load,
-        threads: args.threads.map_or_else(pass::processors, usize::from),
+        threads: args.threads.map_or_else(pass::threads, usize::from),
         stop: &stop_on_signals()?,
         origin: None,
     };

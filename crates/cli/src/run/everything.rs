@@ -110,7 +110,7 @@ pub(crate) fn count(
 ) -> anyhow::Result<Found> {
     let settings = Settings::default();
     let origin = OnceLock::new();
-    let threads = pass::processors();
+    let threads = pass::threads();
     let input = Input { path, options, load, threads, stop, origin: Some(&origin) };
     let new = || Everything {
         run: RunFigures::default(),

@@ -9,12 +9,13 @@
 //! where the host would begin to swap, or the kernel end some process or other.
 
 use std::fmt::Write;
-use std::fs;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use ioecho_trace::Bytes;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::facts::memory_available;
 
 /// The smallest buffer: one page, which is also the strictest alignment that devices ask for.
 const SMALLEST: usize = 4096;
@@ -174,7 +175,7 @@ impl Pool {
             memory: 0,
             memory_max,
             passing: 0,
-            passing_max: passing_max(memory_max, available_memory()),
+            passing_max: passing_max(memory_max, memory_available()),
             over: 0,
             refused: 0,
         };
@@ -298,14 +299,6 @@ impl Pool {
 fn passing_max(memory_max: usize, available: Option<usize>) -> usize {
     let most = memory_max.saturating_mul(PASSING_FACTOR).max(PASSING_MIN);
     available.map_or(most, |bytes| most.min((bytes / 2).saturating_sub(memory_max)))
-}
-
-/// What the host can give without swapping, in bytes (`proc_meminfo(5)`).
-fn available_memory() -> Option<usize> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }
 
 const fn size_of_class(class: usize) -> usize {

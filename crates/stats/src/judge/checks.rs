@@ -203,6 +203,12 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         demanded.as_secs_f64(),
         error * 100.0
     );
+    let excuse = if low_cap(figures, engine).is_some() {
+        "With no more in flight than the cap lets through, the replay fell behind and did not \
+         catch up."
+    } else {
+        "The device could not take this load: the replay fell behind and did not catch up."
+    };
     excused(
         check(
             "duration",
@@ -212,7 +218,7 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
             "The replay fell behind its schedule and did not catch up.",
         ),
         blame,
-        "The device could not take this load: the replay fell behind and did not catch up.",
+        excuse,
     )
 }
 
