@@ -320,6 +320,20 @@ fn sigterm_and_the_end_of_the_time_end_a_recording_cleanly() {
 }
 
 #[test]
+fn of_an_idle_device_nothing_is_written_and_nothing_is_in_the_way() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    let arguments = ["record", device.path(), "-q", "-o", "load.parquet", "--", "true"];
+    for _ in 0..2 {
+        let answer = stand.ioecho(&arguments);
+        assert_eq!(answer.status.code(), Some(3), "{}", said(&answer));
+        assert!(said(&answer).contains("no request came to loop"), "{}", said(&answer));
+    }
+    assert_eq!(fs::read_dir(stand.0.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
     let stand = or_skip!(Stand::new());
     let refused = |arguments: &[&str], code: i32, words: &str| {
