@@ -254,7 +254,7 @@ fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
     assert!(stand.path("load.parquet.recording").join("recording.json").exists());
     // What was kept can be converted again.
     assert_eq!(stand.requests("load.parquet.recording").len(), 20);
-    let target = ["replay", "load.parquet", "-t", "sim:ssd", "-o", "run", "--quiet"];
+    let target = ["replay", "load.parquet", "-t", "sim:size=64M", "-o", "run", "--quiet"];
     let replayed = stand.ioecho(&target);
     assert!(replayed.status.success(), "{}", said(&replayed));
     // The recording that was kept is in the way of the next one.
@@ -358,7 +358,7 @@ fn the_same_requests_are_seen_by_trace_cmd() {
     let stand = or_skip!(Stand::new());
     let device = or_skip!(LoopDevice::new(16));
     or_skip!(allowed(&stand, device.path()));
-    or_skip!(system("trace-cmd", &["--version"]));
+    or_skip!(system("trace-cmd", &["list", "-e", "block_bio_queue"]));
     let data = stand.path("trace.dat");
     let data = data.to_str().unwrap();
     let name = Path::new(device.path()).file_name().unwrap().to_str().unwrap();
