@@ -29,6 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZE = 256 << 20
 
 
+class Skipped(Exception):
+    """What cannot be measured here, and why."""
+
+
 def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
@@ -118,6 +122,8 @@ def by_trace_cmd(device, arguments, directory):
         ["trace-cmd", "record", "-e", "block", "-o", output], stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, cwd=directory)
     time.sleep(2)
+    if process.poll() is not None:
+        raise Skipped(f"trace-cmd cannot record here: {process.stdout.read().strip()}")
     before = cpu_of_group(process.pid)
     made, rate = fio(device, arguments.rate, arguments.seconds)
     during = cpu_of_group(process.pid) - before
@@ -172,7 +178,11 @@ def main():
             for _ in range(arguments.rounds):
                 for recorder in recorders:
                     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-                        row = recorder(device.path, arguments, Path(directory))
+                        try:
+                            row = recorder(device.path, arguments, Path(directory))
+                        except Skipped as why:
+                            print(f"skipped: {why}")
+                            continue
                     print(f"{kind.name:16} {row['recorder']:10} {row['rate']:10.0f} "
                           f"{row['made']:9} {row.get('found', '-'):>9} {row.get('events', '-'):>9} "
                           f"{row.get('lost', '-'):>7} {row.get('cpu', 0):7.2f} "

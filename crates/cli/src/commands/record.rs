@@ -1,7 +1,9 @@
 //! `ioecho record`: block devices in, a trace out.
 
+use std::fs;
 use std::path::Path;
 
+use anyhow::Context as _;
 use ioecho_linux::record::{self, Options, Recorder, Summary, Target};
 use ioecho_trace::formats::write;
 use ioecho_trace::recording::directory_beside;
@@ -65,6 +67,9 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
             summary.lost()
         ));
     }
+    if summary.events() == 0 && summary.lost() == 0 {
+        return nothing(args, output, &names, is_good);
+    }
     let imported = convert::convert(args, output, &stop)?;
     if let Some(status) = command {
         tell(&format!("the command ended with {status}"));
@@ -76,6 +81,27 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         (_, Some(status)) if !status.success() => exit::COMMAND_FAILED,
         _ => exit::OK,
     })
+}
+
+/// Says that nothing came. An empty trace would be refused by whoever reads it, and an empty
+/// recording must not stand in the way of the next one.
+fn nothing(
+    args: &RecordArgs,
+    output: &Path,
+    names: &[String],
+    is_good: bool,
+) -> anyhow::Result<u8> {
+    if !args.keep_raw {
+        let raw = directory_beside(output);
+        fs::remove_dir_all(&raw).with_context(|| format!("removing {}", raw.display()))?;
+    }
+    let names = names.join(", ");
+    let text = format!(
+        "no request came to {names} while it was recorded; nothing was written\n  = help: is it the \
+         device that the load goes to? (`lsblk` shows what stands on what)"
+    );
+    let code = if is_good { exit::TRACE } else { exit::INCOMPLETE };
+    Err(Coded::error(code, text))
 }
 
 /// Refuses an output that could not be written when the load is over.
