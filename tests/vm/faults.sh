@@ -40,6 +40,8 @@ step 'what a killed recorder left is taken down by the next start, which says so
 begin c
 killed=$!
 until_traced nullb0
+# The kernel answers in the middle of the setting up; the marker is written right after.
+sleep 1
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null
 is_traced nullb0 || fail 'nothing was left; the test shows nothing'
@@ -52,6 +54,8 @@ step 'and by record --clean'
 begin e
 killed=$!
 until_traced nullb0
+# The kernel answers in the middle of the setting up; the marker is written right after.
+sleep 1
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null
 ioecho record --clean >clean.log 2>&1

@@ -74,6 +74,8 @@ listed() { # file
 # Takes the frames of a recording apart into files as blktrace has them: a frame is a header of 32
 # bytes, with the length of what follows at byte 12 (docs/recording-format.md).
 unwrap() { # directory prefix
+    # Of a processor without an event there is no file, and blkparse stops at the first gap.
+    touch "$2.blktrace.0" "$2.blktrace.1"
     for file in "$1"/[0-9]*.cpu*; do
         out=$2.blktrace.${file##*.cpu}
         : >>"$out"
