@@ -1,17 +1,24 @@
 #!/bin/sh
 # What goes wrong around a recording by the block trace ioctls: a second tracer, a kill, a device
 # that vanishes, and that nothing of it stays in the kernel.
+# shellcheck disable=SC2086 # the words of $one are words
 set -u
 # shellcheck source=tests/vm/lib.sh
 . /vm/lib.sh
 
 modprobe null_blk nr_devices=1 gb=1 || skip 'no null_blk'
 record() { ioecho record --interface blktrace --quiet --to blkreplay "$@"; }
+# In the background; the process is $!, not a shell around it.
+begin() {
+    ioecho record --interface blktrace --quiet --to blkreplay /dev/nullb0 -o "$1.load" \
+        >"$1.log" 2>&1 &
+}
+one='dd if=/dev/nullb0 of=/dev/null bs=4k count=1 iflag=direct'
 
 step 'debugfs is not mounted, and is not mounted afterwards'
 umount /sys/kernel/debug 2>/dev/null
-record /dev/nullb0 -o a.load --for 1s >a.log 2>&1 || { fail "exit code $?"; cat a.log; }
-! mountpoint -q /sys/kernel/debug || fail 'debugfs is mounted'
+record /dev/nullb0 -o a.load -- $one >a.log 2>&1 || { fail "exit code $?"; cat a.log; }
+! grep -q ' /sys/kernel/debug debugfs' /proc/mounts || fail 'debugfs is mounted'
 nothing_left nullb0
 need_debugfs
 
@@ -19,7 +26,7 @@ step 'a second tracer is told who the first is, and the first goes on'
 blktrace -d /dev/nullb0 -o first >first.log 2>&1 &
 first=$!
 until_traced nullb0
-record /dev/nullb0 -o b.load --for 1s >b.log 2>&1 && fail 'a traced device was recorded'
+record /dev/nullb0 -o b.load -- $one >b.log 2>&1 && fail 'a traced device was recorded'
 grep -q "traced already by blktrace (pid $first)" b.log || { fail 'no owner'; cat b.log; }
 [ ! -e b.load.recording ] || fail 'a directory is left'
 load /dev/nullb0
@@ -30,21 +37,25 @@ queued first >first.requests
 [ "$(wc -l <first.requests)" = 200 ] || fail "the first lost requests: $(wc -l <first.requests)"
 
 step 'what a killed recorder left is taken down by the next start, which says so'
-record /dev/nullb0 -o c.load >c.log 2>&1 &
+begin c
 killed=$!
 until_traced nullb0
+# The kernel answers in the middle of the setting up; the marker is written right after.
+sleep 1
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null
 is_traced nullb0 || fail 'nothing was left; the test shows nothing'
-record /dev/nullb0 -o d.load --for 1s >d.log 2>&1 || { fail "exit code $?"; cat d.log; }
+record /dev/nullb0 -o d.load -- $one >d.log 2>&1 || { fail "exit code $?"; cat d.log; }
 grep -q 'killed recorder had left behind: block trace of nullb0' d.log ||
     { fail 'not told'; cat d.log; }
 nothing_left nullb0
 
 step 'and by record --clean'
-record /dev/nullb0 -o e.load >e.log 2>&1 &
+begin e
 killed=$!
 until_traced nullb0
+# The kernel answers in the middle of the setting up; the marker is written right after.
+sleep 1
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null
 ioecho record --clean >clean.log 2>&1
@@ -57,14 +68,14 @@ foreign=$!
 until_traced nullb0
 kill -KILL "$foreign"
 wait "$foreign" 2>/dev/null
-record /dev/nullb0 -o f.load --for 1s >f.log 2>&1 && fail 'a traced device was recorded'
+record /dev/nullb0 -o f.load -- $one >f.log 2>&1 && fail 'a traced device was recorded'
 grep -q 'blktrace -d /dev/nullb0 -k' f.log || { fail 'no remedy'; cat f.log; }
 ioecho record --clean >/dev/null 2>&1
 is_traced nullb0 || fail 'a foreign trace was taken down'
 blktrace -d /dev/nullb0 -k >/dev/null 2>&1
 
 step 'SIGTERM ends a recording cleanly'
-record /dev/nullb0 -o g.load >g.log 2>&1 &
+begin g
 recorder=$!
 until_traced nullb0
 load /dev/nullb0
@@ -75,7 +86,7 @@ listed g.load >g.requests
 nothing_left nullb0
 
 step 'another blktrace on the device ends the recording, which says why'
-record /dev/nullb0 -o h.load >h.log 2>&1 &
+begin h
 recorder=$!
 until_traced nullb0
 blktrace -d /dev/nullb0 -k >/dev/null 2>&1
@@ -114,7 +125,7 @@ done
 
 step 'a hundred recordings leave nothing behind'
 for round in $(seq 100); do
-    record /dev/nullb0 -o n.load --for 10ms >n.log 2>&1 || { fail "round $round"; cat n.log; break; }
+    record /dev/nullb0 -o n.load -- $one >n.log 2>&1 || { fail "round $round"; cat n.log; break; }
     rm -f n.load
 done
 nothing_left nullb0

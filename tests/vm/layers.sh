@@ -14,8 +14,8 @@ for interface in blktrace tracefs; do
     ioecho record /dev/mapper/mapped /dev/nullb0 -o "$interface.load" --to blkreplay --quiet \
         --interface "$interface" -- sh -c '. /vm/lib.sh; load /dev/mapper/mapped' \
         >"$interface.log" 2>&1 || { fail "exit code $?"; cat "$interface.log"; }
-    count=$(listed "$interface.load" | wc -l)
-    [ "$count" = 400 ] || { fail "$interface: $count requests"; cat "$interface.log"; }
+    # blkreplay's format holds one of the two devices only.
+    grep -q 'made 400 requests' "$interface.log" || { fail 'not 400'; cat "$interface.log"; }
     grep -q 'unstack' "$interface.log" || { fail 'duplicates are not told'; cat "$interface.log"; }
 
     step "both layers by $interface, --unstack"

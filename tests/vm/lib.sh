@@ -36,7 +36,7 @@ equal() { # what one other
 }
 
 need_debugfs() {
-    mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug
+    grep -q ' /sys/kernel/debug debugfs' /proc/mounts || mount -t debugfs debugfs /sys/kernel/debug
 }
 
 # The same 200 requests of 4 KiB each time, reads and writes, past the page cache.
@@ -60,8 +60,9 @@ by_blktrace() { # device prefix
 
 # What blktrace's own reader sees in such files as queued: operation, sector, sectors.
 queued() { # prefix
-    blkparse -q -i "$1" -a queue -f '%d %S %n\n' 2>/dev/null |
-        awk 'NF == 3 && $3 > 0 {print substr($1, 1, 1), $2, $3}' | sort
+    # Its filter `-a queue` lets all events of that category pass, of which Q is one.
+    blkparse -q -i "$1" -f '%a %d %S %n\n' 2>/dev/null |
+        awk 'NF == 4 && $1 == "Q" && $4 > 0 {print substr($2, 1, 1), $3, $4}' | sort
 }
 
 # The same of a load in blkreplay's format.
@@ -73,6 +74,8 @@ listed() { # file
 # Takes the frames of a recording apart into files as blktrace has them: a frame is a header of 32
 # bytes, with the length of what follows at byte 12 (docs/recording-format.md).
 unwrap() { # directory prefix
+    # Of a processor without an event there is no file, and blkparse stops at the first gap.
+    touch "$2.blktrace.0" "$2.blktrace.1"
     for file in "$1"/[0-9]*.cpu*; do
         out=$2.blktrace.${file##*.cpu}
         : >>"$out"

@@ -28,8 +28,8 @@ for device in /dev/nullb0 /dev/loop5 /dev/mapper/mapped; do
             --keep-raw --quiet -- sh -c ". /vm/lib.sh; load $device" >"$output.log" 2>&1 ||
             { fail "exit code $?"; cat "$output.log"; }
         if [ "$interface" = blktrace ]; then
-            unwrap "$output.load.recording" "$output.raw"
-            queued "$output.raw" >"$output.frames"
+            unwrap "$output.load.recording" "$name-raw"
+            queued "$name-raw" >"$output.frames"
             equal "$name: frames of the ioctls against blktrace" "$name.wanted" "$output.frames"
         fi
         listed "$output.load" >"$output.requests"
