@@ -90,7 +90,7 @@ fn requests(figures: &FidelityFigures) -> Listing {
     let count = |name: &str, count: u64| row(name, [count.to_string()]);
     let whole = figures.found.saturating_sub(figures.split).saturating_sub(figures.merged);
     let mut rows = vec![
-        count("issued by the run", figures.asked.requests),
+        count("asked for by the run", figures.asked.requests),
         count("seen as they were issued", whole),
     ];
     let others = [
