@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn no_page_shows_a_link_to_a_file() {
         for name in judge::names() {
-            let page = without_links(pitfalls::page(name).unwrap());
+            let page = without_links(pitfalls::page(&name).unwrap());
             assert!(!page.contains("]("), "{name}: {page}");
         }
     }
