@@ -31,7 +31,7 @@ impl Recorder for Kept {
 fn replay(seed: u64, share: f64, every: Option<Nanos>) -> (Kept, Totals) {
     let mut random = SplitMix64(seed);
     let clock = SimClock::new(Nanos(30));
-    let mut device = SimDevice::new(random::spec(&mut random, seed), clock.clone());
+    let device = SimDevice::new(random::spec(&mut random, seed), clock.clone());
     let config = random::config(&mut random);
     let limits = TargetLimits {
         capacity: device.capacity(),
