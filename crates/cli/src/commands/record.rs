@@ -97,8 +97,8 @@ fn nothing(
     }
     let names = names.join(", ");
     let text = format!(
-        "no request came to {names} while it was recorded; nothing was written\n  = help: is it the \
-         device that the load goes to? (`lsblk` shows what stands on what)"
+        "no request came to {names} while it was recorded; nothing was written\n  = help: is it \
+         the device that the load goes to? (`lsblk` shows what stands on what)"
     );
     let code = if is_good { exit::TRACE } else { exit::INCOMPLETE };
     Err(Coded::error(code, text))

@@ -95,11 +95,6 @@ impl Target {
         self.disk.dev
     }
 
-    /// The name of its disk.
-    pub(super) fn disk_name(&self) -> &str {
-        &self.disk.name
-    }
-
     /// Of a partition: its first sector and how many it has.
     pub(super) const fn part(&self) -> Option<(u64, u64)> {
         self.part
