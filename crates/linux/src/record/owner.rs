@@ -15,7 +15,7 @@ const PREFIX: &str = "ioecho-";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pid: u32,
-    /// In clock ticks since the boot (`starttime`, proc_pid_stat(5)).
+    /// In clock ticks since the boot (`starttime`, `proc_pid_stat(5)`).
     started: u64,
 }
 

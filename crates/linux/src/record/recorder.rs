@@ -57,7 +57,7 @@ impl Options {
             buffer: None,
             events: Events::Needed,
             segment_bytes: Bytes(256 << 20),
-            segment_time: Duration::from_secs(600),
+            segment_time: Duration::from_mins(10),
             reserve: None,
             recorder: recorder.to_owned(),
         }

@@ -218,7 +218,7 @@ fn above(node: &BlockNode, chains: &Chains) -> Vec<String> {
     names
 }
 
-/// The number of a device as the kernel has it in events (`MKDEV`, include/linux/kdev_t.h).
+/// The number of a device as the kernel has it in events (`MKDEV`, `include/linux/kdev_t.h`).
 pub(super) fn kernel_number(dev: Dev) -> u32 {
     major(dev) << 20 | minor(dev) & 0xf_ffff
 }

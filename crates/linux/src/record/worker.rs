@@ -32,7 +32,7 @@ const SLEEP_FIRST: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the two clocks and the costs are noted.
-const NOTE_EVERY: Duration = Duration::from_secs(60);
+const NOTE_EVERY: Duration = Duration::from_mins(1);
 
 /// A chunk with less free than this is a full one: the next event did not fit.
 const NEARLY_FULL: usize = 256;

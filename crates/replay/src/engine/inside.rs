@@ -308,7 +308,9 @@ mod tests {
     #[test]
     fn a_level_keeps_its_extremes_and_its_sum() {
         let mut level = Level::default();
-        [4, 9, 2].into_iter().for_each(|value| level.add(value));
+        for value in [4, 9, 2] {
+            level.add(value);
+        }
         assert_eq!(level, Level { looks: 3, min: 2, max: 9, sum: 15 });
     }
 }

@@ -94,22 +94,20 @@ impl Event {
 }
 
 /// The events of a source, one by one.
-struct Events<S, F> {
+struct Events<S> {
     source: S,
     batch: Batch,
     row: usize,
-    of: F,
+    of: fn(&Request) -> Event,
 }
 
-impl<S: Source, F: FnMut(&Request, &S) -> Option<Event>> Events<S, F> {
+impl<S: Source> Events<S> {
     fn next(&mut self) -> Option<Result<Event, TraceError>> {
         loop {
-            while self.row < self.batch.len() {
+            if self.row < self.batch.len() {
                 let request = self.batch.get(self.row);
                 self.row += 1;
-                if let Some(event) = (self.of)(&request, &self.source) {
-                    return Some(Ok(event));
-                }
+                return Some(Ok((self.of)(&request)));
             }
             self.row = 0;
             match self.source.next_batch(&mut self.batch) {
@@ -128,20 +126,20 @@ impl<S: Source, F: FnMut(&Request, &S) -> Option<Event>> Events<S, F> {
 }
 
 /// What was asked for: the results of a run, or the trace that was replayed.
-pub struct Asked<S>(Events<S, fn(&Request, &S) -> Option<Event>>);
+pub struct Asked<S>(Events<S>);
 
 impl<S: Source> Asked<S> {
     /// Of a run's results: instants of the schedule, places on the targets.
     pub fn of_run(source: S) -> Self {
-        Self::new(source, |request, _| Some(Event::of_run(request)))
+        Self::new(source, Event::of_run)
     }
 
     /// Of a trace that was replayed.
     pub fn of_trace(source: S) -> Self {
-        Self::new(source, |request, _| Some(Event::of_trace(request)))
+        Self::new(source, Event::of_trace)
     }
 
-    fn new(source: S, of: fn(&Request, &S) -> Option<Event>) -> Self {
+    fn new(source: S, of: fn(&Request) -> Event) -> Self {
         let batch = Batch::new(source.header().columns);
         Self(Events { source, batch, row: 0, of })
     }
@@ -162,7 +160,7 @@ impl<S: Source> Iterator for Asked<S> {
 
 /// What a recorder saw at the device.
 pub struct Recorded<S, T> {
-    events: Events<S, fn(&Request, &S) -> Option<Event>>,
+    events: Events<S>,
     target: T,
     shift_ns: i64,
     /// Requests of devices that are no target.
@@ -175,8 +173,8 @@ impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Recorded<S, T> {
     /// device that was not replayed on.
     pub fn new(source: S, shift_ns: i64, target: T) -> Self {
         let batch = Batch::new(source.header().columns);
-        let of: fn(&Request, &S) -> Option<Event> = |request, _| Some(Event::of_trace(request));
-        Self { events: Events { source, batch, row: 0, of }, target, shift_ns, elsewhere: 0 }
+        let events = Events { source, batch, row: 0, of: Event::of_trace };
+        Self { events, target, shift_ns, elsewhere: 0 }
     }
 
     /// The source, with a header that knows all once the end was reached.

@@ -170,7 +170,7 @@ impl Quantity {
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
-        p if p == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         p if p < 0.001 => format!("{p:.1e}"),
         p if p < 1.0 => format!("{p:.3}"),
         p => format!("{p:.2}"),
