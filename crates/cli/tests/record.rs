@@ -369,16 +369,11 @@ fn the_same_requests_are_seen_by_trace_cmd() {
     let mut load = String::from("set -e;");
     for (op, offset, size) in fixed_load() {
         let (block, device) = (offset / size, device.path());
-        load += &match op.as_str() {
-            "read" => format!(
-                "dd if={device} of=/dev/null bs={size} skip={block} count=1 iflag=direct \
-                 status=none;"
-            ),
-            _ => format!(
-                "dd if=/dev/zero of={device} bs={size} seek={block} count=1 oflag=direct \
-                 conv=notrunc status=none;"
-            ),
+        let ends = match op.as_str() {
+            "read" => format!("if={device} of=/dev/null skip={block} iflag=direct"),
+            _ => format!("if=/dev/zero of={device} seek={block} oflag=direct conv=notrunc"),
         };
+        load.extend(["dd ", &ends, &format!(" bs={size} count=1 status=none;")]);
     }
     // An instance of its own, as ours: the top one belongs to everybody.
     let instance = format!("ioecho-test-{}", std::process::id());

@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_segment_is_a_size_or_a_time_by_its_unit() {
         assert_eq!(segment("256M"), Ok(Segment::Size(Bytes(256 << 20))));
-        assert_eq!(segment("10m"), Ok(Segment::Time(Duration::from_secs(600))));
-        assert_eq!(segment("1.5h"), Ok(Segment::Time(Duration::from_secs(5400))));
+        assert_eq!(segment("10m"), Ok(Segment::Time(Duration::from_mins(10))));
+        assert_eq!(segment("1.5h"), Ok(Segment::Time(Duration::from_mins(90))));
         for wrong in ["", "7", "1.5", "x", "1K", "1ms", "-1s", "10 parsecs"] {
             assert!(segment(wrong).is_err(), "{wrong}");
         }

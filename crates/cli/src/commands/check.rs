@@ -78,13 +78,9 @@ impl Sides {
         } else {
             fidelity::Asked::of_trace(asked)
         };
-        let mut seen = fidelity::Recorded::new(
-            seen,
-            shift_ns.unwrap_or(0),
-            |volume, source: &Box<dyn ioecho_trace::Source>| {
-                volumes.number(volume, source.header())
-            },
-        );
+        let mut seen = fidelity::Recorded::new(seen, shift_ns.unwrap_or(0), |volume, header| {
+            volumes.number(volume, header)
+        });
         let skip = usize::try_from(args.skip).unwrap_or(usize::MAX);
         let speed = args.speed;
         let faster = |event: Result<Event, TraceError>| {

@@ -17,7 +17,9 @@ use crate::run::recording::{Outcome, Session, convert};
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if args.clean {
         let removed = record::clean();
-        removed.iter().for_each(|what| tell(&format!("removed {what}")));
+        for what in &removed {
+            tell(&format!("removed {what}"));
+        }
         if args.devices.is_empty() {
             if removed.is_empty() {
                 tell("nothing was left behind");

@@ -65,7 +65,9 @@ mod tests {
         let mut hash = RequestsHash::new();
         for part in requests.chunks(at_once) {
             let mut batch = Batch::new(Columns::default());
-            part.iter().for_each(|request| batch.push(request));
+            for request in part {
+                batch.push(request);
+            }
             hash.observe(&batch);
         }
         hash.digits()

@@ -101,22 +101,19 @@ fn reasons(printed: &Value) -> Vec<&str> {
 
 /// Where `found` has something otherwise than expected, by more than rounding.
 fn differences(expected: &Value, found: &Value, at: &str, all: &mut Vec<String>) {
-    match (expected, found) {
-        (Value::Object(keys), _) => {
-            for (key, value) in keys {
-                differences(value, &found[key], &format!("{at}.{key}"), all);
-            }
+    if let Value::Object(keys) = expected {
+        for (key, value) in keys {
+            differences(value, &found[key], &format!("{at}.{key}"), all);
         }
-        _ => {
-            let near = expected.as_f64().zip(found.as_f64()).is_some_and(|(a, b)| {
-                // Instants are whole nanoseconds here and halves there.
-                (a - b).abs() <= (ROUNDING * a.abs()).max(if a.abs() > 100.0 { 1.01 } else { 0.0 })
-                    || (a - b).abs() < 1e-9
-            });
-            if !near {
-                all.push(format!("{at}: {found}, and by the slow computation {expected}"));
-            }
-        }
+        return;
+    }
+    let near = expected.as_f64().zip(found.as_f64()).is_some_and(|(a, b)| {
+        // Instants are whole nanoseconds here and halves there.
+        (a - b).abs() <= (ROUNDING * a.abs()).max(if a.abs() > 100.0 { 1.01 } else { 0.0 })
+            || (a - b).abs() < 1e-9
+    });
+    if !near {
+        all.push(format!("{at}: {found}, and by the slow computation {expected}"));
     }
 }
 

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     fn store(directory: &Path, bytes: u64) -> Store {
-        let limit = SegmentLimit { bytes, time: Duration::from_secs(3600) };
+        let limit = SegmentLimit { bytes, time: Duration::from_hours(1) };
         Store::new(directory, [0, 3].into_iter(), limit).unwrap()
     }
 

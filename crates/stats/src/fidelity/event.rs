@@ -4,7 +4,7 @@
 //! instants; a recording has one of each. Which of them is held against which is decided here, and
 //! nowhere else.
 
-use ioecho_trace::{Batch, LateCause, Op, Outcome, Request, Source, TraceError};
+use ioecho_trace::{Batch, Header, LateCause, Op, Outcome, Request, Source, TraceError};
 
 /// A request as one side has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ pub struct Recorded<S, T> {
     pub elsewhere: u64,
 }
 
-impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Recorded<S, T> {
+impl<S: Source, T: FnMut(u32, &Header) -> Option<u32>> Recorded<S, T> {
     /// A recording whose zero lies `shift_ns` nanoseconds behind that of the other side. `target`
     /// answers the number that both sides share for the number of a volume, and `None` for a
     /// device that was not replayed on.
@@ -183,7 +183,7 @@ impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Recorded<S, T> {
     }
 }
 
-impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Iterator for Recorded<S, T> {
+impl<S: Source, T: FnMut(u32, &Header) -> Option<u32>> Iterator for Recorded<S, T> {
     type Item = Result<Event, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -192,7 +192,7 @@ impl<S: Source, T: FnMut(u32, &S) -> Option<u32>> Iterator for Recorded<S, T> {
                 Ok(event) => event,
                 Err(error) => return Some(Err(error)),
             };
-            if let Some(target) = (self.target)(event.target, &self.events.source) {
+            if let Some(target) = (self.target)(event.target, self.events.source.header()) {
                 event.target = target;
                 event.at = event.at.saturating_add(self.shift_ns);
                 return Some(Ok(event));

@@ -88,7 +88,9 @@ mod tests {
 
     fn order(numbers: &[u64]) -> OrderFigures {
         let mut order = Order::default();
-        numbers.iter().for_each(|number| order.push(*number));
+        for number in numbers {
+            order.push(*number);
+        }
         order.figures()
     }
 

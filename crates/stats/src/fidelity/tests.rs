@@ -16,8 +16,11 @@ fn load(count: u64) -> Vec<Event> {
 }
 
 fn compared(asked: &[Event], seen: &[Event], settings: &Settings) -> FidelityFigures {
-    let side = |events: &[Event]| events.to_vec().into_iter().map(Ok::<Event, TraceError>);
     compare(side(asked), side(seen), settings, &mut |_| {}).unwrap()
+}
+
+fn side(events: &[Event]) -> impl Iterator<Item = Result<Event, TraceError>> {
+    events.iter().copied().map(Ok)
 }
 
 fn of(asked: &[Event], seen: &[Event]) -> FidelityFigures {
@@ -81,7 +84,9 @@ fn a_look_before_the_start_does_not_stand_for_a_request_that_was_dropped() {
     let asked: Vec<Event> = (0..100).map(|n| event(n * 1_000_000, n as u64)).collect();
     // Somebody reads every tenth place half a second before, and the replay leaves these out.
     let mut seen: Vec<Event> = asked.iter().step_by(10).copied().collect();
-    seen.iter_mut().for_each(|event| event.at -= 500_000_000 + event.at / 2);
+    for event in &mut seen {
+        event.at -= 500_000_000 + event.at / 2;
+    }
     seen.reverse();
     seen.extend(asked.iter().copied().filter(|event| event.at % 10_000_000 != 0));
     for absolute in [false, true] {

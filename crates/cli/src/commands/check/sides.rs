@@ -109,7 +109,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     }
     let is_file =
         |target: &&toml::Table| target.get("kind").and_then(toml::Value::as_str) == Some("file");
-    if targets.iter().all(|target| is_file(&target)) && !targets.is_empty() {
+    if targets.iter().all(is_file) && !targets.is_empty() {
         let text = format!(
             "{name} went to a file: below its file system requests lie elsewhere, and nobody can \
              tell which is which\n  = help: replay on a device, such as a loop device on that file"

@@ -112,8 +112,8 @@ pub(crate) fn figures(
     let zero = header.recording.as_ref().and_then(|recording| recording.zero_monotonic_ns);
     let zero = zero.and_then(|zero| i64::try_from(zero).ok());
     let shift = zero.zip(witnessed.zero_monotonic_ns).map(|(of, run)| of.saturating_sub(run));
-    let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, source| {
-        witnessed.target(source.header(), volume)
+    let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {
+        witnessed.target(header, volume)
     });
     let settings = Settings {
         absolute: shift.is_some(),
