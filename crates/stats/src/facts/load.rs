@@ -108,9 +108,14 @@ pub struct Recording {
 const LOST: [&str; 2] = ["lost by the recorder", "that blkparse says are missing"];
 
 /// Words in the notes of readers on what was no loss of requests that count.
-const NO_LOSS: [&str; 8] = [
+const NO_LOSS: [&str; 13] = [
     "digests of content",
     "copies of stacked devices removed",
+    "requests to upper layers removed",
+    "events outside the recorded partitions",
+    "requests without a completion",
+    "rests of split requests",
+    "they are kept as requests",
     "passthrough commands",
     "columns",
     "measured times and outcomes",
@@ -175,6 +180,8 @@ mod tests {
         header.losses.add("events lost by the recorder (sequence gaps)", 3, None);
         header.losses.add("junk lines", 5, None);
         header.losses.add("digests of content", 70, None);
+        header.losses.add("events outside the recorded partitions", 700, None);
+        header.losses.add("requests without a completion", 7, None);
         header.guesses.add("requests known to the second only, spread evenly over it", 11, None);
         header.guesses.add("requests sorted into time order", 90, None);
         let mut merged = Header::default();

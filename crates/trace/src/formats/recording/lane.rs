@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::devices::Devices;
 use super::frames::{Payloads, Segments};
 use super::log::Log;
 use super::pages::{Decoded, Layouts};
@@ -43,6 +44,10 @@ pub(super) struct Relay {
     damages: Arc<Mutex<Vec<String>>>,
     /// What the recorder counted.
     gaps: Gaps,
+    devices: Arc<Devices>,
+    /// Events in no partition that was recorded: the kernel is told the first and the last sector,
+    /// and lets through what begins at 0.
+    outside: u64,
 }
 
 impl Processor {
@@ -71,6 +76,7 @@ impl Processor {
     pub(super) fn relay(
         cpu: u32,
         paths: Vec<PathBuf>,
+        devices: &Arc<Devices>,
         log: &Log,
         strict: bool,
     ) -> Result<Option<Self>, TraceError> {
@@ -78,7 +84,23 @@ impl Processor {
         let (payloads, damages) = Payloads::new(Segments::new(cpu, paths, strict));
         let feed = Feed::open(&path, Box::new(payloads), RELAY_BUFFER_BYTES)?;
         let gaps = log.gaps(cpu);
-        Ok(feed.map(|feed| Self::Relay(Box::new(Relay { feed, damages, gaps }))))
+        let devices = Arc::clone(devices);
+        let relay = |feed| Relay { feed, damages, gaps, devices, outside: 0 };
+        Ok(feed.map(|feed| Self::Relay(Box::new(relay(feed)))))
+    }
+}
+
+impl Relay {
+    #[inline]
+    fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError> {
+        while let Some(event) = self.feed.next(wanted, notices)? {
+            let place = self.devices.place(event.device, event.sector, event.bytes > 0);
+            if let Some(place) = place {
+                return Ok(Some(Event { device: place.device, sector: place.sector, ..event }));
+            }
+            self.outside += 1;
+        }
+        Ok(None)
     }
 }
 
@@ -120,7 +142,7 @@ impl Lane for Processor {
     fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError> {
         match self {
             Self::Pages(pages) => pages.next(wanted, notices),
-            Self::Relay(relay) => relay.feed.next(wanted, notices),
+            Self::Relay(relay) => relay.next(wanted, notices),
         }
     }
 
@@ -177,7 +199,7 @@ impl Lane for Processor {
     fn outside(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.decoded.outside,
-            Self::Relay(_) => 0,
+            Self::Relay(relay) => relay.outside,
         }
     }
 }

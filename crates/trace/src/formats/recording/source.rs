@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::devices::Devices;
 use super::lane::Processor;
 use super::log::Log;
 use super::pages::Layouts;
@@ -57,8 +58,9 @@ impl Recorded {
                 }
             }
             Interface::Blktrace => {
+                let devices = Arc::new(Devices::of(&description));
                 for (cpu, paths) in files {
-                    lanes.extend(Processor::relay(cpu, paths, &log, options.strict)?);
+                    lanes.extend(Processor::relay(cpu, paths, &devices, &log, options.strict)?);
                 }
             }
             Interface::File => {

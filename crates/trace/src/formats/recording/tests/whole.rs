@@ -11,6 +11,7 @@ use crate::formats::blktrace::testing::Tape;
 use crate::formats::{ReadOptions, open};
 use crate::recording::{Anchor, Description, Device, Entry, Gap, Interface, Totals, segment_file};
 use crate::transform::{Asked, Context, apply, unstack};
+use crate::units::Bytes;
 
 /// Pages with a read of 4 KiB every microsecond, each done after 500 ns; one page each.
 fn steady(description: &Description, requests: u64) -> Vec<Vec<u8>> {
@@ -195,6 +196,35 @@ fn layers_are_told_and_their_copies_removed_on_request() {
     let names = kept("unstack layer=lower");
     assert_eq!(names.len(), 11);
     assert!(names.iter().all(|name| name != "dm-0") && lower > 0);
+}
+
+#[test]
+fn of_a_partition_relay_data_gives_its_own_requests_counted_from_its_beginning() {
+    let mut tape = Tape::new(0);
+    for (at, sector) in [0, 2048, 3064, 4096].into_iter().enumerate() {
+        tape.q(1000 * at as u64, READ, sector, 8);
+        tape.c(1000 * at as u64 + 700, READ, sector, 8);
+    }
+    let partition = Device {
+        name: "sda1".to_owned(),
+        number: 8 << 20 | 1,
+        partition_of: Some(8 << 20),
+        partition_start: Some(Bytes(1 << 20)),
+        size: Some(Bytes(1 << 20)),
+        ..Device::default()
+    };
+    let relay = Description {
+        interface: Interface::Blktrace,
+        tracefs: None,
+        devices: vec![partition],
+        ..description()
+    };
+    let directory = written(&relay, &[vec![tape.bytes]], &[]);
+    let (requests, header) = read(directory.path());
+    let offsets: Vec<u64> = requests.iter().map(|request| request.offset.0).collect();
+    assert_eq!(offsets, [0, 1016 * 512]);
+    assert_eq!(header.volumes[0].name, "sda1");
+    assert_eq!(header.losses.count_of("events outside the recorded partitions"), 4);
 }
 
 #[test]
