@@ -114,7 +114,7 @@ const NO_LOSS: [&str; 13] = [
     "requests to upper layers removed",
     "events outside the recorded partitions",
     "requests without a completion",
-    "rests of split requests",
+    "queued again",
     "they are kept as requests",
     "passthrough commands",
     "columns",

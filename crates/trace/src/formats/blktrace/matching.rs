@@ -357,6 +357,26 @@ impl Matching {
         })
     }
 
+    /// Whether this request is the second attempt at one that is here. io_uring first asks not to
+    /// wait; where the kernel would have to, for a place in the queue or because it has to split,
+    /// it forgets the request that it has queued, and a worker queues it once more.
+    pub(super) fn is_second_attempt(&mut self, row: &Row, served: u32) -> bool {
+        let slot = slot(row.volume, row.class);
+        if self.waiting.len() <= slot {
+            return false;
+        }
+        let is_meant = |first: &Row| {
+            (first.length, first.left, first.pid) == (row.length, first.length, served)
+                && !first.driven
+                && !first.again
+        };
+        let (Some(serial), _) = self.at(slot, row.offset, is_meant) else { return false };
+        if let Some(first) = self.rows.get_mut(serial.saturating_sub(self.base) as usize) {
+            first.again = true;
+        }
+        true
+    }
+
     /// The oldest request, if it need not be held back any longer at the instant `now` (`None` when
     /// nothing more will come), and whether its completion is unknown.
     #[inline]

@@ -19,6 +19,9 @@ const REMAPS_MAX: usize = 1 << 10;
 pub(in crate::formats) struct Notices {
     /// Names of processes that were not taken over yet.
     pub(in crate::formats) processes: Vec<(u32, String)>,
+    /// Threads that io_uring hands requests to, each with the thread that it works for, that were
+    /// not taken over yet.
+    pub(in crate::formats) workers: Vec<(u32, u32)>,
     /// How many there were in all.
     processes_seen: usize,
     /// The first instant (nanoseconds of the recording's clock) whose wall clock (nanoseconds since
@@ -56,6 +59,9 @@ impl Notices {
         if self.processes_seen < PROCESSES_MAX {
             let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
             self.processes_seen += 1;
+            if let Some(served) = served_by(name) {
+                self.workers.push((pid, served));
+            }
             self.processes.push((pid, String::from_utf8_lossy(name).into_owned()));
         }
     }
@@ -74,4 +80,11 @@ impl Notices {
             self.remaps.insert((from, to));
         }
     }
+}
+
+/// The thread that a worker of io_uring works for: its name says so (`io_wq_worker` in
+/// `io_uring/io-wq.c`).
+fn served_by(name: &[u8]) -> Option<u32> {
+    let served = name.strip_prefix(b"iou-wrk-")?;
+    std::str::from_utf8(served).ok()?.parse().ok()
 }

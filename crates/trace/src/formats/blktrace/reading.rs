@@ -126,7 +126,12 @@ impl<L: Lane> Reading<L> {
                 None => self.merge.next(),
             };
             match event {
-                Ok(Some(event)) => self.requests.handle(&event, &mut header.volumes, batch),
+                Ok(Some(event)) => {
+                    for (worker, served) in self.merge.notices.workers.drain(..) {
+                        self.requests.serves(worker, served);
+                    }
+                    self.requests.handle(&event, &mut header.volumes, batch);
+                }
                 Ok(None) if self.requests.close() => {}
                 Ok(None) => break,
                 Err(error) => {

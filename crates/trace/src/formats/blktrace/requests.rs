@@ -19,6 +19,9 @@ use crate::units::Bytes;
 /// How many requests that the driver gave back are remembered.
 const REQUEUED_MAX: usize = 1 << 12;
 
+/// How many workers of io_uring are known.
+const WORKERS_MAX: usize = 1 << 16;
+
 /// The requests of a recording while its events go by.
 #[derive(Debug)]
 pub(in crate::formats) struct Requests {
@@ -30,6 +33,8 @@ pub(in crate::formats) struct Requests {
     volumes: Volumes,
     /// Device, class, sector and bytes of requests that the driver gave back, and how often.
     requeued: FxHashMap<(u32, Class, u64, u32), u32>,
+    /// Workers of io_uring and the thread that each works for.
+    workers: FxHashMap<u32, u32>,
     /// The instant of the first request by the recording's clock: zero of the trace.
     pub(in crate::formats) start: Option<u64>,
     /// The instant of the last event; `None` behind the last.
@@ -38,6 +43,10 @@ pub(in crate::formats) struct Requests {
     pub(in crate::formats) taken: u64,
     counts: Counts,
 }
+
+/// The note on requests that io_uring tried twice.
+const SECOND_ATTEMPTS: &str = "second attempts, queued again by io_uring's workers because the first \
+                               would have waited";
 
 /// What becomes losses.
 #[derive(Debug, Default)]
@@ -48,6 +57,7 @@ struct Counts {
     beyond_reach: (u64, Option<String>),
     too_many_devices: u64,
     split_rests: u64,
+    second_attempts: u64,
 }
 
 impl Requests {
@@ -59,10 +69,18 @@ impl Requests {
             matching: Matching::default(),
             volumes: Volumes::default(),
             requeued: FxHashMap::default(),
+            workers: FxHashMap::default(),
             start: None,
             now: Some(0),
             taken: 0,
             counts: Counts::default(),
+        }
+    }
+
+    /// Notes that a thread is one that io_uring hands the requests of `served` to.
+    pub(in crate::formats) fn serves(&mut self, worker: u32, served: u32) {
+        if self.workers.len() < WORKERS_MAX {
+            self.workers.insert(worker, served);
         }
     }
 
@@ -120,6 +138,13 @@ impl Requests {
         let row = Row::new(event, meaning.op, meaning.class, meaning.flags, volume, offset);
         if self.issue == kind::QUEUE && self.matching.is_rest_of_split(&row) {
             self.counts.split_rests += 1;
+            return;
+        }
+        if self.issue == kind::QUEUE
+            && let Some(served) = self.workers.get(&event.pid)
+            && self.matching.is_second_attempt(&row, *served)
+        {
+            self.counts.second_attempts += 1;
             return;
         }
         let start = *self.start.get_or_insert(event.time);
@@ -248,6 +273,7 @@ impl Requests {
         losses.add("requests that the device failed; they are kept as requests", failed, None);
         losses.add("requests on too many devices", self.counts.too_many_devices, None);
         losses.add("rests of split requests, queued again", self.counts.split_rests, None);
+        losses.add(SECOND_ATTEMPTS, self.counts.second_attempts, None);
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Row {
     pub(super) state: State,
     /// Whether the driver got it.
     pub(super) driven: bool,
+    /// Whether a second attempt at it was seen.
+    pub(super) again: bool,
     /// Whether it was completed as a part of something larger, or in parts.
     pub(super) pieced: bool,
     /// Whether a completion was an error.
@@ -67,6 +69,7 @@ impl Row {
             flags,
             state: State::Waiting,
             driven: false,
+            again: false,
             pieced: false,
             failed: false,
         }
