@@ -217,7 +217,10 @@ fn loads_of_one_request_and_runs_that_failed_have_sound_pages() {
     let stand = Stand::new();
     stand.write_load("one.load", 1);
     stand.ok(&["report", "one.load", "-o", "one.html"]);
-    assert!(stand.text("one.html").contains("1 request ") || stand.text("one.html").contains("1 request<"));
+    assert!(
+        stand.text("one.html").contains("1 request ")
+            || stand.text("one.html").contains("1 request<")
+    );
     stand.ok(&["plot", "one.load", "-o", "pictures"]);
     let failing = format!("{SIM},errors=1");
     stand.run(&["replay", "a.load", "--target", &failing, "-o", "failed"]);

@@ -23,6 +23,8 @@ pub enum Events {
 enum Comes {
     /// On bios: under the number that they were sent to.
     Bio,
+    /// On bios, and tells no length.
+    Split,
     /// On bios of a device without a request queue; that of others says what the completion of
     /// their request says.
     BioOfBioBased,
@@ -35,7 +37,7 @@ const TRACEPOINTS: [(&str, Comes, bool); 11] = [
     ("block_bio_queue", Comes::Bio, true),
     ("block_bio_backmerge", Comes::Bio, true),
     ("block_bio_frontmerge", Comes::Bio, true),
-    ("block_split", Comes::Bio, true),
+    ("block_split", Comes::Split, true),
     ("block_rq_issue", Comes::Request, true),
     ("block_rq_requeue", Comes::Request, true),
     ("block_rq_complete", Comes::Request, true),
@@ -57,6 +59,12 @@ pub(super) fn chosen(targets: &[Target], events: Events) -> Vec<(&'static str, S
         .collect()
 }
 
+/// What lies within, and flushes: they have no sectors, and nothing says of which partition they
+/// are.
+fn with_flushes(disk: &str, within: &str) -> String {
+    format!("({disk} && (({within}) || nr_sector == 0))")
+}
+
 /// What the events of a target are known by.
 fn terms(target: &Target, comes: Comes) -> Vec<String> {
     let is_number = |dev| format!("dev == {}", kernel_number(dev));
@@ -69,12 +77,15 @@ fn terms(target: &Target, comes: Comes) -> Vec<String> {
         Comes::BioOfBioBased if !target.is_bio_based() => Vec::new(),
         Comes::Request => vec![match within {
             None => disk,
-            // A flush has no sectors, and as a request it is not known to be of the partition.
-            Some(within) => format!("({disk} && (({within}) || nr_sector == 0))"),
+            Some(within) => with_flushes(&disk, &within),
         }],
-        Comes::Bio | Comes::BioOfBioBased => {
+        Comes::Bio | Comes::Split | Comes::BioOfBioBased => {
             let own = target.queued_under().into_iter().map(is_number);
-            own.chain(within.map(|within| format!("({disk} && {within})"))).collect()
+            let of_disk = within.map(|within| match comes {
+                Comes::Split => format!("({disk} && {within})"),
+                _ => with_flushes(&disk, &within),
+            });
+            own.chain(of_disk).collect()
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Pair {
     pub seen: i64,
     /// Its kind.
     pub op: Op,
+    /// The device, by the number that both sides share.
+    pub target: u32,
     /// How long the original took, where that is known.
     pub asked_latency: Option<i64>,
     /// How long the device took: of pieces until the last was done, of a union known for its first
@@ -72,9 +74,11 @@ pub fn compare(
     let (mut is_stuck, mut is_first) = (false, true);
     loop {
         asked.fill(window, |event| {
-            let number = numbers.of(event.at);
+            if event.implied {
+                return numbers.count;
+            }
             tally.asked(event);
-            number
+            numbers.of(event.at)
         })?;
         seen.fill(window, |_| 0)?;
         let whole_run = asked.ended && seen.ended;
@@ -267,10 +271,22 @@ fn settle<A, B>(
         number: asked.numbers[at],
         seen,
         op: asked.events[at].op,
+        target: asked.events[at].target,
         asked_latency: asked.events[at].latency,
         seen_latency: latency,
         engine: asked.events[at].engine,
         how,
+    };
+    // A write that asked for a flush begins with it: that is how long it takes, and its instant.
+    let begun = |at: usize, begin: i64, latency: Option<i64>| {
+        let before = at.checked_sub(1).filter(|before| asked.events[*before].implied);
+        let flush = before.map(|before| found[before]).filter(|other| *other != NONE);
+        match flush.map(|other| seen.events[other as usize].at).filter(|flush| *flush < begin) {
+            Some(flush) => {
+                (flush, latency.map(|latency| latency.saturating_add(difference(begin, flush))))
+            }
+            None => (begin, latency),
+        }
     };
     for (at, other) in found.iter().enumerate().filter(|(_, other)| **other != NONE) {
         let other = *other as usize;
@@ -278,7 +294,10 @@ fn settle<A, B>(
         if leaving.asked[at] {
             (gone[at], goes[other]) = (true, true);
             let event = &seen.events[other];
-            ready.push(pair(at, event.at, event.latency, How::Whole));
+            if !asked.events[at].implied {
+                let (begin, latency) = begun(at, event.at, event.latency);
+                ready.push(pair(at, begin, latency, How::Whole));
+            }
         }
     }
     for group in &left.split {
@@ -295,7 +314,9 @@ fn settle<A, B>(
             let end: Option<Vec<i64>> = ends.collect();
             let end = end.and_then(|ends| ends.into_iter().max());
             tally.pieces += group.parts.len() as u64;
-            ready.push(pair(at, first, end.map(|end| difference(end, first)), How::Split));
+            let latency = end.map(|end| difference(end, first));
+            let (begin, latency) = begun(at, first, latency);
+            ready.push(pair(at, begin, latency, How::Split));
         }
     }
     for group in &left.merged {
@@ -314,7 +335,10 @@ fn settle<A, B>(
     for (at, event) in asked.events.iter().enumerate() {
         if leaving.asked[at] && !gone[at] {
             gone[at] = true;
-            tally.missing(event);
+            // Where the kernel knows of no cache it may end such a flush before anybody sees it.
+            if !event.implied {
+                tally.missing(event);
+            }
         }
     }
     for (at, event) in seen.events.iter().enumerate() {

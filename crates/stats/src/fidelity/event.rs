@@ -4,7 +4,7 @@
 //! instants; a recording has one of each. Which of them is held against which is decided here, and
 //! nowhere else.
 
-use ioecho_trace::{Batch, Header, LateCause, Op, Outcome, Request, Source, TraceError};
+use ioecho_trace::{Batch, Flags, Header, LateCause, Op, Outcome, Request, Source, TraceError};
 
 /// A request as one side has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,9 @@ pub struct Event {
     pub pid: Option<u32>,
     /// What the replaying engine says of it.
     pub engine: Option<Engine>,
+    /// A flush that nobody asked for by itself: a write asked for one before it, and the engine
+    /// issues it as a request of its own, because a program cannot say so in a write.
+    pub implied: bool,
 }
 
 /// What the engine of a run says of a request.
@@ -52,6 +55,7 @@ impl Event {
             latency: request.latency.map(|latency| latency.0.max(0)),
             pid: request.origin.map(|origin| origin.pid),
             engine: None,
+            implied: false,
         }
     }
 
@@ -72,6 +76,13 @@ impl Event {
             }),
             ..event
         }
+    }
+
+    /// The flush that the engine issued before this request of a run, if it had to.
+    fn flush_before(&self, request: &Request) -> Option<Self> {
+        let asks = request.op == Op::Write && request.flags.contains(Flags::PREFLUSH);
+        let flush = Self { op: Op::Flush, offset: 0, length: 0, implied: true, ..*self };
+        (asks && self.engine.is_some() && self.was_issued()).then_some(flush)
     }
 
     /// The first byte behind the range.
@@ -102,12 +113,12 @@ struct Events<S> {
 }
 
 impl<S: Source> Events<S> {
-    fn next(&mut self) -> Option<Result<Event, TraceError>> {
+    fn next(&mut self) -> Option<Result<(Request, Event), TraceError>> {
         loop {
             if self.row < self.batch.len() {
                 let request = self.batch.get(self.row);
                 self.row += 1;
-                return Some(Ok((self.of)(&request)));
+                return Some(Ok((request, (self.of)(&request))));
             }
             self.row = 0;
             match self.source.next_batch(&mut self.batch) {
@@ -126,7 +137,11 @@ impl<S: Source> Events<S> {
 }
 
 /// What was asked for: the results of a run, or the trace that was replayed.
-pub struct Asked<S>(Events<S>);
+pub struct Asked<S> {
+    events: Events<S>,
+    /// A write whose flush was given just now.
+    write: Option<Event>,
+}
 
 impl<S: Source> Asked<S> {
     /// Of a run's results: instants of the schedule, places on the targets.
@@ -141,12 +156,12 @@ impl<S: Source> Asked<S> {
 
     fn new(source: S, of: fn(&Request) -> Event) -> Self {
         let batch = Batch::new(source.header().columns);
-        Self(Events { source, batch, row: 0, of })
+        Self { events: Events { source, batch, row: 0, of }, write: None }
     }
 
     /// The source, with a header that knows all once the end was reached.
     pub fn source(&self) -> &S {
-        &self.0.source
+        &self.events.source
     }
 }
 
@@ -154,7 +169,17 @@ impl<S: Source> Iterator for Asked<S> {
     type Item = Result<Event, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next()
+        if let Some(write) = self.write.take() {
+            return Some(Ok(write));
+        }
+        let event = match self.events.next()? {
+            Ok((request, event)) => event.flush_before(&request).map_or(event, |flush| {
+                self.write = Some(event);
+                flush
+            }),
+            Err(error) => return Some(Err(error)),
+        };
+        Some(Ok(event))
     }
 }
 
@@ -189,7 +214,7 @@ impl<S: Source, T: FnMut(u32, &Header) -> Option<u32>> Iterator for Recorded<S, 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let mut event = match self.events.next()? {
-                Ok(event) => event,
+                Ok((_, event)) => event,
                 Err(error) => return Some(Err(error)),
             };
             if let Some(target) = (self.target)(event.target, self.events.source.header()) {

@@ -62,6 +62,19 @@ impl Order {
         }
     }
 
+    /// Counts what came to another device as well. Nothing can come to this one any longer.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.came += other.came;
+        self.reordered += other.reordered;
+        self.extent_sum += other.extent_sum;
+        self.extent_max = self.extent_max.max(other.extent_max);
+        self.displacement_sum += other.displacement_sum;
+        self.displacement_max = self.displacement_max.max(other.displacement_max);
+        self.runs += u64::from(self.run > 0) + other.runs;
+        self.run = other.run;
+        self.run_max = self.run_max.max(other.run_max);
+    }
+
     pub(super) fn figures(&self) -> OrderFigures {
         let mean = |sum: u128| {
             if self.reordered == 0 { 0.0 } else { sum as f64 / self.reordered as f64 }

@@ -9,7 +9,8 @@ use super::Settings;
 use super::compare::Pair;
 use super::event::Event;
 use super::figures::{
-    Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, Place, SideFigures, Spread,
+    Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,
+    SideFigures, Spread,
 };
 use super::flight::Flight;
 use super::matching::difference;
@@ -168,7 +169,8 @@ pub(super) struct Tally {
     submission: Values,
     completion: Values,
     overhead: Values,
-    order: Order,
+    /// By device: nobody orders what goes to different ones.
+    orders: FxHashMap<u32, Order>,
     late: LateFigures,
     kinds: [KindFigures; Op::ALL.len()],
 }
@@ -202,7 +204,7 @@ impl Tally {
             submission: Values::default(),
             completion: Values::default(),
             overhead: Values::default(),
-            order: Order::default(),
+            orders: FxHashMap::default(),
             late: LateFigures { beyond_ns: settings.late_ns, ..LateFigures::default() },
             kinds: Default::default(),
         }
@@ -249,7 +251,7 @@ impl Tally {
         }
         let (at, first) = *self.origin.get_or_insert((pair.at, error));
         self.line.push(difference(pair.at, at) as f64, difference(error, first) as f64);
-        self.order.push(pair.number);
+        self.orders.entry(pair.target).or_default().push(pair.number);
         self.engine_side(pair);
         self.lateness(pair, error);
     }
@@ -366,7 +368,7 @@ impl Tally {
                 asked.response_p99_ns.map(as_f64),
                 seen.response_p99_ns.map(as_f64),
             ),
-            order: self.order.figures(),
+            order: order_of(self.orders.into_values()),
             inter_arrival_ks: ks(&self.asked.gaps.sorted(), &self.seen.gaps.sorted()),
             late: self.late.clone(),
             kinds: kinds.map(|(op, kind)| (op.name().to_owned(), kind.clone())).collect(),
@@ -487,4 +489,13 @@ fn ks(ours: &[i64], theirs: &[i64]) -> Option<f64> {
         most = most.max(distance.abs());
     }
     Some(most)
+}
+
+/// The order on all devices together.
+fn order_of(orders: impl Iterator<Item = Order>) -> OrderFigures {
+    let join = |mut all: Order, one: Order| {
+        all.join(&one);
+        all
+    };
+    orders.reduce(join).unwrap_or_default().figures()
 }

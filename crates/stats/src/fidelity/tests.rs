@@ -197,3 +197,33 @@ proptest! {
         prop_assert_eq!(found.seen.requests, found.found);
     }
 }
+
+#[test]
+fn a_flush_that_a_write_asked_for_is_nobody_elses_and_begins_the_write() {
+    let write = |at: i64, offset: u64| Event { op: Op::Write, ..event(at, offset) };
+    let flush = |at: i64| Event { op: Op::Flush, length: 0, offset: 0, ..event(at, 0) };
+    let asked = [
+        Event { implied: true, ..flush(1000) },
+        write(1000, 1),
+        flush(5000),
+        Event { implied: true, ..flush(9000) },
+        write(9000, 2),
+    ];
+    // Of the last write the kernel ended the flush itself, and nobody saw it.
+    let seen = [flush(1010), write(3000, 1), flush(5010), write(9010, 2)];
+    let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
+    assert_eq!((found.asked.requests, found.found), (3, 3));
+    assert_eq!((found.missing, found.extra, found.order.reordered), (0, 0, 0));
+    let issue = found.issue.unwrap();
+    assert_eq!((issue.earliest_ns, issue.latest_ns), (0, 0));
+    // From the flush to the write's end: 2040 ns, and 50 ns of the others.
+    assert_eq!(found.seen.response_mean_ns, Some((2040.0 + 50.0 + 50.0) / 3.0));
+}
+
+#[test]
+fn requests_to_different_devices_have_no_order() {
+    let asked = [event(0, 1), Event { target: 1, ..event(10, 2) }, event(20, 3)];
+    let seen = [Event { at: 5000, ..asked[0] }, Event { at: 10, ..asked[1] }];
+    let seen = [seen[1], seen[0], Event { at: 5020, ..asked[2] }];
+    assert_eq!(of(&asked, &seen).order.reordered, 0);
+}

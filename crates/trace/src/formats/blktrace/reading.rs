@@ -75,6 +75,17 @@ impl<L: Lane> Reading<L> {
         Ok(Self { merge, probed, issue, latency, requests, ended: false, lost_note })
     }
 
+    /// Numbers the volumes of these devices in this order, before any request does.
+    pub(in crate::formats) fn expect(
+        &mut self,
+        devices: impl Iterator<Item = u32>,
+        header: &mut Header,
+    ) {
+        for device in devices {
+            self.requests.expect(device, &mut header.volumes);
+        }
+    }
+
     /// What the header calls the event.
     pub(in crate::formats) fn event(&self) -> String {
         kind::name(self.issue).to_owned()

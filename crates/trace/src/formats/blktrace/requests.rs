@@ -77,6 +77,11 @@ impl Requests {
         }
     }
 
+    /// Gives a device the next volume, whether requests come to it or not.
+    pub(in crate::formats) fn expect(&mut self, device: u32, volumes: &mut Vec<Volume>) {
+        let _ = self.volumes.number(device, volumes);
+    }
+
     /// Notes that a thread is one that io_uring hands the requests of `served` to.
     pub(in crate::formats) fn serves(&mut self, worker: u32, served: u32) {
         if self.workers.len() < WORKERS_MAX {

@@ -30,11 +30,12 @@ pub(in crate::formats) struct Tape {
     pub(in crate::formats) sequence: u32,
     pub(in crate::formats) cpu: u32,
     pub(in crate::formats) device: u32,
+    pub(in crate::formats) pid: u32,
 }
 
 impl Tape {
     pub(in crate::formats) fn new(cpu: u32) -> Self {
-        Self { cpu, device: SDA, ..Self::default() }
+        Self { cpu, device: SDA, pid: 42, ..Self::default() }
     }
 
     pub(in crate::formats) fn styled(style: Style) -> Self {
@@ -84,7 +85,7 @@ impl Tape {
         put(time, 8);
         put(sector, 8);
         put(u64::from(bytes), 4);
-        let pid = 42;
+        let pid = u64::from(self.pid);
         if style.second {
             put(pid, 4);
             put(action, 8);

@@ -76,7 +76,11 @@ impl Recorded {
         }
         let mut reading = Reading::begin(path, lanes, options)?;
         reading.lost_note = "events lost by the recorder";
-        let (header, devices) = header(path, description, &mut log, segments, cpus, &reading);
+        let (mut header, devices) = header(path, description, &mut log, segments, cpus, &reading);
+        // In the order in which they were named, so that targets can be named in the same.
+        let is_named = |number| devices.iter().any(|device: &Device| device.number == number);
+        let volumes = devices.iter().filter(|device| !device.partition_of.is_some_and(is_named));
+        reading.expect(volumes.map(|device| device.number), &mut header);
         let clock = header.recording.as_ref().map(|facts| facts.clock.as_str());
         let is_monotonic = matches!(clock, Some("" | "mono" | "monotonic"));
         let path = path.to_owned();

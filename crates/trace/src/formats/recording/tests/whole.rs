@@ -199,6 +199,34 @@ fn layers_are_told_and_their_copies_removed_on_request() {
 }
 
 #[test]
+fn a_second_attempt_by_a_worker_of_io_uring_is_the_same_request() {
+    let mut tape = Tape::new(0);
+    for (pid, name) in
+        [(1000, &b"ioecho-lane-0"[..]), (1001, b"iou-wrk-1000"), (1002, b"iou-wrk-999")]
+    {
+        tape.pid = pid;
+        tape.notice(0, 0, name);
+    }
+    let mut put = |time: u64, pid: u32| {
+        tape.pid = pid;
+        tape.q(time, WRITE, 64, 16);
+    };
+    put(0, 1000);
+    put(30, 1001);
+    // Somebody else's worker writes to the same place.
+    put(40, 1002);
+    tape.c(100, WRITE, 64, 16);
+    tape.c(200, WRITE, 64, 16);
+    let files = [("sda.blktrace.0", &tape.bytes[..])];
+    let directory = crate::formats::blktrace::testing::directory(&files);
+    let (requests, header) = read(&directory.path().join("sda"));
+    let latencies: Vec<_> = requests.iter().map(|request| request.latency.unwrap().0).collect();
+    assert_eq!(latencies, [100, 160]);
+    let note = header.losses.iter().find(|note| note.what.contains("second attempts"));
+    assert_eq!(note.map(|note| note.count), Some(1));
+}
+
+#[test]
 fn of_a_partition_relay_data_gives_its_own_requests_counted_from_its_beginning() {
     let mut tape = Tape::new(0);
     for (at, sector) in [0, 2048, 3064, 4096].into_iter().enumerate() {
