@@ -278,7 +278,10 @@ impl Recorder {
 
     /// How it stands. Takes no time worth mentioning.
     pub fn status(&self) -> Status {
+        // Asked in this order: a thread that ends in between has said why.
+        let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ended = ended.or_else(|| is_over.then(failed));
         Status {
             events: self.shared.events.load(Relaxed),
             bytes: Bytes(self.shared.bytes.load(Relaxed)),
@@ -298,7 +301,6 @@ impl Recorder {
         let thread = self.thread.take()?;
         self.shared.stop.store(true, Relaxed);
         thread.thread().unpark();
-        let failed = || Ending::Failed("the recorder's thread ended by itself".to_owned());
         Some(thread.join().unwrap_or_else(|_| Summary { ending: failed(), ..Summary::default() }))
     }
 }
@@ -307,6 +309,11 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// How a thread ends that cannot say why.
+fn failed() -> Ending {
+    Ending::Failed("the recorder's thread ended by itself".to_owned())
 }
 
 /// Refuses what should not be begun.
