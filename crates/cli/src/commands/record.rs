@@ -50,7 +50,16 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         };
         tell(&format!("recording {} by {}, {until}", names.join(", "), interface.name()));
     }
-    let Outcome { summary, command, stop } = session.follow(recorder)?;
+    let number = match session.run() {
+        Ok(number) => number,
+        Err(error) => {
+            // Nothing was to be seen yet, and the next try must not find this one in its way.
+            recorder.stop();
+            let _ = fs::remove_dir_all(&options.directory);
+            return Err(error);
+        }
+    };
+    let Outcome { summary, command, stop } = session.follow(recorder, number)?;
     if !args.quiet {
         tell(&text(&summary));
     }
