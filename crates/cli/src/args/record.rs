@@ -26,12 +26,12 @@ const SEGMENT_BYTES_MIN: Bytes = Bytes(1 << 20);
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordArgs {
     /// The block devices; disks, partitions, loop devices, volumes
-    #[arg(value_name = "DEVICE", required_unless_present = "clean")]
+    #[arg(value_name = "DEVICE", required_unless_present = "clean", requires = "output")]
     pub(crate) devices: Vec<PathBuf>,
 
     /// What to write, in the format that its name says (docs/import.md lists them); replaced if it
     /// is there
-    #[arg(long, short, value_name = "FILE", required_unless_present = "clean")]
+    #[arg(long, short, value_name = "FILE", requires = "devices")]
     pub(crate) output: Option<PathBuf>,
 
     /// Write this format, whatever the name says
@@ -39,7 +39,7 @@ pub(crate) struct RecordArgs {
     pub(crate) to: Option<&'static Writable>,
 
     /// Record for this long [default: until Ctrl-C, or until the command ends]
-    #[arg(long = "for", value_name = "TIME", value_parser = positive_span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive_span, requires = "devices")]
     pub(crate) duration: Option<Nanos>,
 
     /// The interface of the kernel
@@ -78,7 +78,7 @@ pub(crate) struct RecordArgs {
     pub(crate) unstack: bool,
 
     /// Remove what recorders that were killed have left in the kernel; alone or before recording
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     pub(crate) clean: bool,
 
     /// Check everything and say what would be done; records nothing
@@ -90,7 +90,7 @@ pub(crate) struct RecordArgs {
     pub(crate) quiet: bool,
 
     /// Run this command, and record until it ends
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "dry_run")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "dry_run", requires = "devices")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -211,6 +211,36 @@ mod tests {
         assert_eq!(segment("1.5h"), Ok(Segment::Time(Duration::from_mins(90))));
         for wrong in ["", "7", "1.5", "x", "1K", "1ms", "-1s", "10 parsecs"] {
             assert!(segment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        _record: RecordArgs,
+    }
+
+    #[test]
+    fn what_asks_for_a_recording_without_all_of_it_is_refused() {
+        let is_taken = |line: &str| {
+            let words = line.split_whitespace();
+            <Typed as clap::Parser>::try_parse_from(words).is_ok()
+        };
+        for whole in
+            ["x --clean", "x --clean /dev/a -o b", "x /dev/a -o b -- ls", "x /dev/a -o b --dry-run"]
+        {
+            assert!(is_taken(whole), "{whole}");
+        }
+        for half in [
+            "x",
+            "x /dev/a",
+            "x -o b",
+            "x --clean /dev/a --for 8h",
+            "x --clean -o b -- ls",
+            "x --clean --for 8h",
+            "x --clean --dry-run /dev/a -o b",
+        ] {
+            assert!(!is_taken(half), "{half}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use ioecho_linux::record::{self, Options, Recorder, Summary, Target};
+use ioecho_linux::record::{self, Ending, Interface, Options, Recorder, Summary, Target};
 use ioecho_trace::formats::write;
 use ioecho_trace::recording::directory_beside;
 
@@ -41,16 +41,25 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     let session = Session::new(args.duration, &args.command, args.quiet)?;
     let recorder = Recorder::start(targets, &options)?;
     recorder.notes().iter().for_each(|note| tell(&format!("note: {note}")));
-    let interface = recorder.interface().name();
+    let interface = recorder.interface();
     if !args.quiet {
         let until = match (args.duration, args.command.is_empty()) {
             (Some(duration), _) => format!("for {duration}"),
             (None, true) => "until Ctrl-C".to_owned(),
             (None, false) => "until the command ends".to_owned(),
         };
-        tell(&format!("recording {} by {interface}, {until}", names.join(", ")));
+        tell(&format!("recording {} by {}, {until}", names.join(", "), interface.name()));
     }
-    let Outcome { summary, command, stop } = session.follow(recorder)?;
+    let number = match session.run() {
+        Ok(number) => number,
+        Err(error) => {
+            // Nothing was to be seen yet, and the next try must not find this one in its way.
+            recorder.stop();
+            let _ = fs::remove_dir_all(&options.directory);
+            return Err(error);
+        }
+    };
+    let Outcome { summary, command, stop } = session.follow(recorder, number)?;
     if !args.quiet {
         tell(&text(&summary));
     }
@@ -69,7 +78,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
             summary.lost()
         ));
     }
-    if summary.events() == 0 && summary.lost() == 0 {
+    if is_empty(&summary, interface) {
         return nothing(args, output, &names, is_good);
     }
     let imported = convert::convert(args, output, &stop)?;
@@ -83,6 +92,15 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         (_, Some(status)) if !status.success() => exit::COMMAND_FAILED,
         _ => exit::OK,
     })
+}
+
+/// Whether nothing came, and surely so: a recorder that failed may not have counted what it kept,
+/// and of a trace instance the kernel counts, which it may refuse to tell. With blktrace the records
+/// themselves are counted; it also keeps notes of processes, which are no events.
+fn is_empty(summary: &Summary, interface: Interface) -> bool {
+    let is_counted = matches!(summary.ending, Ending::Asked | Ending::DeviceGone(_))
+        && (summary.bytes.0 == 0 || interface == Interface::Blktrace);
+    is_counted && summary.events() == 0 && summary.lost() == 0
 }
 
 /// Says that nothing came. An empty trace would be refused by whoever reads it, and an empty
@@ -170,4 +188,26 @@ fn text(summary: &Summary) -> String {
         summary.lost(),
         f64::from(*fullest) / 10.0,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_trace::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_recording_is_empty_only_if_that_is_sure() {
+        let of = |ending, bytes, interface| {
+            let summary = Summary { ending, bytes: Bytes(bytes), ..Summary::default() };
+            is_empty(&summary, interface)
+        };
+        let (tracefs, blktrace) = (Interface::Tracefs, Interface::Blktrace);
+        assert!(of(Ending::Asked, 0, tracefs));
+        assert!(of(Ending::DeviceGone("loop0 was removed".to_owned()), 0, tracefs));
+        assert!(!of(Ending::Asked, 1, tracefs), "what is there was not counted");
+        assert!(of(Ending::Asked, 1, blktrace), "notes of processes");
+        let failed = || Ending::Failed("the thread ended by itself".to_owned());
+        assert!(!of(failed(), 0, tracefs) && !of(failed(), 0, blktrace));
+    }
 }

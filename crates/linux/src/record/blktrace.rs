@@ -16,6 +16,7 @@ mod marker;
 mod relay;
 mod rival;
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -34,6 +35,7 @@ use super::error::RecordError;
 use super::interface::Interface;
 use super::target::Target;
 use super::tracer::{Counts, Stream, Tracer};
+use crate::host::CpuList;
 use crate::sysfs::BlockNode;
 
 /// What is not yet a full part of a buffer is fetched so often.
@@ -77,7 +79,11 @@ impl BlktraceTracer {
     pub(super) fn attach(targets: &[Target], buffer: Option<u64>) -> Result<Self, RecordError> {
         let debugfs = Debugfs::open().map_err(|error| no_debugfs(&error))?;
         let rule = if buffer.is_some() { buffer::ASKED } else { buffer::RULE };
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        // Relay makes a buffer on each processor that is on, whichever this process may use.
+        let cpus = CpuList::online().map_or_else(
+            || std::thread::available_parallelism().map_or(1, usize::from),
+            |online| online.numbers().len(),
+        );
         let buffer = buffer.unwrap_or_else(|| buffer::default_bytes(cpus));
         let wanted = wanted(targets);
         let each = buffer / wanted.len().max(1) as u64;
@@ -286,7 +292,11 @@ fn wanted(targets: &[Target]) -> Vec<Wanted> {
         } else if let Some(node) = BlockNode::of(target.disk_dev()) {
             let path = match target.part() {
                 Some(_) => Path::new("/dev").join(&node.name),
-                None => target.path().to_owned(),
+                // Links go with the device and come back with another, and the marker of the trace
+                // outlives this process and its directory.
+                None => {
+                    fs::canonicalize(target.path()).unwrap_or_else(|_| target.path().to_owned())
+                }
             };
             disks.push(Wanted { node, path, sectors });
         }

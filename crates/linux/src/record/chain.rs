@@ -18,6 +18,9 @@ use crate::target::{Keeper, Loop};
 /// More devices are not followed.
 const DEVICES_MAX: usize = 256;
 
+/// File systems of several disks, whose files do not tell of which.
+const HIDING: [&str; 3] = ["btrfs", "bcachefs", "zfs"];
+
 /// Follows paths and devices down, all by the mounts of one moment.
 pub(super) struct Chains {
     mounts: Vec<Mount>,
@@ -39,6 +42,13 @@ impl Chains {
         self.follow(self.of_file_system(data.dev(), Some(path)))
     }
 
+    /// The kind of the file system that a file or directory lies in, where that is one of disks
+    /// and yet none of them was found.
+    pub(super) fn unseen(&self, path: &Path) -> Option<&str> {
+        let kind = mount_of(&self.mounts, path).map(|mount| mount.kind.as_str())?;
+        (HIDING.contains(&kind) && self.of_path(path).is_empty()).then_some(kind)
+    }
+
     fn follow(&self, mut open: Vec<Dev>) -> Vec<BlockNode> {
         let mut found: Vec<BlockNode> = Vec::new();
         while let Some(dev) = open.pop().filter(|_| found.len() < DEVICES_MAX) {
@@ -50,7 +60,13 @@ impl Chains {
                 Some(disk) => open.push(disk.dev),
                 None => match Loop::of(&node).map(|one| one.keeper) {
                     Some(Keeper::Device(dev)) => open.push(dev),
-                    Some(Keeper::File { dev, .. }) => open.extend(self.of_file_system(dev, None)),
+                    Some(Keeper::File { dev, .. }) => {
+                        let path = node.attribute("loop/backing_file").map(PathBuf::from);
+                        // Another file may have the name by now, or in this mount namespace.
+                        let path = path
+                            .filter(|path| fs::metadata(path).is_ok_and(|data| data.dev() == dev));
+                        open.extend(self.of_file_system(dev, path.as_deref()));
+                    }
                     Some(Keeper::Unreachable(_)) => {}
                     None => open.extend(node.slaves().iter().map(|slave| slave.dev)),
                 },
@@ -68,7 +84,10 @@ impl Chains {
         // Of btrfs, overlays and others the number is not that of a device.
         let of_it = || self.mounts.iter().filter(|mount| mount.dev == dev);
         let above = |mount: &&Mount| path.is_some_and(|path| path.starts_with(&mount.point));
-        let Some(mount) = of_it().find(above).or_else(|| of_it().next()) else { return Vec::new() };
+        let mount = of_it().find(above).or_else(|| of_it().next());
+        // Files of a btrfs subvolume have a number of their own, which no mount has.
+        let mount = mount.or_else(|| mount_of(&self.mounts, path?));
+        let Some(mount) = mount else { return Vec::new() };
         if mount.kind == "overlay" {
             let mut options = mount.options.split(',');
             let upper = options.find_map(|option| option.strip_prefix("upperdir="));
@@ -79,9 +98,21 @@ impl Chains {
                 None => Vec::new(),
             };
         }
+        // bcachefs names all of its devices.
+        let sources = mount.source.to_str().filter(|_| mount.kind == "bcachefs");
+        if let Some(sources) = sources {
+            return sources.split(':').filter_map(|one| device_number(Path::new(one))).collect();
+        }
         let Some(dev) = device_number(&mount.source) else { return Vec::new() };
         if mount.kind == "btrfs" { of_btrfs(dev) } else { vec![dev] }
     }
+}
+
+/// The mount that a path lies in: the deepest above it, and of several in one place the last.
+fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let path = fs::canonicalize(path).ok()?;
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count())
 }
 
 /// All devices of the btrfs file system that this one belongs to.
@@ -107,6 +138,27 @@ fn of_btrfs(dev: Dev) -> Vec<Dev> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_lies_in_the_deepest_mount_above_it() {
+        let mount = |point: &str, kind: &str| Mount {
+            dev: rustix::fs::makedev(0, 44),
+            point: PathBuf::from(point),
+            kind: kind.to_owned(),
+            source: PathBuf::from("none"),
+            options: String::new(),
+        };
+        let mounts = [
+            mount("/", "ext4"),
+            mount("/proc", "btrfs"),
+            mount("/proc", "zfs"),
+            mount("/pro", "x"),
+        ];
+        let kind = |path| Some(mount_of(&mounts, Path::new(path))?.kind.as_str());
+        assert_eq!(kind("/proc/self"), Some("zfs"), "the upper one of two");
+        assert_eq!(kind("/"), Some("ext4"));
+        assert_eq!(kind("/nowhere/at/all"), None);
+    }
 
     #[test]
     fn what_is_in_memory_stands_on_no_device() {

@@ -16,16 +16,14 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 
 /// Where tracefs is; mounted at its usual place if it was nowhere.
 pub(super) fn tracefs() -> io::Result<PathBuf> {
-    if let Some(place) = place_of("tracefs") {
-        return Ok(place);
-    }
-    // Debugfs mounts it there by itself as soon as somebody looks.
-    if let Some(below) = place_of("debugfs").map(|place| place.join("tracing"))
-        && below.join("events").exists()
-    {
-        return Ok(below);
-    }
-    mount("tracefs", Path::new(TRACEFS))
+    tracefs_if_mounted().map_or_else(|| mount("tracefs", Path::new(TRACEFS)), Ok)
+}
+
+/// Where tracefs is, for whoever only looks: what is mounted stays for everybody.
+pub(super) fn tracefs_if_mounted() -> Option<PathBuf> {
+    // Debugfs mounts it below itself as soon as somebody looks.
+    let below = || Some(place_of("debugfs")?.join("tracing"));
+    place_of("tracefs").or_else(|| below().filter(|below| below.join("events").exists()))
 }
 
 /// Where a file system of this kind is mounted: at the usual place of several, if it is among them.

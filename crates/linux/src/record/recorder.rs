@@ -188,7 +188,8 @@ impl Recorder {
     /// whoever may use the interface.
     pub fn start(targets: Vec<Target>, options: &Options) -> Result<Self, RecordError> {
         check(&targets, options)?;
-        let notes = notes(&targets);
+        let mut notes = notes(&targets);
+        notes.extend(unseen(&options.directory));
         let (mut tracer, why) = attach(&targets, options)?;
         let directory = &options.directory;
         fs::create_dir(directory).map_err(|error| RecordError::output(directory, error))?;
@@ -243,7 +244,8 @@ impl Recorder {
     /// again before the first event.
     pub fn plan(targets: &[Target], options: &Options) -> Result<Plan, RecordError> {
         check(targets, options)?;
-        let notes = others(targets);
+        let mut notes = others(targets);
+        notes.extend(unseen(&options.directory));
         let (mut tracer, why) = attach(targets, options)?;
         let mut description = Description::default();
         tracer.describe(&mut description);
@@ -278,7 +280,10 @@ impl Recorder {
 
     /// How it stands. Takes no time worth mentioning.
     pub fn status(&self) -> Status {
+        // Asked in this order: a thread that ends in between has said why.
+        let is_over = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ended = ended.or_else(|| is_over.then(failed));
         Status {
             events: self.shared.events.load(Relaxed),
             bytes: Bytes(self.shared.bytes.load(Relaxed)),
@@ -298,7 +303,6 @@ impl Recorder {
         let thread = self.thread.take()?;
         self.shared.stop.store(true, Relaxed);
         thread.thread().unpark();
-        let failed = || Ending::Failed("the recorder's thread ended by itself".to_owned());
         Some(thread.join().unwrap_or_else(|_| Summary { ending: failed(), ..Summary::default() }))
     }
 }
@@ -307,6 +311,11 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// How a thread ends that cannot say why.
+fn failed() -> Ending {
+    Ending::Failed("the recorder's thread ended by itself".to_owned())
 }
 
 /// Refuses what should not be begun.
@@ -321,8 +330,26 @@ fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
         );
         return Err(RecordError::output(directory, source));
     }
+    target::check_place(targets, place(directory))
+}
+
+/// Where the directory of a recording lies.
+fn place(directory: &Path) -> &Path {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-    target::check_place(targets, parent.unwrap_or(Path::new(".")))
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Says so where it cannot be known whether a recording lies on what it records.
+fn unseen(directory: &Path) -> Option<String> {
+    let chains = Chains::new();
+    let place = place(directory);
+    chains.unseen(place).map(|kind| {
+        format!(
+            "the devices of the {kind} that {} lies on are not known; if a recorded one is among \
+             them, the recording records itself",
+            place.display()
+        )
+    })
 }
 
 /// Cleans up after recorders that were killed, and says what is to be said before a recording.

@@ -205,7 +205,7 @@ fn refused(path: &Path, error: &io::Error) -> RecordError {
 /// Removes the instances of processes of ioecho that no longer live, and answers their names.
 /// Nothing where tracefs is not there or may not be looked at.
 pub(super) fn clean() -> Vec<String> {
-    let Ok(root) = mounted::tracefs() else { return Vec::new() };
+    let Some(root) = mounted::tracefs_if_mounted() else { return Vec::new() };
     let names = instance::names(&root);
     let is_left = |name: &String| Owner::of_name(name).is_some_and(|owner| !owner.lives());
     // One of a process of another container is open, and the kernel keeps it.
@@ -218,7 +218,7 @@ pub(super) fn clean() -> Vec<String> {
 
 /// The processes of ioecho that record now, other than this one.
 pub(super) fn others() -> Vec<u32> {
-    let Ok(root) = mounted::tracefs() else { return Vec::new() };
+    let Some(root) = mounted::tracefs_if_mounted() else { return Vec::new() };
     let owners = instance::names(&root).into_iter().filter_map(|name| Owner::of_name(&name));
     let mut pids: Vec<u32> =
         owners.filter(|owner| owner.lives() && *owner != Owner::this()).map(Owner::pid).collect();

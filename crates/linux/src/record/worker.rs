@@ -75,6 +75,8 @@ pub(super) struct Worker {
     calm: u32,
     fullest: u64,
     notes: Vec<String>,
+    /// Whether counters of the kernel could not be read.
+    is_uncounted: bool,
 }
 
 impl Worker {
@@ -107,6 +109,7 @@ impl Worker {
             calm: 0,
             fullest: 0,
             notes: Vec::new(),
+            is_uncounted: false,
         }
     }
 
@@ -119,17 +122,16 @@ impl Worker {
         let ended = first.and_then(|()| self.go_on());
         let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
         // Even where nothing can be written any more, the kernel must be told to end.
-        let mut result = self.tracer.stop();
+        let stopped = self.tracer.stop();
+        let mut result = Ok(());
         if ending.is_good() || matches!(ending, Ending::DeviceGone(_)) {
-            result = result.and_then(|()| self.drain());
+            // Where events still come, there is no last one to wait for.
+            result = self.pass(stopped.is_ok()).map(drop);
         }
-        let finished = result.and_then(|()| self.finish(ending.phrase()));
-        if ending.is_good() {
-            ending = match finished {
-                Ok(()) => ending,
-                Err(error) => ending_of_error(&self.directory, &error),
-            };
-        }
+        self.fail(&mut ending, stopped.and(result));
+        // What was taken before is kept, whatever failed since.
+        let finished = self.finish(ending.phrase());
+        self.fail(&mut ending, finished);
         if let Err(error) = self.tracer.detach() {
             self.notes.push(format!("{error}; the next start tries again"));
         }
@@ -205,9 +207,13 @@ impl Worker {
         Ok(fullest)
     }
 
-    /// Takes what is left after the end.
-    fn drain(&mut self) -> Result<(), RecordError> {
-        self.pass(true).map(drop)
+    /// An end that was asked for is none where something fails after it.
+    fn fail(&self, ending: &mut Ending, result: Result<(), RecordError>) {
+        if let Err(error) = result
+            && ending.is_good()
+        {
+            *ending = ending_of_error(&self.directory, &error);
+        }
     }
 
     /// Lets others go first as long as the buffers allow it.
@@ -261,8 +267,18 @@ impl Worker {
     fn count(&mut self) -> Result<(), RecordError> {
         let now = monotonic_ns();
         for stream in 0..self.counts.len() {
-            // A device that is gone takes its counters along.
-            let Ok(counts) = self.tracer.counts(stream) else { continue };
+            let counts = match self.tracer.counts(stream) {
+                Ok(counts) => counts,
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_uncounted, true) {
+                        self.notes.push(format!(
+                            "the kernel's counters could not be read ({error}), so events may \
+                             have been lost that are not counted"
+                        ));
+                    }
+                    continue;
+                }
+            };
             let lost = counts.lost.saturating_sub(self.counts[stream].lost);
             self.counts[stream] = counts;
             if lost > 0 {

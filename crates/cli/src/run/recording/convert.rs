@@ -11,9 +11,11 @@ use ioecho_trace::{Stop, stream};
 
 use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
 use crate::commands::{tell, tell_import};
+use crate::exit;
 use crate::run::open;
 
-/// Converts the recording that was made for `output`, and removes it unless it is to be kept.
+/// Converts the recording that was made for `output`, and removes it unless it is to be kept or
+/// could not be read whole: then it holds more than what was converted.
 /// Answers the exit code that what was read asks for.
 pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::Result<u8> {
     let raw = directory_beside(output);
@@ -38,7 +40,9 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
     let of = if written.requests == requests { String::new() } else { format!(" of {requests}") };
     tell(&format!("{}{of} requests written to {}", written.requests, output.display()));
     drop(source);
-    if !args.keep_raw
+    if code != exit::OK {
+        tell(&format!("note: {} is kept, for it is damaged", raw.display()));
+    } else if !args.keep_raw
         && let Err(error) = fs::remove_dir_all(&raw)
     {
         tell(&format!("warning: cannot remove {}: {error}", raw.display()));

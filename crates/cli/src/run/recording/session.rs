@@ -17,6 +17,9 @@ const DRAW_EVERY: Duration = Duration::from_secs(1);
 /// How often the recorder is asked whether it has ended by itself.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
+/// So long a command may take to end at the signal that ends the recording.
+const COMMAND_ENDS: Duration = Duration::from_millis(200);
+
 /// A recording that is to begin.
 pub(crate) struct Session {
     pub(crate) ends: Ends,
@@ -47,13 +50,17 @@ impl Session {
         Ok(Self { ends: Ends::listen()?, duration, command: command.to_vec(), is_quiet })
     }
 
-    /// Waits for the end of the recording.
-    pub(crate) fn follow(self, recorder: Recorder) -> anyhow::Result<Outcome> {
+    /// Starts the command, if there is one, and answers the number of its process.
+    pub(crate) fn run(&self) -> anyhow::Result<u32> {
+        self.ends.run(&self.command)
+    }
+
+    /// Waits for the end of the recording; `number` is what [`run`](Self::run) answered.
+    pub(crate) fn follow(self, recorder: Recorder, number: u32) -> anyhow::Result<Outcome> {
         let begun = Instant::now();
         let until = self.duration.map(|duration| {
             begun + Duration::from_nanos(u64::try_from(duration.0).unwrap_or_default())
         });
-        let number = self.ends.run(&self.command)?;
         let mut line = Line::new(!self.is_quiet && self.command.is_empty());
         let mut drawn = Instant::now();
         let mut command = None;
@@ -61,7 +68,16 @@ impl Session {
             let now = Instant::now();
             let next = (now + ASK_EVERY).min(until.unwrap_or(now + ASK_EVERY));
             match self.ends.wait(next) {
-                Event::Asked => break,
+                Event::Asked => {
+                    // Ctrl-C goes to the command as well.
+                    if !self.command.is_empty()
+                        && let Event::CommandEnded(status) =
+                            self.ends.wait(Instant::now() + COMMAND_ENDS)
+                    {
+                        command = status.ok();
+                    }
+                    break;
+                }
                 Event::CommandEnded(status) => {
                     command = Some(status?);
                     break;

@@ -58,7 +58,7 @@ pub(super) struct Setup {
     pub(super) sub_buffer_bytes: u32,
     /// How many sub-buffers each processor has.
     pub(super) sub_buffers: u32,
-    /// The sectors of 512 bytes to look at, first and behind the last; both zero for all.
+    /// The sectors of 512 bytes to look at, the first and the last; both zero for all.
     pub(super) sectors: (u64, u64),
 }
 

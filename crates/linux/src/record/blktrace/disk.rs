@@ -135,11 +135,16 @@ impl Disk {
         if !self.is_there(debugfs) {
             return Ok(());
         }
-        let Ok(opened) = open(&self.device, self.dev) else { return Ok(()) };
+        let failed = |error| RecordError::system("stop the trace of", &self.device, error);
+        let opened = match open(&self.device, self.dev) {
+            Ok(opened) => opened,
+            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
         match api::stop(opened) {
             // It does not run.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
-            Err(error) => Err(RecordError::system("stop the trace of", &self.device, error.into())),
+            Err(error) => Err(failed(error.into())),
         }
     }
 
@@ -210,13 +215,26 @@ fn clean_one(debugfs: &Debugfs, name: &str) -> bool {
     let is_ours = found.is_ok_and(|found| found == Some(marker.identity));
     let is_down = is_ours
         && fs::metadata(&marker.device).is_ok_and(|data| {
-            let opened = open(&marker.device, data.rdev());
-            opened.is_ok_and(|opened| take_down(&opened).is_ok())
+            // The path may lead to another device by now.
+            let opened =
+                is_named(name, data.rdev()).then(|| open(&marker.device, data.rdev()).ok());
+            opened.flatten().is_some_and(|opened| take_down(&opened).is_ok())
         });
     if is_down || !is_ours {
         Marker::remove(name);
     }
     is_down
+}
+
+/// Whether the device with this number is the one that debugfs calls so.
+fn is_named(name: &str, dev: Dev) -> bool {
+    crate::sysfs::BlockNode::of(dev)
+        .is_some_and(|node| ["!", "_"].iter().any(|slash| node.name.replace('/', slash) == name))
+}
+
+/// Whether a device could not be opened because there is none any more.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NXIO | Errno::NODEV))
 }
 
 fn take_down(opened: &OwnedFd) -> rustix::io::Result<()> {
@@ -343,6 +361,14 @@ mod tests {
     fn a_device_is_the_one_with_the_number_and_no_other() {
         let error = open(Path::new("/dev/null"), 0).unwrap_err();
         assert_eq!(error.to_string(), "it is another device now");
+    }
+
+    #[test]
+    fn only_a_device_that_is_gone_needs_no_stop() {
+        let error = |device: &str, dev| open(Path::new(device), dev).unwrap_err();
+        assert!(is_absent(&error("/nowhere/at/all", 0)));
+        assert!(!is_absent(&error("/dev/null", 0)), "another one");
+        assert!(!is_named("null", rustix::fs::makedev(0, 3)), "no block device");
     }
 
     #[test]
