@@ -29,11 +29,10 @@ pub(crate) fn recorded(args: &ReplayArgs) -> Vec<String> {
 
 /// The trace's path as it is kept.
 pub(crate) fn recorded_trace(args: &ReplayArgs) -> PathBuf {
-    match args.trace.to_str() {
-        _ if is_anonymised(&args.load) => PathBuf::from(NOT_KEPT),
-        Some(word) => PathBuf::from(fetch::kept(word)),
-        None => args.trace.clone(),
+    if is_anonymised(&args.load) {
+        return PathBuf::from(NOT_KEPT);
     }
+    fetch::kept_path(&args.trace)
 }
 
 fn without_names(words: Vec<String>, trace: &Path) -> Vec<String> {

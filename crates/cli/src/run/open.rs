@@ -67,7 +67,8 @@ pub(crate) fn trace_until(
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
-        let name = path.display();
+        let name = fetch::kept_path(path);
+        let name = name.display();
         if !is_part && chain.is_empty() {
             let text = format!(
                 "{name}: it makes no request\n  = help: give it a longer `duration`, or a rate"
@@ -125,8 +126,10 @@ fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'
     // What was said of the trace need not be true of one that is merged into it.
     let options = ReadOptions { all_apply: false, ..options.clone() };
     let open = |path: &Path| {
-        let unfetched = |error: anyhow::Error| io::Error::other(error.to_string());
-        let file = fetch::local(path).map_err(|error| TraceError::read(path, unfetched(error)))?;
+        let unfetched = |error: anyhow::Error| {
+            TraceError::read(&fetch::kept_path(path), io::Error::other(error.to_string()))
+        };
+        let file = fetch::local(path).map_err(unfetched)?;
         Ok(stop.over(formats::open(&file, &options)?))
     };
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
@@ -180,7 +183,7 @@ fn has_no_end(path: &Path) -> anyhow::Error {
     let text = format!(
         "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
          with --window START,DURATION before whatever needs the end",
-        path.display()
+        fetch::kept_path(path).display()
     );
     Coded::error(exit::USAGE, text)
 }

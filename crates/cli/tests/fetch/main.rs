@@ -96,6 +96,17 @@ fn offline_takes_what_was_fetched_and_asks_nobody() {
 }
 
 #[test]
+fn offline_takes_what_was_fetched_where_no_hashes_stand_beside_it() {
+    let (stand, _, bytes) = published();
+    let url = stand.server.url("/alone/load.parquet");
+    stand.server.serve("/alone/load.parquet", Served { bytes, ..Served::default() });
+    assert_eq!(stand.requests(&url), 500);
+    stand.server.asked();
+    stand.done(&["info", "--offline", &url]);
+    assert_eq!(stand.server.asked(), Vec::<String>::new());
+}
+
+#[test]
 fn a_file_that_breaks_off_is_gone_on_with_where_it_broke() {
     let (stand, url, bytes) = published();
     let half = bytes.len() / 2;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
+use super::called::{called, shown};
 use super::place::NO_INSTANT;
 use super::reverse::{forget_measured, note_forgotten};
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
@@ -85,7 +86,7 @@ impl Merge {
         };
         let align = if self.clock { ",align=clock" } else { "" };
         let volumes = if self.join { ",volumes=join" } else { "" };
-        format!("merge {}{at}{offset}{align}{volumes}", self.file.display())
+        format!("merge {}{at}{offset}{align}{volumes}", called(&self.file))
     }
 
     /// How far the instants of the two traces are moved, and when the merged one started.
@@ -95,7 +96,7 @@ impl Merge {
         }
         let hour = |header: &Header, path: &Path| {
             header.started.as_deref().and_then(calendar::unix_ns).ok_or_else(|| TraceError::Asked {
-                path: path.to_owned(),
+                path: shown(path),
                 reason: "it does not know at what hour it was recorded".to_owned(),
                 remedy: "say where it begins: --merge FILE,at=TIME".to_owned(),
             })
@@ -110,7 +111,7 @@ impl Merge {
             })
         });
         aligned.ok_or_else(|| TraceError::Unusable {
-            path: self.file.clone(),
+            path: shown(&self.file),
             reason: "it would begin beyond what 64 bits of nanoseconds hold".to_owned(),
             remedy: "merge it at an earlier TIME".to_owned(),
         })
@@ -369,7 +370,7 @@ impl Merged {
                 header.processes.entry(pid).or_insert_with(|| name.clone());
             }
         }
-        let file = self.merge.file.display();
+        let file = called(&self.merge.file);
         for (into, from) in
             [(&mut header.losses, &other.losses), (&mut header.guesses, &other.guesses)]
         {
@@ -411,7 +412,8 @@ fn merged_volumes(numbers: &Numbers, this: &Header, other: &Header, file: &Path)
         }
         let mut volume = Volume { id: VolumeId(*number), ..volume.clone() };
         if !volume.name.is_empty() && volumes.iter().any(|twin| twin.name == volume.name) {
-            let file = file.file_name().unwrap_or_default().to_string_lossy();
+            let file = called(file);
+            let file = file.rsplit('/').next().unwrap_or_default();
             volume.name = format!("{} of {file}", volume.name);
         }
         volumes.push(volume);
@@ -558,6 +560,18 @@ mod tests {
         let (all, header) = merged("merge 0,offset=4k", &trace(&[(1, Op::Read, 0, 8)]), &far);
         assert_eq!(all.len(), 2);
         assert_eq!(header.losses.count_of(TOO_FAR), 1);
+    }
+
+    #[test]
+    fn the_header_does_not_say_where_the_other_trace_is_kept() {
+        for (file, told) in [
+            ("/srv/customer/b.load", "merge b.load"),
+            ("https://me:word@h/b.load?sig=x", "merge https://h/b.load"),
+        ] {
+            let (at, offset) = (Nanos::ZERO, Bytes::ZERO);
+            let merge = Merge { file: file.into(), at, offset, clock: false, join: false };
+            assert_eq!(merge.told(), told);
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod adjacent;
 pub mod anonymise;
 pub mod arguments;
 pub mod busiest;
+mod called;
 pub mod cmd;
 pub mod derive;
 pub mod exact;

@@ -213,7 +213,8 @@ impl Step for Remove {
         header.losses.add(REMOVED, self.removed, None);
         header.losses.add(REMOVED_UPPER, self.removed_upper, None);
         header.guesses.add(OWN, self.copies.own, None);
-        header.guesses.add(NOT_WATCHED, self.pairs.forgotten, None);
+        let forgotten = self.pairs.forgotten + self.copies.forgotten;
+        header.guesses.add(NOT_WATCHED, forgotten, None);
     }
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {

@@ -23,6 +23,9 @@ const WITNESS: &str = "witness.parquet";
 /// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`, or in `summary.json`.
 const ZERO: &str = "zero_monotonic_ns";
 
+/// How long before and after a run a recording of it begins at most: an hour, in nanoseconds.
+const ABOUT_NS: i64 = 3_600_000_000_000;
+
 /// Two sides, open.
 pub(super) struct Sides {
     pub(super) known: Known,
@@ -134,9 +137,8 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         has_schedule: of_plan.unwrap_or(timing::TIMED) == timing::TIMED,
         ..Known::default()
     };
-    let shift_ns = zero_of(run, &facts).zip(zero_of_recording(seen.header()));
-    let shift_ns = shift_ns
-        .and_then(|(run, recording)| i64::try_from(i128::from(recording) - i128::from(run)).ok());
+    let zeros = zero_of(run, &facts).zip(zero_of_recording(seen.header()));
+    let shift_ns = zeros.and_then(|(zero, recording)| shift(zero, recording, duration_ns(run)));
     let volumes = Volumes::of_targets(&targets);
     Ok(Sides { known, asked, seen, shift_ns, volumes, recorded })
 }
@@ -194,6 +196,26 @@ fn zero_of(run: &RunDirectory, facts: &toml::Table) -> Option<u64> {
     let text = std::fs::read_to_string(run.summary()).ok()?;
     let summary: serde_json::Value = serde_json::from_str(&text).ok()?;
     summary.get(ZERO).or_else(|| summary.get("engine")?.get(ZERO))?.as_u64()
+}
+
+/// When the run's last request was submitted, in nanoseconds behind its zero, where its summary
+/// says so.
+fn duration_ns(run: &RunDirectory) -> u64 {
+    let read = || -> Option<u64> {
+        let text = std::fs::read_to_string(run.summary()).ok()?;
+        let summary: serde_json::Value = serde_json::from_str(&text).ok()?;
+        summary.get("achieved_duration_ns")?.as_u64()
+    };
+    read().unwrap_or(0)
+}
+
+/// How far the recording's zero lies behind the run's. `None` of a recording that was not made
+/// about the time of the run: the monotonic clock of another host, or of another boot, counts from
+/// another instant.
+fn shift(run: u64, recording: u64, duration_ns: u64) -> Option<i64> {
+    let shift = i64::try_from(i128::from(recording) - i128::from(run)).ok()?;
+    let latest = i64::try_from(duration_ns).unwrap_or(i64::MAX).saturating_add(ABOUT_NS);
+    (-ABOUT_NS..=latest).contains(&shift).then_some(shift)
 }
 
 /// When the recording began, by the same clock, if it counts by that.
@@ -283,6 +305,17 @@ mod tests {
             size: None,
         };
         Header { volumes: names.iter().enumerate().map(volume).collect(), ..Header::default() }
+    }
+
+    #[test]
+    fn a_clock_of_another_host_or_boot_is_not_that_of_the_run() {
+        let hour = 3_600_000_000_000;
+        assert_eq!(shift(5 * hour, 5 * hour + 7, 0), Some(7));
+        assert_eq!(shift(5 * hour, 4 * hour, 0), Some(-ABOUT_NS));
+        assert_eq!(shift(5 * hour, 4 * hour - 1, 0), None);
+        assert_eq!(shift(5 * hour, 8 * hour, 2 * hour), Some(3 * ABOUT_NS));
+        assert_eq!(shift(5 * hour, 8 * hour + 1, 2 * hour), None);
+        assert_eq!(shift(0, u64::MAX, u64::MAX), None);
     }
 
     #[test]

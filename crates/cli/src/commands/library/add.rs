@@ -18,7 +18,7 @@ use crate::library::{
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
 use crate::run::everything::{self, Found};
-use crate::run::fetch::{digest, is_url};
+use crate::run::fetch::{digest, is_url, kept_path};
 use crate::run::{open, page};
 
 pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
@@ -38,7 +38,7 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     let mut source = Labelled::over(stop.over(source), args);
     let sink = write::create_as(None, &load, source.header())?;
     let (_, written) = stream::copy(&mut source, sink)
-        .with_context(|| format!("adding {}", args.trace.display()))?;
+        .with_context(|| format!("adding {}", kept_path(&args.trace).display()))?;
     let code = tell_import(source.header());
     for note in written.lost.iter() {
         tell(&format!("lost: {} {}", note.count, note.what));

@@ -5,7 +5,7 @@
 //! directory of its own with a lock; a file is a load only when `about.json` beside it says so, and
 //! that is written last.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest;
 use super::location::Location;
+use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::directory::write_whole;
 
@@ -73,6 +74,12 @@ impl Place {
         let open = || -> io::Result<File> {
             fs::create_dir_all(&directory)?;
             let lock = File::create(directory.join("lock"))?;
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            tell(&format!("waiting for another process that fetches {location}"));
             lock.lock()?;
             Ok(lock)
         };

@@ -26,6 +26,9 @@ pub(crate) struct Answer {
     pub(crate) modified: Option<String>,
     /// How many bytes follow, where it says so.
     pub(crate) length: Option<u64>,
+    /// Whether what follows says itself where it ends: by a length, or as chunks (RFC 9112, section
+    /// 6.3). Otherwise a connection that breaks looks like the end.
+    pub(crate) has_end: bool,
     /// The first byte that follows, where it is a part.
     pub(crate) first: Option<u64>,
     pub(crate) body: Box<dyn Read>,
@@ -130,12 +133,16 @@ mod asking {
         let answer = request.call().map_err(|error| no_answer(location, &error))?;
         let headers = answer.headers();
         let (status, etag) = (answer.status().as_u16(), text(headers, "etag"));
+        let coding = text(headers, "transfer-encoding").unwrap_or_default();
+        let is_chunked = coding.to_ascii_lowercase().trim_end().ends_with("chunked");
+        let length = text(headers, "content-length").and_then(|length| length.parse().ok());
         let first = text(headers, "content-range").as_deref().and_then(first_of);
         Ok(Answer {
             status,
             etag,
             modified: text(headers, "last-modified"),
-            length: text(headers, "content-length").and_then(|length| length.parse().ok()),
+            has_end: is_chunked || length.is_some(),
+            length,
             first,
             body: Box::new(answer.into_body().into_reader()),
         })

@@ -232,6 +232,13 @@ fn receive(
         }
     };
     file.sync_all().map_err(|error| unkept(&error))?;
+    if matches!(ended, Ended::Whole) && !answer.has_end && wanted.sha256.is_none() {
+        tell(&format!(
+            "warning: {location}: nobody knows whether {} are all of it: the server says neither \
+             how long it is nor where it ends, and no hash is known",
+            Bytes(here)
+        ));
+    }
     Ok(match (ended, end) {
         (Ended::Whole, Some(end)) if here != end => Ended::Cut("the connection ended".to_owned()),
         (ended, _) => ended,

@@ -5,7 +5,7 @@
 //! is shown is never all of it. And what a library names must never lead out of that library.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An URL of `http` or `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +34,13 @@ fn scheme_of(text: &str) -> Option<&str> {
     is_name.then_some(scheme)
 }
 
-/// The words as they may be kept: an URL without its password and its query, all else as it is.
+/// The word as it may be kept: an URL without its password and its query, also behind the `=` of a
+/// flag; all else as it is.
 pub(crate) fn kept(word: &str) -> String {
+    let flag = word.split_once('=').filter(|(flag, _)| flag.starts_with("--"));
+    if let Some((flag, value)) = flag {
+        return format!("{flag}={}", kept(value));
+    }
     if scheme_of(word).is_none() {
         return word.to_owned();
     }
@@ -43,6 +48,11 @@ pub(crate) fn kept(word: &str) -> String {
         Ok(location) => location.to_string(),
         Err(_) => "not-kept".to_owned(),
     }
+}
+
+/// The path as it may be shown and kept: like a [`kept`] word.
+pub(crate) fn kept_path(path: &Path) -> PathBuf {
+    path.to_str().map_or_else(|| path.to_owned(), |word| PathBuf::from(kept(word)))
 }
 
 impl Location {
@@ -159,6 +169,9 @@ mod tests {
         assert_eq!(kept(secret), "https://host:8443/a/b.parquet?…#oltp");
         assert_eq!(kept("https://me:word@host/a b"), "not-kept");
         assert_eq!(kept("plain.load"), "plain.load");
+        assert_eq!(kept("--merge=https://me:word@h/x?sig=a,at=5s"), "--merge=https://h/x?…");
+        assert_eq!(kept("--merge=a.load,at=5s"), "--merge=a.load,at=5s");
+        assert_eq!(kept_path(Path::new("http://me@h/a?b")), Path::new("http://h/a?…"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use ioecho_trace::Bytes;
 use crate::exit::{self, Coded};
 
 use self::cache::Place;
-pub(crate) use self::location::{Location, is_url, kept};
+pub(crate) use self::location::{Location, is_url, kept, kept_path};
 
 /// How large an index of a library may be.
 pub(crate) const INDEX_BYTES_MAX: u64 = 64 << 20;

@@ -27,6 +27,10 @@ pub(super) fn sum(file: &Location) -> anyhow::Result<Option<String>> {
     }
     let sums = file.beside(SUMS_FILE);
     let place = Place::of(&sums)?;
+    // Where none stood beside it when it was fetched, there is none to ask for.
+    if settings().offline && place.about().is_none() {
+        return Ok(None);
+    }
     let wanted = Wanted { location: sums.clone(), sha256: None };
     let limit = Bytes(settings().limit.0.min(SUMS_BYTES_MAX));
     if download::bring_if_there(&place, &wanted, Settings { limit, ..settings() })?.is_none() {

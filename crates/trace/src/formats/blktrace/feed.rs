@@ -227,7 +227,9 @@ impl Feed {
             let (path, remedy) = (self.path.clone(), REMEDY.to_owned());
             return Err(TraceError::Binary { path, offset, reason, remedy });
         }
-        self.damage = Some(format!("{}: at byte {offset}: {reason}", self.path.display()));
+        // The header that tells of it is given away: only what the file is called.
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        self.damage = Some(format!("{name}: at byte {offset}: {reason}"));
         Ok(())
     }
 }

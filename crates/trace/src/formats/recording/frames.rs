@@ -3,10 +3,11 @@
 //! A segment that is damaged is read up to the damage; the segments behind it are whole and are
 //! read as well. That frames are missing shows in their numbers.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::TraceError;
@@ -28,8 +29,8 @@ pub(super) struct Segments {
     reader: Option<FrameReader<BufReader<File>>>,
     /// The file that is read.
     path: PathBuf,
-    /// The number of the next frame.
-    sequence: Option<u64>,
+    /// The number of the next frame; the first one of a processor is 0.
+    sequence: u64,
     strict: bool,
     pub(super) damages: Vec<String>,
 }
@@ -42,7 +43,7 @@ impl Segments {
             waiting: paths.into(),
             reader: None,
             path: PathBuf::new(),
-            sequence: None,
+            sequence: 0,
             strict,
             damages: Vec::new(),
         }
@@ -63,8 +64,8 @@ impl Segments {
             let offset = reader.offset;
             match reader.next(buffer).map_err(|error| TraceError::read(&self.path, error))? {
                 Next::Frame(sequence) => {
-                    let is_missing = self.sequence.is_some_and(|expected| expected != sequence);
-                    self.sequence = Some(sequence.wrapping_add(1));
+                    let is_missing = self.sequence != sequence;
+                    self.sequence = sequence.wrapping_add(1);
                     if is_missing {
                         self.damage(offset, "frames before this one are missing")?;
                     }
@@ -86,10 +87,16 @@ impl Segments {
             return Err(TraceError::Binary { path, offset, reason, remedy: REMEDY.to_owned() });
         }
         if self.damages.len() < DAMAGES_MAX {
-            self.damages.push(format!("{}: at byte {offset}: {why}", self.path.display()));
+            let name = file_name(&self.path);
+            self.damages.push(format!("{name}: at byte {offset}: {why}"));
         }
         Ok(())
     }
+}
+
+/// What a file is called wherever it lies: the header that tells of it is given away.
+fn file_name(path: &Path) -> Cow<'_, str> {
+    path.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// The payloads of all frames as one stream of bytes: what relay files held.

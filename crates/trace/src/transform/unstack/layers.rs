@@ -103,12 +103,14 @@ pub(super) struct Copies {
     distances: FxHashMap<u32, VecDeque<u64>>,
     /// Requests to lower volumes that were nobody's copy.
     pub(super) own: u64,
+    /// Requests that waited and were forgotten before their time.
+    pub(super) forgotten: u64,
 }
 
 impl Copies {
     pub(super) fn new(within: Nanos) -> Self {
         let (waiting, distances) = (FxHashMap::default(), FxHashMap::default());
-        Self { within, waiting, order: VecDeque::new(), distances, own: 0 }
+        Self { within, waiting, order: VecDeque::new(), distances, own: 0, forgotten: 0 }
     }
 
     /// Whether row `row` is the copy of a request to an upper volume. If not it waits for its own
@@ -160,11 +162,13 @@ impl Copies {
         while let Some(&(issue, key)) = self.order.front()
             && (now.saturating_sub(issue) > self.within.0 || self.order.len() > WAITING_MAX)
         {
+            let is_over = now.saturating_sub(issue) > self.within.0;
             self.order.pop_front();
             if let Some(alike) = self.waiting.get_mut(&key) {
                 // Those that found their copy are gone already.
                 if alike.front().is_some_and(|(first, _)| *first <= issue) {
                     alike.pop_front();
+                    self.forgotten += u64::from(!is_over);
                 }
                 if alike.is_empty() {
                     self.waiting.remove(&key);
@@ -282,6 +286,7 @@ mod tests {
             copies.order.push_back((0, key));
         }
         assert!(copies.order.len() <= WAITING_MAX + 1);
+        assert_eq!(copies.forgotten, 99);
         assert_eq!(copies.order.len(), copies.waiting[&(1, Op::Read, 8)].len());
     }
 }

@@ -72,9 +72,27 @@ fn what_is_behind_a_damage_is_read_from_the_next_segment_on() {
     let (requests, header) = read(directory.path());
     assert_eq!(requests.len(), 19);
     let damage = header.damage.unwrap();
-    assert!(damage.contains("00000.cpu0") && damage.contains("bytes into a frame"), "{damage}");
+    assert!(damage.starts_with(&segment_file(0, 0)), "{damage}");
+    assert!(damage.contains("bytes into a frame"), "{damage}");
     let strict = ReadOptions { strict: true, ..ReadOptions::default() };
     assert!(open(directory.path(), &strict).is_err());
+}
+
+#[test]
+fn a_recording_without_its_first_segment_is_not_whole() {
+    let description = description();
+    let pages = steady(&description, 30);
+    let directory = written(&description, &[pages[..10].to_vec()], &[]);
+    let path = directory.path().join(segment_file(0, 0));
+    let bytes = std::fs::read(&path).unwrap();
+    assert!(read(directory.path()).1.damage.is_none());
+    // The second frame is what a second segment would begin with.
+    let first = bytes[1..].windows(4).position(|four| four == b"ioef").unwrap() + 1;
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(directory.path().join(segment_file(1, 0)), &bytes[first..]).unwrap();
+    let (requests, header) = read(directory.path());
+    assert_eq!(requests.len(), 9);
+    assert!(header.damage.unwrap().contains("at byte 0: frames before this one are missing"));
 }
 
 #[test]
