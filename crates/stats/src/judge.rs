@@ -156,6 +156,12 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
         causes.iter().map(|cause| i128::from(figures.late(*cause).lateness_ns)).sum()
     };
     let (device, generator, host) = (cost(&DEVICE), cost(&GENERATOR), cost(&HOST));
+    let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
+    let is_late = seen.is_some_and(|seen| seen.late_share() > LATE_SHARE_PASS);
+    if is_late && device.max(generator).max(host) == 0 {
+        // A part on this side of the device, a part behind it, and neither long enough to be late.
+        return Finding::HostStalled;
+    }
     let faults = late_share(figures, &GENERATOR) + late_share(figures, &HOST);
     if faults <= LATE_SHARE_PASS && device >= generator.max(host) {
         Finding::DeviceLimited
@@ -166,11 +172,13 @@ fn blame(figures: &RunFigures, engine: &EngineFacts) -> Finding {
     }
 }
 
-/// Whether requests were handed over in time and a witness saw them reach the device late.
+/// Whether requests were handed over in time and a witness saw the device get them late. What was
+/// handed over late by itself is not among them.
 fn is_held_back(figures: &RunFigures, engine: &EngineFacts) -> bool {
     let own = late_share(figures, &LateCause::ALL);
     let seen = engine.witness.as_ref().filter(|seen| seen.is_there());
-    own <= LATE_SHARE_PASS && seen.is_some_and(|seen| seen.late_share() > LATE_SHARE_PASS)
+    own <= LATE_SHARE_PASS
+        && seen.is_some_and(|seen| share(seen.held_back, seen.found) > LATE_SHARE_PASS)
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -212,7 +220,7 @@ fn sentence(
         Finding::DeviceLimited if is_held_back(figures, engine) => format!(
             "Device-limited: requests were issued in time and held back on their way to the \
              device, {} of them by more than {LATE}, as a witness saw.",
-            seen.map_or(0, |seen| seen.late)
+            seen.map_or(0, |seen| seen.held_back)
         ),
         Finding::DeviceLimited => format!(
             "Device-limited: the device could not take the load; requests were issued up to {} \

@@ -153,9 +153,9 @@ fn curve(of: &Latencies, name: &str) -> Curve {
     }
 }
 
-/// The mean number in flight in steps of time. A request counts with the share of each step in which
-/// it was in flight; those between its first and its last are counted by where they begin and end,
-/// so that the length of a request costs nothing.
+/// The mean number in flight in steps of time. A request counts with the share of each step in
+/// which it was in flight; those between its first and its last are counted by where they begin and
+/// end, so that the length of a request costs nothing.
 #[derive(Clone, Debug)]
 struct Flight {
     step_ns: i64,

@@ -25,7 +25,7 @@ use crate::run::target::Target;
 use crate::run::watch::host::HostWatch;
 use crate::run::witness::{Witness, Witnessed};
 use crate::run::writer::{self, WriterOptions};
-use crate::run::{feeder, load, settle, verification};
+use crate::run::{feeder, load, settle, verification, witness};
 
 /// A run that has ended, however it ended.
 pub(crate) struct Finished {
@@ -45,6 +45,7 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     run.free_reserve();
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
+        witness::forget(&run);
         let _ = std::fs::remove_file(run.facts_file());
         let _ = std::fs::remove_file(run.path().join("log.txt"));
         for target in 0..plan.targets.len() {
@@ -112,7 +113,10 @@ fn replay(
 
     let live = Live::start(plan, run, &facts, &signals.asked)?;
     let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
-    facts.witness = witness.map(|witness| witness.finish(run));
+    // A signal that has ended the run does not end this as well: the next one ends the process.
+    let never = AtomicBool::new(false);
+    let asked = if signals.asked.load(Relaxed) { &never } else { &*signals.asked };
+    facts.witness = witness.map(|witness| witness.finish(run, asked));
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);

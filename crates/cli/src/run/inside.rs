@@ -7,9 +7,12 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ioecho_replay::engine::inside::{self as engine, Inside};
 use ioecho_stats::inside::{InsideFigures, Level, Line, Spans, Spent, VERSION};
+use ioecho_trace::units::counted;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::run::directory::RunDirectory;
@@ -23,23 +26,29 @@ const LINE_MAX: u64 = 1 << 20;
 /// The engine's end.
 pub(crate) struct InsideSender {
     producer: Producer<Inside>,
-    missing: u64,
+    /// Intervals since the last one that had room. The writer reads it at the end: no interval
+    /// comes then that could tell of them.
+    missing: Arc<AtomicU64>,
 }
 
 impl InsideSender {
     /// Hands an interval over, or counts it as missing.
     pub(crate) fn send(&mut self, interval: &Inside) {
-        let interval = Inside { missing: self.missing, ..*interval };
-        self.missing = match self.producer.push(interval) {
+        let missing = self.missing.load(Relaxed);
+        let interval = Inside { missing, ..*interval };
+        let missing = match self.producer.push(interval) {
             Ok(()) => 0,
-            Err(_) => self.missing + 1,
+            Err(_) => missing + 1,
         };
+        self.missing.store(missing, Relaxed);
     }
 }
 
 /// The writing end, with a ring for each target.
 pub(crate) struct InsideWriter {
     consumers: Vec<Consumer<Inside>>,
+    /// What has found no room lately, of each target.
+    missing: Vec<Arc<AtomicU64>>,
     file: Option<BufWriter<File>>,
     path: PathBuf,
     /// Whether the clock is that of the host.
@@ -56,15 +65,17 @@ pub(crate) fn rings(
     targets: usize,
     real: bool,
 ) -> (Vec<InsideSender>, InsideWriter) {
-    let (senders, consumers): (Vec<_>, Vec<_>) = (0..targets)
-        .map(|_| {
+    let missing: Vec<Arc<AtomicU64>> = (0..targets).map(|_| Arc::default()).collect();
+    let (senders, consumers): (Vec<_>, Vec<_>) = missing
+        .iter()
+        .map(|missing| {
             let (producer, consumer) = RingBuffer::new(RING);
-            (InsideSender { producer, missing: 0 }, consumer)
+            (InsideSender { producer, missing: Arc::clone(missing) }, consumer)
         })
         .unzip();
     let write_max = vec![0; targets];
     let path = run.inside();
-    (senders, InsideWriter { consumers, file: None, path, real, write_max, error: None })
+    (senders, InsideWriter { consumers, missing, file: None, path, real, write_max, error: None })
 }
 
 impl InsideWriter {
@@ -100,10 +111,17 @@ impl InsideWriter {
         self.file.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 
-    /// Writes the rest; the error that made it stop, if there was one.
-    pub(crate) fn finish(mut self) -> Option<io::Error> {
+    /// Writes the rest, once the engines have ended. Answers what is to be told of it: the error
+    /// that made it stop, and intervals at the end that found no room.
+    pub(crate) fn finish(mut self) -> Vec<String> {
         self.write();
-        self.error
+        let error = self.error.map(|error| format!("inside.jsonl ends before the run: {error}"));
+        let missing = self.missing.iter().map(|missing| missing.load(Relaxed)).enumerate();
+        let missing = missing.filter(|(_, missing)| *missing > 0).map(|(target, missing)| {
+            let intervals = counted(missing, "interval");
+            format!("inside.jsonl: the last {intervals} of target {target} found no room")
+        });
+        error.into_iter().chain(missing).collect()
     }
 }
 
@@ -187,13 +205,24 @@ mod tests {
         inside.look_ahead.add(7);
         senders[1].send(&inside);
         writer.wrote(55);
-        assert!(writer.finish().is_none());
+        assert_eq!(writer.finish(), Vec::<String>::new());
         let text = std::fs::read_to_string(run.inside()).unwrap();
         let line: Line = serde_json::from_str(&text).unwrap();
         assert_eq!((line.target, line.end_ns, line.steps), (1, 1_000, 3));
         assert_eq!((line.delay.max_ns, line.write_max_ns), (100, Some(55)));
         assert_eq!(line.look_ahead, Some(Level { min: 7, mean: 7.0, max: 7 }));
         assert_eq!((line.input, line.missing), (None, 0));
+    }
+
+    #[test]
+    fn what_has_no_room_at_the_end_is_told() {
+        let (_directory, run) = directory();
+        let (mut senders, writer) = rings(&run, 2, false);
+        for _ in 0..RING + 3 {
+            senders[1].send(&Inside::default());
+        }
+        let told = writer.finish();
+        assert_eq!(told, ["inside.jsonl: the last 3 intervals of target 1 found no room"]);
     }
 
     #[test]
@@ -205,7 +234,7 @@ mod tests {
         }
         writer.write();
         senders[0].send(&Inside::default());
-        assert!(writer.finish().is_none());
+        assert_eq!(writer.finish(), Vec::<String>::new());
         let mut file = File::options().append(true).open(run.inside()).unwrap();
         file.write_all(b"{\"version\":1,\"targ").unwrap();
         let figures = read(&run);

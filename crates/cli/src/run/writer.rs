@@ -207,8 +207,8 @@ impl Writer {
                     if let Some(tally) = self.tally {
                         tally.finish();
                     }
-                    if let Some(error) = self.inside.and_then(InsideWriter::finish) {
-                        self.run.log(&format!("inside.jsonl ends before the run: {error}"));
+                    for text in self.inside.map(InsideWriter::finish).unwrap_or_default() {
+                        self.run.log(&text);
                     }
                     return self.end;
                 }

@@ -330,6 +330,11 @@ fn where_a_witness_was_the_device_decides_who_was_late() {
     assert_eq!(held_back.finding, Finding::DeviceLimited);
     assert!(held_back.summary.contains("held back"), "{}", held_back.summary);
     assert_eq!(held_back.checks[2].grade, Grade::Limited);
+    // What was handed over late already was not held back.
+    let mixed = verdict(300, 200, 0);
+    assert!(mixed.summary.contains("device, 200 of them"), "{}", mixed.summary);
+    assert_eq!(verdict(60, 5, 0).finding, Finding::HostStalled);
+    assert_eq!(verdict(12, 3, 9).finding, Finding::HostStalled);
     // The engine's own lateness stays what it was.
     assert_eq!(verdict(200, 0, 200).finding, Finding::HostStalled);
 }

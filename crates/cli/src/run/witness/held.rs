@@ -1,6 +1,7 @@
 //! A run held against its witness.
 
 use std::iter;
+use std::sync::atomic::AtomicBool;
 
 use ioecho_stats::facts::WitnessFacts;
 use ioecho_stats::fidelity::{Asked, FidelityFigures, Limits, Pair, Recorded, Settings, compare};
@@ -47,9 +48,9 @@ impl Witnessed {
         let mut witnessed = Self::of(facts);
         let raw = raw_directory(run.path());
         if raw.is_dir()
-            && let Err(error) = settle(&raw, run)
+            && let Some(why) = settle(&raw, run, &AtomicBool::new(false))
         {
-            witnessed.incomplete = Some(error.to_string());
+            witnessed.incomplete = Some(why);
         }
         Some(witnessed)
     }
@@ -83,7 +84,13 @@ impl Witnessed {
             return WitnessFacts::failed(why);
         }
         match figures(run, self, &mut |_| ()) {
-            Ok((figures, _)) => WitnessFacts::of(&figures, self.lost),
+            Ok((_, Header { damage: Some(damage), .. })) => {
+                WitnessFacts::failed(format!("the recording is damaged: {damage}"))
+            }
+            Ok((figures, header)) => {
+                // A recorder that was killed could not say what it had lost; its events do.
+                WitnessFacts::of(&figures, self.lost.max(lost(&header)))
+            }
             Err(error) => WitnessFacts::failed(format!("{error:#}")),
         }
     }
@@ -96,8 +103,15 @@ impl Witnessed {
     }
 }
 
+/// The events that a recording says were lost.
+fn lost(header: &Header) -> u64 {
+    let lost = header.recording.iter().flat_map(|recording| recording.lost.values());
+    lost.fold(0, |all, lost| all.saturating_add(*lost))
+}
+
 /// Compares a run with its witness; `watch` is told of each request that the device saw, with its
-/// instants in the time of the run. Requests of targets without a witness are left out.
+/// instants in the time of the run. The header is that of the witness at its end. Requests of
+/// targets without a witness are left out.
 pub(crate) fn figures(
     run: &RunDirectory,
     witnessed: &Witnessed,
@@ -108,8 +122,8 @@ pub(crate) fn figures(
     let is_witnessed = |target: u32| witnessed.targets.iter().any(|(_, one)| *one == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
     let source = formats::open(&run.witness(), &options)?;
-    let header = source.header().clone();
-    let zero = header.recording.as_ref().and_then(|recording| recording.zero_monotonic_ns);
+    let recording = source.header().recording.as_ref();
+    let zero = recording.and_then(|recording| recording.zero_monotonic_ns);
     let zero = zero.and_then(|zero| i64::try_from(zero).ok());
     let shift = zero.zip(witnessed.zero_monotonic_ns).map(|(of, run)| of.saturating_sub(run));
     let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {
@@ -121,5 +135,25 @@ pub(crate) fn figures(
         ..Settings::default()
     };
     let figures = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;
+    // Losses and damage are known only now.
+    let header = seen.source().header().clone();
     Ok((figures, header))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_trace::recording::Recording;
+
+    #[test]
+    fn losses_of_all_processors_are_summed_up() {
+        assert_eq!(lost(&Header::default()), 0);
+        let recording =
+            Recording { lost: [(0, 3), (1, 4)].into_iter().collect(), ..Recording::default() };
+        let header = Header { recording: Some(recording.clone()), ..Header::default() };
+        assert_eq!(lost(&header), 7);
+        let endless =
+            Recording { lost: [(0, u64::MAX), (1, 4)].into_iter().collect(), ..recording };
+        assert_eq!(lost(&Header { recording: Some(endless), ..Header::default() }), u64::MAX);
+    }
 }

@@ -13,10 +13,11 @@ pub(crate) use held::Witnessed;
 pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_linux::record::{Options, Recorder, Target as Device};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
-use ioecho_trace::{formats, stream};
+use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 use serde::Serialize;
 
 use crate::args::InterfaceArg;
@@ -76,8 +77,8 @@ fn divide(plan: &ReplayPlan) -> anyhow::Result<Divided> {
                 divided.devices.push((number, device));
             }
             Target::Real { path, .. } => divided.without.push(format!(
-                "{} is a file: the kernel's block events are those of its file system, so it has no \
-                 witness",
+                "{} is a file: the kernel's block events are those of its file system, so it has \
+                 no witness",
                 path.display()
             )),
         }
@@ -129,9 +130,10 @@ pub(crate) fn planned(plan: &ReplayPlan) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// A witness that records. Dropping it ends the recording and leaves nothing of it.
+/// A witness that records. Dropping it ends the recording and leaves what there is of it: a run may
+/// have gone before. [`forget`] takes it away.
 pub(crate) struct Witness {
-    recorder: Option<Recorder>,
+    recorder: Recorder,
     directory: PathBuf,
     entry: WitnessEntry,
 }
@@ -170,7 +172,7 @@ impl Witness {
             cpu_ns: 0,
         };
         let directory = raw_directory(run.path());
-        Ok(Some(Self { recorder: Some(recorder), directory, entry }))
+        Ok(Some(Self { recorder, directory, entry }))
     }
 
     /// What `run.toml` says of it so far.
@@ -178,57 +180,115 @@ impl Witness {
         &self.entry
     }
 
-    /// Ends the recording and makes a trace of it. Whatever fails makes the witness incomplete and
-    /// never the run: its results do not hang on it.
-    pub(crate) fn finish(mut self, run: &RunDirectory) -> WitnessEntry {
-        let summary = self.recorder.take().map(Recorder::stop).unwrap_or_default();
-        let mut entry = self.entry.clone();
+    /// Ends the recording and makes a trace of it, unless `stop` is raised. Whatever fails makes
+    /// the witness incomplete and never the run: its results do not hang on it.
+    pub(crate) fn finish(self, run: &RunDirectory, stop: &AtomicBool) -> WitnessEntry {
+        let Self { recorder, directory, mut entry } = self;
+        let summary = recorder.stop();
+        let mut reasons = Vec::new();
         if !summary.ending.is_good() {
-            entry.incomplete =
-                Some(format!("it ended before the run: {}", summary.ending.phrase()));
+            reasons.push(format!("it ended before the run: {}", summary.ending.phrase()));
         }
         (entry.lost, entry.cpu_ns) = (summary.lost(), summary.cpu.0);
         entry.notes.extend(summary.notes);
-        if let Err(error) = settle(&self.directory, run) {
-            entry.incomplete = Some(error.to_string());
-        }
-        if let Some(why) = &entry.incomplete {
+        reasons.extend(settle(&directory, run, stop));
+        if !reasons.is_empty() {
+            let why = reasons.join("; ");
             run.log(&format!("the witness is incomplete: {why}"));
             tell(&format!("warning: the witness is incomplete: {why}"));
+            entry.incomplete = Some(why);
         }
         entry
     }
 }
 
-impl Drop for Witness {
-    fn drop(&mut self) {
-        // Still there only where the run did not begin: then nothing was seen.
-        if let Some(recorder) = self.recorder.take() {
-            drop(recorder);
-            let _ = std::fs::remove_dir_all(&self.directory);
+/// Takes away what was recorded of a run that issued nothing.
+pub(crate) fn forget(run: &RunDirectory) {
+    let _ = std::fs::remove_dir_all(raw_directory(run.path()));
+}
+
+/// Makes the raw recording a trace, and takes it away when that holds everything. Answers why it
+/// does not, where that is so.
+fn settle(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<String> {
+    match convert(directory, run, stop) {
+        Ok(None) => {
+            // What cannot be removed only takes room.
+            let _ = std::fs::remove_dir_all(directory);
+            None
+        }
+        Ok(Some(damage)) => Some(format!(
+            "the recording is damaged, and stays in witness.recording as it was recorded: {damage}"
+        )),
+        Err(error) => {
+            let _ = std::fs::remove_file(run.witness());
+            Some(format!(
+                "it stays in witness.recording as it was recorded, for it could not be converted: \
+                 {error:#}"
+            ))
         }
     }
 }
 
-/// Makes the raw recording a trace, and takes it away when that holds everything.
-fn settle(directory: &Path, run: &RunDirectory) -> anyhow::Result<()> {
-    convert(directory, run).map_err(|error| {
-        let _ = std::fs::remove_file(run.witness());
-        anyhow::anyhow!(
-            "it stays in witness.recording as it was recorded, for it could not be converted: \
-             {error:#}"
-        )
-    })?;
-    // What cannot be removed only takes room.
-    let _ = std::fs::remove_dir_all(directory);
-    Ok(())
+/// Makes a trace of what was recorded: requests as they were queued at the device. Answers what of
+/// it could not be read.
+fn convert(
+    directory: &Path,
+    run: &RunDirectory,
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<String>> {
+    let options = ReadOptions { event: IssueEvent::Queued, ..ReadOptions::default() };
+    let mut source = Until { stop, source: formats::open(directory, &options)? };
+    let sink = formats::create(&run.witness(), source.header())?;
+    stream::copy(&mut source, sink)?;
+    Ok(source.header().damage.clone())
 }
 
-/// Makes a trace of what was recorded: requests as they were queued at the device.
-fn convert(directory: &Path, run: &RunDirectory) -> anyhow::Result<()> {
-    let options = ReadOptions { event: IssueEvent::Queued, ..ReadOptions::default() };
-    let mut source = formats::open(directory, &options)?;
-    let sink = formats::create(&run.witness(), source.header())?;
-    stream::copy(source.as_mut(), sink)?;
-    Ok(())
+/// A source until a signal asks for its end.
+struct Until<'a> {
+    stop: &'a AtomicBool,
+    source: Box<dyn Source>,
+}
+
+impl Source for Until<'_> {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        if self.stop.load(Relaxed) {
+            return Err(TraceError::Stopped);
+        }
+        self.source.next_batch(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversion_that_does_not_succeed_keeps_what_was_recorded() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let raw = raw_directory(run.path());
+        std::fs::create_dir(&raw).unwrap();
+        std::fs::write(raw.join("cpu0.0"), b"no recording").unwrap();
+        let why = settle(&raw, &run, &AtomicBool::new(false)).unwrap();
+        assert!(why.contains("could not be converted"), "{why}");
+        assert!(raw.join("cpu0.0").exists() && !run.witness().exists());
+        forget(&run);
+        assert!(!raw.exists());
+    }
+
+    #[test]
+    fn a_signal_ends_the_conversion() {
+        let stop = AtomicBool::new(false);
+        let load = Path::new("gen:random?rate=10&count=10&area=1M");
+        let source = formats::open(load, &ReadOptions::default()).unwrap();
+        let mut source = Until { stop: &stop, source };
+        let mut batch = Batch::new(source.header().columns);
+        assert!(source.next_batch(&mut batch).unwrap());
+        stop.store(true, Relaxed);
+        assert!(matches!(source.next_batch(&mut batch), Err(TraceError::Stopped)));
+    }
 }

@@ -29,7 +29,10 @@ pub(crate) fn section(run: &RunDirectory, facts: &toml::Table, end: Nanos) -> Op
     };
     let tables = vec![requests(&figures), times(&figures), order(&figures), recorder(&header)];
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty()).collect();
-    let text = text(facts, &figures);
+    let mut text = text(facts, &figures);
+    if let Some(damage) = &header.damage {
+        text.push(format!("The recording is damaged: {damage}."));
+    }
     Some(Witness { text, tables, charts: charts::witness::all(&panels) })
 }
 

@@ -97,9 +97,9 @@ const EXTRA: &str = "Somebody else used the device during the run: what was meas
                      together.";
 const REORDERED: &str = "The device was given the requests in another order than the recorded one: \
                          see the check scheduler, and use fewer processors for the run.";
-const HELD_BACK: &str = "Requests were handed over in time and reached the device late: throttling, \
-                         a full queue or a scheduler held them back. That is a finding about the \
-                         system below the replay.";
+const HELD_BACK: &str = "Requests were handed over in time and reached the device late: \
+                         throttling, a full queue or a scheduler held them back. That is a \
+                         finding about the system below the replay.";
 
 #[cfg(test)]
 mod tests {
