@@ -94,9 +94,9 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// Whether nothing came, and surely so: a recorder that failed may not have counted what it kept,
-/// and of a trace instance the kernel counts, which it may refuse to tell. With blktrace the records
-/// themselves are counted; it also keeps notes of processes, which are no events.
+/// Whether nothing came, and surely so. A recorder that failed may not have counted what it kept,
+/// and of a trace instance the kernel counts, which it may refuse to tell. With blktrace the
+/// records themselves are counted; it also keeps notes of processes, which are no events.
 fn is_empty(summary: &Summary, interface: Interface) -> bool {
     let is_counted = matches!(summary.ending, Ending::Asked | Ending::DeviceGone(_))
         && (summary.bytes.0 == 0 || interface == Interface::Blktrace);
