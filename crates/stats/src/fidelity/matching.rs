@@ -86,9 +86,12 @@ pub(super) fn whole(asked: &[Event], seen: &[Event], from: usize, shift: i64) ->
     found
 }
 
-/// The numbers of the events, like ones together and these in the order of time.
+/// The numbers of the events that a device can have seen, like ones together and these in the order
+/// of time.
 fn ordered(events: &[Event], from: usize) -> Vec<u32> {
-    let mut numbers: Vec<u32> = (from as u32..events.len() as u32).collect();
+    let numbers = from as u32..events.len() as u32;
+    let mut numbers: Vec<u32> =
+        numbers.filter(|number| events[*number as usize].was_issued()).collect();
     numbers.sort_unstable_by_key(|number| (events[*number as usize].key(), *number));
     numbers
 }

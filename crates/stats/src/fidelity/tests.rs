@@ -1,6 +1,6 @@
 //! Properties of the comparison, on sides made for them.
 
-use ioecho_trace::{Bytes, Nanos, Op, Request, TraceError};
+use ioecho_trace::{Bytes, LateCause, Nanos, Op, Outcome, Request, TraceError};
 use proptest::prelude::*;
 
 use super::*;
@@ -226,4 +226,20 @@ fn requests_to_different_devices_have_no_order() {
     let seen = [Event { at: 5000, ..asked[0] }, Event { at: 10, ..asked[1] }];
     let seen = [seen[1], seen[0], Event { at: 5020, ..asked[2] }];
     assert_eq!(of(&asked, &seen).order.reordered, 0);
+}
+
+#[test]
+fn what_was_never_issued_takes_nobody_elses_counterpart() {
+    let engine = |outcome| {
+        let (submitted, completed, cause) = (Some(0), Some(1), LateCause::None);
+        Some(Engine { submitted, completed, outcome, cause })
+    };
+    let asked = [
+        Event { engine: engine(Outcome::DROPPED), ..event(0, 1) },
+        Event { engine: engine(Outcome::OK), ..event(1000, 1) },
+    ];
+    let seen = [event(1010, 1)];
+    let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
+    assert_eq!((found.found, found.missing, found.extra), (1, 1, 0));
+    assert_eq!(found.issue.unwrap().latest_ns, 0);
 }
