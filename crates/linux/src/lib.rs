@@ -4,8 +4,8 @@
 //! where a reader can find all of it. So every call into the kernel is here, behind the engine's
 //! two seams ([`MonotonicClock`], [`device`]) or as plain facts ([`target`], [`facts`]), and so is
 //! what stands between a typing error and somebody's data ([`guard`]). What a run may ask of the
-//! host beyond that is in [`host`], and what the kernel counts beside it in [`watch`]; what a device
-//! really got, in [`record`].
+//! host beyond that is in [`host`], what the kernel counts beside it in [`watch`], what a device
+//! really got in [`record`].
 //!
 //! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::open`]
 //! it, [`target::OpenedTarget::lock`] it, [`device::open_device`] on it.

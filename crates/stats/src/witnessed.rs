@@ -213,8 +213,8 @@ mod tests {
     fn sight(due: i64, seen: i64, latency: i64) -> Sight {
         Sight {
             due,
-            submitted: Some(due + 10),
-            completed: Some(seen + latency + 5),
+            submitted: Some(due.saturating_add(10)),
+            completed: Some(seen.saturating_add(latency).saturating_add(5)),
             seen,
             latency: Some(latency),
         }

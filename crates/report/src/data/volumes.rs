@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_diagrams_of_many_busy_volumes_are_made_coarser_until_they_fit() {
-        let busy = packed(&panels(600_000, 40), &[]);
+        let busy = packed(&panels(2_000_000, 40), &[]);
         let size: usize = busy.list.iter().flat_map(|volume| &volume.cells).map(String::len).sum();
         assert!(busy.doublings > 0 && size < LARGEST * 3 / 2, "{} {size}", busy.doublings);
         let names: Vec<&str> = busy.list.iter().map(|volume| &*volume.name).collect();

@@ -1,4 +1,5 @@
-//! The figures of a comparison, as `ioecho check --json` prints them. Keys are added, never changed.
+//! The figures of a comparison, as `ioecho check --json` prints them. Keys are added and never
+//! changed.
 
 use std::collections::BTreeMap;
 

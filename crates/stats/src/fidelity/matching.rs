@@ -97,8 +97,8 @@ fn ordered(events: &[Event], from: usize) -> Vec<u32> {
 }
 
 /// How many requests at the beginning of what was seen were there before the replay began: looks at
-/// the device, by the replaying tool too, which may go where its load goes. By the clock, where both
-/// sides have one; else by the first requests that were found.
+/// the device, by the replaying tool too, which may go where its load goes. By the clock, where
+/// both sides have one; else by the first requests that were found.
 pub(super) fn before_start(
     asked: &[Event],
     seen: &[Event],

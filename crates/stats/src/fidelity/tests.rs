@@ -183,7 +183,8 @@ proptest! {
         window in 2_usize..80,
     ) {
         let made = |rows: &[(i64, u64, u64)]| -> Vec<Event> {
-            let made = |row: &(i64, u64, u64)| Event { length: row.2 * 4096, ..event(row.0, row.1) };
+            let made =
+                |row: &(i64, u64, u64)| Event { length: row.2 * 4096, ..event(row.0, row.1) };
             let mut events: Vec<Event> = rows.iter().map(made).collect();
             events.sort_by_key(|event| event.at);
             events
@@ -235,8 +236,8 @@ fn what_was_never_issued_takes_nobody_elses_counterpart() {
         Some(Engine { submitted, completed, outcome, cause })
     };
     let asked = [
-        Event { engine: engine(Outcome::DROPPED), ..event(0, 1) },
-        Event { engine: engine(Outcome::OK), ..event(1000, 1) },
+        Event { engine: engine(Outcome::Dropped), ..event(0, 1) },
+        Event { engine: engine(Outcome::Ok), ..event(1000, 1) },
     ];
     let seen = [event(1010, 1)];
     let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });

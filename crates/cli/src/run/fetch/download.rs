@@ -88,8 +88,12 @@ pub(super) fn bring_if_there(
             Ok(answer) if answer.status == 304 && held.is_some() => return Ok(held),
             Ok(answer) if matches!(answer.status, 404 | 410) => return Ok(None),
             Ok(answer) => {
-                let at = match (answer.status, question.from) {
-                    (206, Some((at, _))) if answer.first == Some(at) => at,
+                let at = match (answer.status, &question.from) {
+                    (206, Some((at, validator)))
+                        if answer.first == Some(*at) && is_of(&answer, validator) =>
+                    {
+                        *at
+                    }
                     (200, _) => 0,
                     (206 | 416, _) => {
                         // What is here is no beginning of what is there.
@@ -174,6 +178,12 @@ fn question(begun: Option<(u64, &str)>, wanted: &Wanted, held: Option<&About>) -
 fn validator(answer: &Answer, wanted: &Wanted) -> Option<String> {
     let strong = answer.etag.clone().filter(|etag| !etag.starts_with("W/"));
     strong.or_else(|| answer.modified.clone().filter(|_| wanted.sha256.is_some()))
+}
+
+/// Whether a rest is of what was asked for, even if the server did not look.
+fn is_of(answer: &Answer, validator: &str) -> bool {
+    let named = answer.etag.as_deref().filter(|_| validator.starts_with('"'));
+    named.is_none_or(|etag| etag == validator)
 }
 
 fn refused(location: &Location, status: u16) -> anyhow::Error {

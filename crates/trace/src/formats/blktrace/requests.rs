@@ -45,8 +45,8 @@ pub(in crate::formats) struct Requests {
 }
 
 /// The note on requests that io_uring tried twice.
-const SECOND_ATTEMPTS: &str = "second attempts, queued again by io_uring's workers because the first \
-                               would have waited";
+const SECOND_ATTEMPTS: &str = "second attempts, queued again by io_uring's workers because the \
+                               first would have waited";
 
 /// What becomes losses.
 #[derive(Debug, Default)]
