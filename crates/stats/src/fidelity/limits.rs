@@ -117,8 +117,9 @@ impl Quantity {
     /// The most that is allowed by itself: nanoseconds or a share.
     const fn default(self) -> Option<f64> {
         match self {
-            Self::Missing | Self::Reordered => Some(0.0),
-            Self::IssueP50 => Some(3_000.0),
+            Self::Missing => Some(0.0),
+            Self::Reordered => Some(0.001),
+            Self::IssueP50 => Some(100_000.0),
             Self::IssueP99 | Self::Shift => Some(1_000_000.0),
             Self::Duration => Some(0.0005),
             _ => None,
