@@ -87,7 +87,8 @@ const LOST: &str = "results were lost, so nobody can tell which requests were th
 #[derive(Clone, Copy)]
 struct Own {
     requests: u64,
-    /// In pieces, as many as they may have been cut into.
+    /// In pieces, as many as they may have been cut into, and with the flushes, which the kernel
+    /// counts as writes of nothing.
     pieces: u64,
     bytes: u64,
 }
@@ -104,7 +105,9 @@ impl Own {
         let requests = reach.requests().saturating_add(again.requests);
         Self {
             requests,
-            pieces: requests.saturating_add(cut.saturating_mul(1 + u64::from(rereads))),
+            pieces: requests
+                .saturating_add(cut.saturating_mul(1 + u64::from(rereads)))
+                .saturating_add(reach.flushes),
             bytes: moved.saturating_add(reach.zeroes.bytes).saturating_add(again.bytes),
         }
     }

@@ -203,6 +203,18 @@ fn what_others_did_on_the_device_or_below_it_is_told() {
 }
 
 #[test]
+fn flushes_are_the_runs_own_also_where_the_kernel_counts_them_as_writes() {
+    let mut requests: Vec<_> = (0..1000).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
+    requests.extend((0..200).map(|_| (Op::Flush, 0, 0, 8)));
+    let engine = on(DeviceFacts {
+        counted: Some(CountedFacts { writes: 1200, flushes: 200, ..counted() }),
+        ..device()
+    });
+    assert_eq!(grade(&figures(&requests), &engine, "other-load"), Grade::Pass);
+    assert_eq!(grade(&writes(), &engine, "other-load"), Grade::Suspect);
+}
+
+#[test]
 fn what_checks_every_write_is_the_runs_own_and_what_was_lost_is_nobodys() {
     let reread = CountedFacts { reads: 1000, read_bytes: 1000 * 4096, ..counted() };
     let engine = on(DeviceFacts { counted: Some(reread), ..device() });
