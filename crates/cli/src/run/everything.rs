@@ -11,7 +11,7 @@ use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunFigures;
 use ioecho_trace::formats::ReadOptions;
-use ioecho_trace::{Batch, Header, Nanos, Stop};
+use ioecho_trace::{Batch, Header, Nanos, Request, Stop};
 
 use crate::args::LoadArgs;
 use crate::run::pass::{self, Counted, Input};
@@ -41,31 +41,19 @@ impl Counted for Everything {
         Self { run, load, time, space }
     }
 
-    fn observe_first((run, load, time): &mut InTime, batch: &Batch) {
+    fn observe_first(in_time: &mut InTime, batch: &Batch) {
         let measured = batch.columns().measured;
-        in_pieces(batch, |requests| {
-            if measured {
-                run.observe_all(requests);
-            } else {
-                load.observe_loads(requests);
-            }
-            time.observe_all(requests);
-        });
+        in_pieces(batch, |requests| observe_in_time(in_time, measured, requests));
     }
 
     fn observe_second(space: &mut Space, batch: &Batch) {
         space.observe_batch(batch);
     }
 
-    fn observe((run, load, time): &mut InTime, space: &mut Space, batch: &Batch) {
+    fn observe(in_time: &mut InTime, space: &mut Space, batch: &Batch) {
         let measured = batch.columns().measured;
         in_pieces(batch, |requests| {
-            if measured {
-                run.observe_all(requests);
-            } else {
-                load.observe_loads(requests);
-            }
-            time.observe_all(requests);
+            observe_in_time(in_time, measured, requests);
             space.observe_all(requests);
         });
     }
@@ -76,6 +64,15 @@ impl Counted for Everything {
         self.time.merge(&later.time);
         self.space.merge(&later.space);
     }
+}
+
+fn observe_in_time((run, load, time): &mut InTime, measured: bool, requests: &[Request]) {
+    if measured {
+        run.observe_all(requests);
+    } else {
+        load.observe_loads(requests);
+    }
+    time.observe_all(requests);
 }
 
 /// What was found, and of what.
