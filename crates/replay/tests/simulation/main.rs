@@ -212,30 +212,25 @@ fn a_seed_repeats_a_run_exactly() {
     }
 }
 
-#[test]
-fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
-    // blkreplay pushes back thousands of requests here: it compares with the look-ahead.
-    let clock = SimClock::new(Nanos(30));
-    let spec: SimSpec = "service=10us,model=const,units=64".parse().unwrap();
-    let mut device = SimDevice::new(spec, clock.clone());
-    let planned: Vec<_> = (0..10_000)
-        .map(|n| {
-            let limits = TargetLimits {
-                capacity: device.capacity(),
-                block_size: device.block_size(),
-                length_max: device.length_max(),
-                supports: [true; 6],
-            };
-            let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
-            let offset = Bytes(n % 4 * 512);
-            let request = Request::new(Nanos(n as i64 * 50_000), Op::Write, offset, Bytes(512));
-            Planned { seq: n, ..plan_one(&mut Planner::new(limits, timing), &request) }
-        })
-        .collect();
+fn limits_of(device: &SimDevice) -> TargetLimits {
+    TargetLimits {
+        capacity: device.capacity(),
+        block_size: device.block_size(),
+        length_max: device.length_max(),
+        supports: [true; 6],
+    }
+}
+
+/// Replays what was planned as it is due, at most 64 in flight.
+fn replayed(
+    device: &mut SimDevice,
+    clock: &impl Clock,
+    planned: Vec<Planned>,
+) -> (Totals, Vec<Record>) {
     let mut records: Vec<Record> = Vec::new();
     let (totals, result) = Replay {
-        device: &mut device,
-        clock: &clock,
+        device,
+        clock,
         scheduler: Scheduler::new(Config::with_in_flight_max(64)),
         input: &mut planned.into_iter(),
         recorder: &mut records,
@@ -246,6 +241,25 @@ fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
     }
     .run();
     result.unwrap();
+    (totals, records)
+}
+
+#[test]
+fn on_an_idle_and_fast_device_nothing_is_late_and_nothing_is_pushed_back() {
+    // blkreplay pushes back thousands of requests here: it compares with the look-ahead.
+    let clock = SimClock::new(Nanos(30));
+    let spec: SimSpec = "service=10us,model=const,units=64".parse().unwrap();
+    let mut device = SimDevice::new(spec, clock.clone());
+    let planned: Vec<_> = (0..10_000)
+        .map(|n| {
+            let limits = limits_of(&device);
+            let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
+            let offset = Bytes(n % 4 * 512);
+            let request = Request::new(Nanos(n as i64 * 50_000), Op::Write, offset, Bytes(512));
+            Planned { seq: n, ..plan_one(&mut Planner::new(limits, timing), &request) }
+        })
+        .collect();
+    let (totals, records) = replayed(&mut device, &clock, planned);
     assert_eq!(totals.counts.pushed_back, 0);
     assert_eq!(totals.counts.issued, 10_000);
     let late = records.iter().filter_map(|record| record.measured.lateness()).max().unwrap();
@@ -270,12 +284,7 @@ impl Clock for Looked {
 fn a_month_without_a_request_is_over_at_once() {
     let clock = Looked(SimClock::new(Nanos(30)), Cell::new(0));
     let mut device = SimDevice::new(SimSpec::default(), clock.0.clone());
-    let limits = TargetLimits {
-        capacity: device.capacity(),
-        block_size: device.block_size(),
-        length_max: device.length_max(),
-        supports: [true; 6],
-    };
+    let limits = limits_of(&device);
     let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
     let mut planner = Planner::new(limits, timing);
     let planned: Vec<_> = [0, 30 * 86_400]
@@ -284,20 +293,7 @@ fn a_month_without_a_request_is_over_at_once() {
         .zip(0..)
         .map(|(request, seq)| Planned { seq, ..plan_one(&mut planner, request) })
         .collect();
-    let mut records: Vec<Record> = Vec::new();
-    let (totals, result) = Replay {
-        device: &mut device,
-        clock: &clock,
-        scheduler: Scheduler::new(Config::with_in_flight_max(64)),
-        input: &mut planned.into_iter(),
-        recorder: &mut records,
-        pattern: &mut Pattern::new(1),
-        pacing: Pacing::default(),
-        control: &Control::default(),
-        verify: None,
-    }
-    .run();
-    result.unwrap();
+    let (totals, records) = replayed(&mut device, &clock, planned);
     assert_eq!(totals.counts.issued, 2);
     let late = records.iter().filter_map(|record| record.measured.lateness()).max().unwrap();
     assert!(late < Nanos::from_micros(1), "late by {late}");
