@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ioecho_trace::recording::{DESCRIPTION_VERSION, Description, Totals};
+use ioecho_trace::recording::{ASKED_TO, DESCRIPTION_VERSION, Description, Totals};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::attach::{attach, clean, others};
@@ -87,7 +87,7 @@ impl Ending {
     /// The ending as a phrase.
     pub fn phrase(&self) -> &str {
         match self {
-            Self::Asked => "asked to",
+            Self::Asked => ASKED_TO,
             Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
         }
     }
