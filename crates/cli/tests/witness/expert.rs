@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::stand::{Stand, said};
+use crate::stand::Stand;
+use crate::watching::said;
 
 const LOAD: &str = "gen:random?read=70&size=4k&rate=20000&count=20000&area=64M";
 

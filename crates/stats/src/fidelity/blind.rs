@@ -42,9 +42,10 @@ impl Blind {
         let placed = recording.gaps.iter().fold(0, |all: u64, gap| all.saturating_add(gap.events));
         // Relay files do not tell where in them something is broken.
         let is_torn = is_damaged && recording.interface == Interface::Blktrace;
-        let gaps = recording.gaps.iter().map(|gap| {
-            (gap.from_ns.saturating_add(shift_ns), gap.to_ns.saturating_add(shift_ns))
-        });
+        let gaps = recording
+            .gaps
+            .iter()
+            .map(|gap| (gap.from_ns.saturating_add(shift_ns), gap.to_ns.saturating_add(shift_ns)));
         let gaps: Vec<_> = gaps.collect();
         let is_placed = !gaps.is_empty() && placed == 0;
         let blind = Self {

@@ -8,9 +8,9 @@
 use ioecho_trace::{LateCause, Op, TraceError};
 
 use super::Settings;
+use super::blind::{Blind, END_SLACK_NS};
 use super::event::{Engine, Event};
 use super::figures::{FidelityFigures, How};
-use super::blind::{Blind, END_SLACK_NS};
 use super::matching::{NONE, before_start, difference, local_shift, sure, whole};
 use super::pieces;
 use super::tally::Tally;

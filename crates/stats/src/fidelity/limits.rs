@@ -399,9 +399,8 @@ fn whose(figures: &FidelityFigures) -> Reason {
 /// lie apart.
 fn explained_by_stalls(figures: &FidelityFigures) -> bool {
     let stalls = &figures.stalls;
-    let apart = figures.issue.as_ref().map_or(0, |issue| {
-        issue.latest_ns.saturating_sub(issue.earliest_ns)
-    });
+    let apart =
+        figures.issue.as_ref().map_or(0, |issue| issue.latest_ns.saturating_sub(issue.earliest_ns));
     let is_few = stalls.stalls > 0 && stalls.stalls <= (figures.found / STALLS_PER).max(1);
     is_few && stalls.total_ns >= apart / 2
 }
@@ -480,7 +479,9 @@ fn sentence(
             late.host, late.requests
         ),
         // What it says stands behind all that are late.
-        Reason::Stalled => "the replay stood still, and what came behind was late for it".to_owned(),
+        Reason::Stalled => {
+            "the replay stood still, and what came behind was late for it".to_owned()
+        }
         Reason::IssuedLate => format!(
             "the generator was late: the device was idle while {} of {} requests later than \
              {beyond} were due (it was stopped or slow, or something held its requests back)",

@@ -121,8 +121,7 @@ fn handed_over(event: &Event) -> i64 {
 /// seen before its completion was.
 fn bears(asked: &Event, seen: &Event, slack_ns: i64) -> bool {
     let Some(engine) = asked.engine else { return true };
-    let is_early =
-        engine.submitted.is_some_and(|at| difference(at, seen.at) > slack_ns);
+    let is_early = engine.submitted.is_some_and(|at| difference(at, seen.at) > slack_ns);
     let is_late = engine.completed.is_some_and(|at| difference(seen.at, at) > slack_ns);
     !is_early && !is_late
 }

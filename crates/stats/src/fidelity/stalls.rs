@@ -75,7 +75,8 @@ mod tests {
             for n in 0..100 {
                 let at = n * 100;
                 let behind = if n >= 40 { 5000 } else { 0 };
-                let seen = if catches_up { at.max(if n >= 40 { 8900 } else { 0 }) } else { at + behind };
+                let seen =
+                    if catches_up { at.max(if n >= 40 { 8900 } else { 0 }) } else { at + behind };
                 stalls.push(at, seen);
             }
             let found = stalls.figures();

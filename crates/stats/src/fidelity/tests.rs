@@ -324,9 +324,12 @@ fn a_flush_in_a_gap_is_not_one_that_the_kernel_ended() {
 #[test]
 fn a_replay_that_stood_still_and_did_not_catch_up_is_told_as_that() {
     let asked = calm();
-    let behind = |event: &Event| [3_000_000_000, 6_500_000_000].iter().filter(|at| **at < event.at)
-        .count() as i64 * 400_000_000;
-    let seen: Vec<Event> = asked.iter().map(|one| Event { at: one.at + behind(one), ..*one }).collect();
+    let behind = |event: &Event| {
+        [3_000_000_000, 6_500_000_000].iter().filter(|at| **at < event.at).count() as i64
+            * 400_000_000
+    };
+    let seen: Vec<Event> =
+        asked.iter().map(|one| Event { at: one.at + behind(one), ..*one }).collect();
     let found = of(&asked, &seen);
     assert_eq!((found.stalls.stalls, found.stalls.longest_ns), (2, 400_000_000));
     assert_eq!(found.stalls.longest_at_ns, 3_000_000_000);

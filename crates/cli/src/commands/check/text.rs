@@ -20,7 +20,7 @@ pub(super) fn print(
     let event = known.event.as_deref().map_or(String::new(), |event| format!(" ({event})"));
     let seen = visible(&known.seen_in.display().to_string());
     writeln!(out, "seen in       {seen}{}", visible(&event))?;
-    print_outcome(out, assessment, known)?;
+    print_outcome(out, figures, assessment, known)?;
     print_requests(out, figures, known)?;
     print_times(out, figures, known)?;
     print_order(out, figures)?;
@@ -29,8 +29,15 @@ pub(super) fn print(
     print_examples(out, figures)
 }
 
-fn print_outcome(out: &mut impl Write, assessment: &Assessment, known: &Known) -> io::Result<()> {
-    if assessment.faithful {
+fn print_outcome(
+    out: &mut impl Write,
+    figures: &FidelityFigures,
+    assessment: &Assessment,
+    known: &Known,
+) -> io::Result<()> {
+    if assessment.faithful && figures.not_witnessed > 0 {
+        writeln!(out, "outcome       faithful as far as it was witnessed")?;
+    } else if assessment.faithful {
         writeln!(out, "outcome       faithful")?;
     } else {
         let names: Vec<&str> = assessment.reasons.iter().map(|reason| reason.name()).collect();
@@ -41,7 +48,7 @@ fn print_outcome(out: &mut impl Write, assessment: &Assessment, known: &Known) -
     }
     if known.lost_events > 0 {
         let lost = known.lost_events;
-        writeln!(out, "  note: the recorder lost {lost} events; requests may be missing for it")?;
+        writeln!(out, "  note: the recorder lost {lost} events; what lies there is not witnessed")?;
     }
     if !known.has_schedule {
         writeln!(out, "  note: the run had no schedule, so no instant is judged")?;
@@ -61,6 +68,11 @@ fn print_requests(
         "              {} missing, {} extra ({} of them before the first or behind the last)",
         figures.missing, figures.extra, figures.extra_outside
     )?;
+    if figures.not_witnessed > 0 {
+        let count = figures.not_witnessed;
+        let why = "the recording broke off before, or events were lost there";
+        writeln!(out, "              {count} not witnessed: {why}")?;
+    }
     if figures.split + figures.merged > 0 {
         writeln!(
             out,
@@ -132,6 +144,18 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
             late.unknown
         )?;
     }
+    let stalls = &figures.stalls;
+    if stalls.stalls > 0 {
+        writeln!(
+            out,
+            "  stood still for more than {}: {} times, {} in all, the longest {} after {:.6} s",
+            Nanos(stalls.beyond_ns),
+            stalls.stalls,
+            Nanos(stalls.total_ns),
+            Nanos(stalls.longest_ns),
+            Nanos(stalls.longest_at_ns).as_secs_f64()
+        )?;
+    }
     if figures.sampled_every > 1 {
         writeln!(out, "  percentiles of every {}th request", figures.sampled_every)?;
     }
@@ -149,6 +173,10 @@ fn print_lags(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()>
             let [p50, p99, p999, max] = [*p50_ns, *p99_ns, *p999_ns, *max_ns].map(shown);
             writeln!(out, "{name:<24}{p50:>11}{p99:>11}{p999:>11}{max:>11}")?;
         }
+    }
+    if figures.impossible > 0 {
+        let count = figures.impossible;
+        writeln!(out, "  {count} seen before they were handed over or done after: in no lag")?;
     }
     Ok(())
 }
