@@ -1,5 +1,6 @@
 //! Where a pitfall is set up: a directory, targets in it, runs on them, and their verdicts.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -57,7 +58,7 @@ impl Stand {
 
 /// The check of this name in the verdict of a run.
 pub(crate) fn check(run: &Path, name: &str) -> Value {
-    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
+    let text = fs::read_to_string(run.join("summary.json")).unwrap();
     let summary: Value = serde_json::from_str(&text).unwrap();
     let checks = summary["verdict"]["checks"].as_array().unwrap();
     checks.iter().find(|check| check["name"] == name).cloned().unwrap_or_else(|| {
