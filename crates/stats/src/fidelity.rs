@@ -28,7 +28,7 @@ mod tally;
 mod unseen;
 
 pub use blind::Blind;
-pub use compare::{Compared, Pair, compare};
+pub use compare::{CROWDED_NS, Compared, Pair, compare};
 pub use event::{Asked, Engine, Event, Recorded};
 pub use figures::{
     Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,

@@ -158,3 +158,32 @@ fn a_device_that_went_away_under_its_run_is_told_as_that() {
     // Where the kernel waits for the last user nothing went away while the run went on.
     assert!(why.is_empty() || why.contains("the device went away"), "{why}");
 }
+
+#[test]
+fn witnessed_runs_are_merged_and_compared_and_what_was_seen_stands_in_the_verdict() {
+    let (stand, device) = or_skip!(witnessed());
+    let again = [
+        "replay",
+        LOAD,
+        "-t",
+        device.path(),
+        "-o",
+        "again",
+        "-q",
+        "--destroy",
+        device.path(),
+        "--witness",
+    ];
+    stand.ioecho(&again);
+    let merged = stand.ioecho(&["merge", "run", "again", "-o", "both"]);
+    assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
+    let seen = check(&stand.path("both"), "witness");
+    assert!(seen["measured"].as_str().unwrap().contains("the device saw"), "{seen}");
+    // Neither witness is that of the whole, and nobody says that it went away.
+    assert!(!stand.facts("both").contains_key("witness"));
+    assert!(!stand.text("both/report.html").contains("no longer there"));
+    let checked = stand.ioecho(&["check", "both"]);
+    assert_eq!(checked.status.code(), Some(20), "{}", said(&checked));
+    let compared = stand.ioecho(&["compare", "run", "again", "--json"]);
+    assert!(matches!(compared.status.code(), Some(0 | 20)), "{}", said(&compared));
+}

@@ -15,6 +15,10 @@ use super::matching::{NONE, before_start, difference, local_shift, sure, whole};
 use super::pieces;
 use super::tally::Tally;
 
+/// Requests that are due closer together than this are a burst, in nanoseconds: a program needs
+/// some microseconds to hand over each, and the kernel, which made them, did not.
+pub const CROWDED_NS: i64 = 20_000;
+
 /// A request that was asked for and found, in the order in which the device saw it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
@@ -38,6 +42,8 @@ pub struct Pair {
     pub engine: Option<Engine>,
     /// How it was found.
     pub how: How,
+    /// Whether it was due less than [`CROWDED_NS`] behind another one.
+    pub crowded: bool,
 }
 
 impl Pair {
@@ -87,12 +93,12 @@ pub fn compare(
     loop {
         asked.fill(window, |event| {
             if event.implied {
-                return numbers.count;
+                return Numbered::default();
             }
             tally.asked(event);
             numbers.of(event.at)
         })?;
-        seen.fill(window, |_| 0)?;
+        seen.fill(window, |_| Numbered::default())?;
         let whole_run = asked.ended && seen.ended;
         let first = || {
             let (ours, theirs) = (asked.events.first()?, seen.events.first()?);
@@ -137,7 +143,7 @@ pub fn compare(
 struct Side<I> {
     source: I,
     events: Vec<Event>,
-    numbers: Vec<u64>,
+    numbers: Vec<Numbered>,
     ended: bool,
     /// The latest instant so far.
     last: i64,
@@ -152,7 +158,7 @@ impl<I: Iterator<Item = Result<Event, TraceError>>> Side<I> {
     fn fill(
         &mut self,
         window: usize,
-        mut number: impl FnMut(&Event) -> u64,
+        mut number: impl FnMut(&Event) -> Numbered,
     ) -> Result<(), TraceError> {
         let mut is_ordered = true;
         while self.events.len() < window && !self.ended {
@@ -191,6 +197,13 @@ impl<I: Iterator<Item = Result<Event, TraceError>>> Side<I> {
     }
 }
 
+/// A request's place in the order that was asked for.
+#[derive(Clone, Copy, Default)]
+struct Numbered {
+    number: u64,
+    crowded: bool,
+}
+
 /// Numbers in the order that was asked for.
 #[derive(Default)]
 struct Numbers {
@@ -200,14 +213,15 @@ struct Numbers {
 
 impl Numbers {
     /// The number of a request at this instant: that of its predecessor if that has the same.
-    fn of(&mut self, at: i64) -> u64 {
+    fn of(&mut self, at: i64) -> Numbered {
         let number = match self.last {
             Some((last, number)) if last == at => number,
             _ => self.count,
         };
+        let crowded = self.last.is_some_and(|(last, _)| difference(at, last) < CROWDED_NS);
         self.count += 1;
         self.last = Some((at, number));
-        number
+        Numbered { number, crowded }
     }
 }
 
@@ -291,7 +305,8 @@ fn settle<A, B>(
     let mut is_wanted = vec![false; seen.events.len()];
     let pair = |at: usize, seen: i64, latency: Option<i64>, how: How| Pair {
         at: asked.events[at].at,
-        number: asked.numbers[at],
+        number: asked.numbers[at].number,
+        crowded: asked.numbers[at].crowded,
         seen,
         op: asked.events[at].op,
         target: asked.events[at].target,

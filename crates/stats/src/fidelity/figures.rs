@@ -144,6 +144,10 @@ pub struct KindFigures {
     pub extra: u64,
     /// Error of issue; `None` where none was found.
     pub issue: Option<ErrorFigures>,
+    /// Of runs: the same as the engine believed it.
+    pub engine: Option<ErrorFigures>,
+    /// Of runs, with absolute clocks: handed to the kernel until seen at the device.
+    pub submission_lag: Option<Spread>,
 }
 
 /// Requests that reached the device late, and whose doing that is.
@@ -256,6 +260,12 @@ pub struct FidelityFigures {
     pub shift_ns: Option<i64>,
     /// Error of issue at the device.
     pub issue: Option<ErrorFigures>,
+    /// The same of requests that were due less than 20 µs behind another one.
+    pub issue_crowded: Option<ErrorFigures>,
+    /// And of the others.
+    pub issue_apart: Option<ErrorFigures>,
+    /// How many of those that were found were due so close behind another one.
+    pub crowded: u64,
     /// Slope of the error over time, in millionths: a clock or a schedule that runs too slow has a
     /// positive one. The median slope between medians of blocks (Theil and Sen), stalls left out.
     pub drift_ppm: Option<f64>,

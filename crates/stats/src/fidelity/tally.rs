@@ -99,6 +99,12 @@ impl Values {
         self.ends = Some((least.min(value), most.max(value)));
     }
 
+    /// Their distances from their median.
+    fn errors(&self) -> Option<ErrorFigures> {
+        let middle = percentile(&self.sample.sorted(), 0.5);
+        errors(self.sample.rows().to_vec(), self.ends, middle.unwrap_or(0))
+    }
+
     fn spread(&self) -> Option<Spread> {
         let (min_ns, max_ns) = self.ends?;
         let sorted = self.sample.sorted();
@@ -132,8 +138,13 @@ pub(super) struct Tally {
     extra_at: Sample<i64>,
     by_process: FxHashMap<u32, u64>,
     first_extra: Vec<Place>,
-    /// When it was asked for, the error, and the kind.
-    errors: Sample<(i64, i64, u8)>,
+    /// When it was asked for, the error, the kind, and whether it was close behind another one.
+    errors: Sample<(i64, i64, u8, bool)>,
+    /// The extremes of those that were not, and of those that were.
+    ends_by_crowd: [Option<(i64, i64)>; 2],
+    crowded: u64,
+    engine_by_kind: [Values; Op::ALL.len()],
+    submission_by_kind: [Values; Op::ALL.len()],
     ends: Option<(i64, i64)>,
     ends_by_kind: [Option<(i64, i64)>; Op::ALL.len()],
     /// When the first and the last were due of those that were found.
@@ -170,6 +181,10 @@ impl Tally {
             errors: Sample::default(),
             ends: None,
             ends_by_kind: Default::default(),
+            ends_by_crowd: [None; 2],
+            crowded: 0,
+            engine_by_kind: Default::default(),
+            submission_by_kind: Default::default(),
             due: None,
             stalls: Stalls::new(settings.late_ns.max(0)),
             impossible: 0,
@@ -218,8 +233,13 @@ impl Tally {
         self.found[pair.how as usize] += 1;
         self.kinds[usize::from(op)].found += 1;
         self.seen.push(pair.seen, pair.seen_latency);
-        self.errors.push((pair.at, error, op));
-        for ends in [&mut self.ends, &mut self.ends_by_kind[usize::from(op)]] {
+        self.errors.push((pair.at, error, op, pair.crowded));
+        self.crowded += u64::from(pair.crowded);
+        for ends in [
+            &mut self.ends,
+            &mut self.ends_by_kind[usize::from(op)],
+            &mut self.ends_by_crowd[usize::from(pair.crowded)],
+        ] {
             let (least, most) = ends.unwrap_or((error, error));
             *ends = Some((least.min(error), most.max(error)));
         }
@@ -234,7 +254,9 @@ impl Tally {
     fn engine_side(&mut self, pair: &Pair) {
         let Some(engine) = pair.engine else { return };
         let Some(submitted) = engine.submitted else { return };
+        let kind = usize::from(pair.op.code());
         self.engine.push(difference(submitted, pair.at));
+        self.engine_by_kind[kind].push(difference(submitted, pair.at));
         let done = pair.seen_latency.map(|latency| pair.seen.saturating_add(latency));
         let is_early = pair.seen < submitted;
         let is_late = engine.completed.zip(done).is_some_and(|(noticed, done)| noticed < done);
@@ -245,6 +267,7 @@ impl Tally {
         let completed = engine.completed.filter(|_| engine.outcome.code() == 0);
         if self.absolute {
             self.submission.push(difference(pair.seen, submitted));
+            self.submission_by_kind[kind].push(difference(pair.seen, submitted));
             if let (Some(completed), Some(latency)) = (completed, pair.seen_latency) {
                 let done = pair.seen.saturating_add(latency);
                 self.completion.push(difference(completed, done));
@@ -300,7 +323,16 @@ impl Tally {
             let of_kind = self.errors.rows().iter().filter(|row| row.2 == code);
             self.kinds[usize::from(code)].issue =
                 errors(of_kind.map(|row| row.1).collect(), ends, shift.unwrap_or(0));
+            self.kinds[usize::from(code)].engine = self.engine_by_kind[usize::from(code)].errors();
+            self.kinds[usize::from(code)].submission_lag =
+                self.submission_by_kind[usize::from(code)].spread();
         }
+        let by_crowd = |is_crowded: bool| {
+            let rows = self.errors.rows().iter().filter(|row| row.3 == is_crowded);
+            let ends = self.ends_by_crowd[usize::from(is_crowded)];
+            errors(rows.map(|row| row.1).collect(), ends, shift.unwrap_or(0))
+        };
+        let (issue_apart, issue_crowded) = (by_crowd(false), by_crowd(true));
         let all = self.errors.rows().iter().map(|row| row.1).collect();
         let issue = errors(all, self.ends, shift.unwrap_or(0));
         let merged = self.found[How::Merged as usize];
@@ -339,11 +371,10 @@ impl Tally {
             issue,
             drift_ppm: slope.map(|slope| slope * 1e6),
             detrended: self.detrended(slope),
-            engine: {
-                let values = self.engine.sample.rows().to_vec();
-                let middle = percentile(&self.engine.sample.sorted(), 0.5);
-                errors(values, self.engine.ends, middle.unwrap_or(0))
-            },
+            issue_crowded,
+            issue_apart,
+            crowded: self.crowded,
+            engine: self.engine.errors(),
             submission_lag: self.submission.spread(),
             completion_lag: self.completion.spread(),
             overhead: self.overhead.spread(),

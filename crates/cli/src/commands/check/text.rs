@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ioecho_stats::fidelity::{
-    Assessment, ErrorFigures, FidelityFigures, Place, SideFigures, Spread,
+    Assessment, CROWDED_NS, ErrorFigures, FidelityFigures, KindFigures, Place, SideFigures, Spread,
 };
 use ioecho_trace::{Bytes, Nanos};
 
@@ -119,6 +119,13 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
         "issue-time error", "p50", "p99", "p99.9", "max", "early (1 %)", "late (1 %)"
     )?;
     print_error(out, "  at the device", figures.issue.as_ref())?;
+    if figures.crowded > 0 && figures.crowded < figures.found {
+        let within = Nanos(CROWDED_NS);
+        let share = figures.crowded as f64 / figures.found as f64 * 100.0;
+        print_error(out, "    in bursts", figures.issue_crowded.as_ref())?;
+        print_error(out, "    apart", figures.issue_apart.as_ref())?;
+        writeln!(out, "    ({share:.1} % due less than {within} behind another one: bursts)")?;
+    }
     print_error(out, "  less its drift", figures.detrended.as_ref())?;
     print_error(out, "  as the engine says", figures.engine.as_ref())?;
     if let Some(ppm) = figures.drift_ppm {
@@ -254,6 +261,21 @@ fn print_kinds(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
         let [p50, p99, max] = [error.p50_ns, error.p99_ns, error.max_ns].map(shown);
         let (asked, found, extra) = (kind.asked, kind.found, kind.extra);
         writeln!(out, "{name:<16}{asked:>11}{found:>11}{extra:>9}{p50:>11}{p99:>11}{max:>11}")?;
+    }
+    let lags = |kind: &KindFigures| Some((kind.engine.clone()?, kind.submission_lag.clone()?));
+    if figures.kinds.values().all(|kind| lags(kind).is_none()) {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:<16}{:>17}{:>11}{:>22}{:>11}",
+        "of these", "engine p50", "p99", "submission lag p50", "p99"
+    )?;
+    for (name, kind) in &figures.kinds {
+        let Some((engine, lag)) = lags(kind) else { continue };
+        let [p50, p99] = [engine.p50_ns, engine.p99_ns].map(shown);
+        let [lag_p50, lag_p99] = [lag.p50_ns, lag.p99_ns].map(shown);
+        writeln!(out, "{name:<16}{p50:>17}{p99:>11}{lag_p50:>22}{lag_p99:>11}")?;
     }
     Ok(())
 }
