@@ -124,8 +124,8 @@ fn refuse_strangers(figures: &FidelityFigures, known: &Known) -> anyhow::Result<
         let why = known.damage.join("; ");
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         let text = format!(
-            "nothing that {asked} asks for was witnessed in {seen}{why}\n  = help: a recording that \
-             broke off or was changed proves nothing; replay again with --witness"
+            "nothing that {asked} asks for was witnessed in {seen}{why}\n  = help: a recording \
+             that broke off or was changed proves nothing; replay again with --witness"
         );
         return Err(Coded::error(exit::DAMAGED, text));
     }
