@@ -167,7 +167,8 @@ def main():
     rows = sorted(zip(due, differences))
     count = min(len(rows), 128)
     blocks = [rows[k * len(rows) // count : (k + 1) * len(rows) // count] for k in range(count)]
-    medians = [(statistics.median(x for x, _ in b), statistics.median(y for _, y in b)) for b in blocks]
+    middle = statistics.median
+    medians = [(middle(x for x, _ in b), middle(y for _, y in b)) for b in blocks]
     before = [sum(1 for _, stall in stalls if stall < x) for x, _ in medians]
 
     def slopes(is_apart):

@@ -235,8 +235,8 @@ pub struct FidelityFigures {
     pub unions: u64,
     /// Requests that were asked for and not seen; those that the run did not issue are among them.
     pub missing: u64,
-    /// Requests that were issued where the recorder could see nothing: behind the end of a recording
-    /// that broke off, or where events were lost. They are neither found nor missing.
+    /// Requests that were issued where the recorder could see nothing: behind the end of a
+    /// recording that broke off, or where events were lost. They are neither found nor missing.
     pub not_witnessed: u64,
     /// Of the missing ones, those that the run did not issue, by what became of them.
     pub not_issued: BTreeMap<String, u64>,
