@@ -90,7 +90,7 @@ impl Ending {
     /// The ending as a phrase.
     pub fn phrase(&self) -> &str {
         match self {
-            Self::Asked => "asked to",
+            Self::Asked => "it was asked to",
             Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
         }
     }
