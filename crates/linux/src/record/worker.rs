@@ -417,7 +417,9 @@ impl Worker {
             }
             let lost = now_counted.lost.saturating_sub(before.lost);
             self.counts[stream].read += now_counted.read - before.read;
-            self.counts[stream].lost += lost;
+            // It shrinks where an event comes late that was counted as lost.
+            let sum = self.counts[stream].lost.saturating_add(now_counted.lost);
+            self.counts[stream].lost = sum.saturating_sub(before.lost);
             if lost > 0 || is_cleared {
                 self.note_gap(stream, lost, self.counted_ns, now)?;
             }
