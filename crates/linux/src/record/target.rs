@@ -87,8 +87,7 @@ impl Target {
     /// Whether requests to it pass an I/O scheduler, where they are inserted. With `none` and
     /// without a request queue most of them go to the driver at once, and no event says so.
     pub fn has_scheduler(&self) -> bool {
-        let schedulers = self.disk.attribute("queue/scheduler").unwrap_or_default();
-        !self.bio_based && !schedulers.is_empty() && !schedulers.contains("[none]")
+        !self.bio_based && self.disk.scheduler().is_some_and(|scheduler| scheduler != "none")
     }
 
     /// Whether it is a part of a disk, with that disk's name.
