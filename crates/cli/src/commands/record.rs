@@ -103,7 +103,7 @@ fn losses(summary: &Summary) -> Vec<String> {
     }
     if summary.blind.0 > 0 {
         losses.push(format!(
-            "warning: for {} events were kept from coming by somebody; the recording has gaps there",
+            "warning: for {} events were kept from coming by somebody; the recording has gaps",
             summary.blind
         ));
     }
