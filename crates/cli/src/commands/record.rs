@@ -69,7 +69,9 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         let why = visible(summary.ending.phrase());
         tell(&format!("warning: the recording ended early: {why}"));
     }
-    losses(&summary).iter().for_each(|loss| tell(loss));
+    for loss in losses(&summary) {
+        tell(&loss);
+    }
     if is_empty(&summary, interface) {
         return nothing(args, output, &names, is_good);
     }
