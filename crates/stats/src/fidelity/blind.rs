@@ -49,7 +49,7 @@ impl Blind {
         let gaps: Vec<_> = gaps.collect();
         let is_placed = !gaps.is_empty() && placed == 0;
         let blind = Self {
-            ends_early: is_damaged || is_ours && ended != Some(ASKED_TO),
+            ends_early: is_damaged || is_ours && ended.is_none_or(|why| !why.starts_with(ASKED_TO)),
             anywhere: if is_torn {
                 u64::MAX
             } else if is_placed {
@@ -110,6 +110,7 @@ mod tests {
             Blind::of(&header, 0)
         };
         assert!(!of(Some(ASKED_TO), Interface::Tracefs, None).ends_early);
+        assert!(!of(Some("asked to: SIGTERM"), Interface::Tracefs, None).ends_early);
         assert!(of(None, Interface::Tracefs, None).ends_early);
         assert!(of(Some("the disk is full"), Interface::Blktrace, None).ends_early);
         assert!(!of(None, Interface::File, None).ends_early);

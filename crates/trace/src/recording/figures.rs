@@ -55,8 +55,8 @@ pub struct Recording {
     pub stopped: Option<String>,
 }
 
-/// What [`Recording::stopped`] says of a recording that ended because somebody asked for it. Any
-/// other may lack what came last.
+/// What [`Recording::stopped`] begins with where a recording ended because somebody asked for it; a
+/// colon and by what may follow. Any other may lack what came last.
 pub const ASKED_TO: &str = "asked to";
 
 /// A stretch in which events were lost.
