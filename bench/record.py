@@ -7,15 +7,16 @@ fio reads 4 KiB at random, at a fixed rate, from a loop device over a file in me
 while nobody records (the rate that this host reaches), while `ioecho record` does, while
 `trace-cmd record -e block` does, and while it does with ioecho's own choice of events and size of
 buffers (`same events`), in turn. Printed are the requests that fio made and those in the
-recording, lost events, the processor time of the recorder while it recorded and of the whole
-process with what comes after (ioecho converts, trace-cmd puts its files together), and bytes.
+recording, lost events, the processor time that recording took, up to the last page, and that of the
+whole process with what comes after (ioecho converts, trace-cmd compresses), and bytes.
 
 Needs root, fio and losetup or zramctl; what is missing is skipped with a word. The devices are made
 here, and go away again.
 
 trace-cmd records into an instance of its own here. It begins by writing 1 to
-/proc/sys/kernel/ftrace_enabled, which is 1 anyway; a locked-down kernel refuses even that, and
-trace-cmd gives up. So it runs in a mount namespace in which this one write goes into a file.
+/proc/sys/kernel/ftrace_enabled, which is 1 anyway, and by emptying filters of functions, which are
+empty; a locked-down kernel refuses even that, and trace-cmd gives up. So it runs in a mount
+namespace in which these writes go into a file. The block events themselves are allowed.
 """
 
 import argparse
@@ -139,21 +140,29 @@ def traced(recorder, words, device, arguments, directory):
     instance = f"bench-record-{os.getpid()}"
     switched_on = directory / "ftrace_enabled"
     switched_on.write_text("1")
+    instance_path(instance).mkdir()
+    refused = [Path("/proc/sys/kernel/ftrace_enabled"), *instance_path(instance).glob("set_ftrace_*")]
     # exec keeps the process, whose children are the recorders of the processors.
-    script = 'mount --bind "$0" /proc/sys/kernel/ftrace_enabled && exec "$@"'
+    script = "".join(f"mount --bind {switched_on} {path} && " for path in refused) + 'exec "$@"'
     process = subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", script, switched_on,
+        ["unshare", "--mount", "sh", "-c", script, "sh",
          "trace-cmd", "record", "-B", instance, *words, "-o", output],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=directory)
     try:
         time.sleep(2)
         if process.poll() is not None:
             raise Skipped(f"trace-cmd cannot record here: {process.stdout.read().strip()}")
-        before = cpu_of_group(process.pid)
+        # Those that move pages; the first process only compresses what they brought.
+        movers = Watched(children(process.pid))
+        before = movers.total()
         made, rate = fio(device, arguments.rate, arguments.seconds)
-        during = cpu_of_group(process.pid) - before
         lost, read = counts(instance)
         process.send_signal(signal.SIGINT)
+        # What is still in the buffers, half of them perhaps, is brought in now.
+        while any(Path(f"/proc/{one}").exists() for one in movers.seconds):
+            movers.total()
+            time.sleep(0.001)
+        during = movers.total() - before
         process.stdout.read()
         whole = wait(process)
     finally:
@@ -191,18 +200,25 @@ def remove(instance):
             return
 
 
-def cpu_of_group(parent):
-    """Seconds of the processors of a process and its children, which live."""
-    tick = os.sysconf("SC_CLK_TCK")
-    total = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(path.parent.name) == parent or int(fields[1]) == parent:
-            total += int(fields[11]) + int(fields[12])
-    return total / tick
+def children(parent):
+    return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+class Watched:
+    """Seconds of the processors of processes, also when they have ended meanwhile."""
+
+    def __init__(self, processes):
+        self.seconds = dict.fromkeys(processes, 0.0)
+
+    def total(self):
+        for process in self.seconds:
+            try:
+                fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            ticks = int(fields[11]) + int(fields[12])
+            self.seconds[process] = max(self.seconds[process], ticks / os.sysconf("SC_CLK_TCK"))
+        return sum(self.seconds.values())
 
 
 def main():

@@ -17,14 +17,34 @@ dd if=/dev/zero of=/dev/zram0 bs=1M count=16 oflag=direct 2>/dev/null
 need_debugfs
 grep -q ' /sys/kernel/tracing ' /proc/mounts || mount -t tracefs tracefs /sys/kernel/tracing
 
-# Nanoseconds that a process, its threads and its children had the processor.
-used() { # pid
-    for task in /proc/[0-9]*; do
-        pid=${task#/proc/}
-        parent=$(awk '{sub(/^.*\) /, ""); print $2}' "$task/stat" 2>/dev/null)
-        [ "$pid" = "$1" ] || [ "$parent" = "$1" ] || continue
-        cat "$task"/task/*/schedstat 2>/dev/null
-    done | awk '{sum += $1} END {printf "%d\n", sum}'
+# Milliseconds of the processors that these processes had, and how many of them still run.
+used() { # pid…
+    for pid; do
+        sed 's/^.*) //' "/proc/$pid/stat" 2>/dev/null
+    done | awk '{sum += $12 + $13; live += $1 != "Z"} END {print sum * 10, live + 0}'
+}
+
+# Ends a recorder, and sets $took to what recording took, up to the last page.
+ended() { # recorder
+    case $1 in
+    ioecho-*) watched= ;;
+    # The first process compresses what the others brought.
+    trace-cmd*) watched=$(pgrep -P "$recorder") ;;
+    *) watched=$recorder ;;
+    esac
+    kill -INT "$recorder"
+    took=0
+    live=1
+    while [ -n "$watched" ] && [ "$live" -gt 0 ]; do
+        # shellcheck disable=SC2086 # several processes
+        now=$(used $watched)
+        live=${now#* }
+        [ "${now% *}" -le "$took" ] || took=${now% *}
+    done
+    wait "$recorder"
+    [ -n "$watched" ] || # It converts in the same process, and says what recording took.
+        took=$(grep '"cost"' out.parquet.recording/log.jsonl | tail -n 1 | tr -s ',{}' '\n' |
+            awk -F : '$1 == "\"cpu_ns\"" {printf "%d\n", $2 / 1000000}')
 }
 
 # Requests a second, and microseconds of the processor for a request, as fio has it of itself.
@@ -84,18 +104,13 @@ for _ in $(seq "$rounds"); do
             else
                 begin "$by" "/dev/$device"
                 sleep 3
-                before=$(used "$recorder")
                 rate=$(measured /dev/$device)
-                # The last buffers are brought in.
-                sleep 1
-                took=$(($(used "$recorder") - before))
-                kill -INT "$recorder"
-                wait "$recorder"
+                ended "$by"
                 events=$(seen "$by")
             fi
             # shellcheck disable=SC2086 # two words each
             printf '%-9s %-16s %9s %11s %8s %6s %11d\n' $device $by $rate $events \
-                $((took / 1000000)) | tee -a rows
+                "$took" | tee -a rows
         done
     done
 done

@@ -153,7 +153,9 @@ done
 
 step 'a disk that is pulled out of the machine, by tracefs'
 if [ -e /sys/block/vdb ]; then
-    removed vdb tracefs 'echo device_del unplugged >/dev/ttyS3; sleep 3'
+    # What the kernel does when the slot of a running machine loses its card.
+    card=$(dirname "$(readlink -f /sys/block/vdb/device)")
+    removed vdb tracefs "echo 1 >$card/remove"
 else
     fail 'no second disk'
 fi

@@ -40,7 +40,8 @@ mirror() { # device device
         slot=$((slot + 1))
     done
     # There is nothing to bring into step.
-    echo none >$md/resync_start && echo active >$md/array_state
+    echo none >$md/resync_start && echo 32768 >$md/component_size &&
+        echo active >$md/array_state
 }
 
 step 'a mirror over two loop devices'
@@ -57,8 +58,14 @@ if mirror loop3 loop4; then
             ioecho record /dev/md_m /dev/loop3 /dev/loop4 -o "$output.csv" --quiet $unstack \
                 --interface "$interface" -- sh -c '. /vm/lib.sh; load /dev/md_m' \
                 >"$output.log" 2>&1 || { fail "exit code $?"; cat "$output.log"; }
-            by_device=$(awk -F , 'NR > 1 {print $6, $2}' "$output.csv" | sort | uniq -c)
-            echo "$by_device"
+            # A read goes to one leg, a write to both.
+            wanted=$(awk -F , -v once="$unstack" 'NR > 1 && $6 == "md_m" {
+                sum += once != "" ? 1 : $2 == "read" ? 2 : 3} END {print sum}' "$output.csv")
+            [ "$(grep -c ',md_m,' "$output.csv")" = 200 ] || fail "$output: not 200 of the mirror"
+            [ "$(($(wc -l <"$output.csv") - 1))" = "$wanted" ] ||
+                { fail "$output: not $wanted in all"; cat "$output.log"; }
+            [ -n "$unstack" ] || grep -q unstack "$output.log" ||
+                { fail 'duplicates are not told'; cat "$output.log"; }
         done
     done
 else

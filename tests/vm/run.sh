@@ -181,10 +181,8 @@ build_extra() {
 boot() {
     : >"$run/result"
     truncate -s 512M "$run/disk"
+    # A second disk, which a test may pull out.
     truncate -s 64M "$run/unplugged"
-    # A second disk, and the machine's monitor on the fourth serial port: so a disk can be pulled
-    # out from inside (`echo device_del unplugged >/dev/ttyS3`).
-    rm -f "$run/monitor"
     # The emulated processor without cmpxchg16b: with it a guest panics now and then.
     nice timeout "${IOECHO_VM_TIMEOUT:-600}" qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m "${IOECHO_VM_MEMORY:-2048}" \
@@ -193,11 +191,8 @@ boot() {
         -append "console=ttyS0 panic=-1 mitigations=off quiet ${IOECHO_VM_APPEND:-}" \
         -drive "file=$run/disk,if=virtio,format=raw,cache=unsafe" \
         -blockdev "driver=file,filename=$run/unplugged,node-name=unplugged" \
-        -device virtio-blk-pci,drive=unplugged,id=unplugged \
-        -chardev "socket,id=monitor,path=$run/monitor,server=on,wait=off" -mon monitor \
-        -chardev "socket,id=asked,path=$run/monitor" \
+        -device virtio-blk-pci,drive=unplugged \
         -serial "file:$run/console" -serial stdio -serial "file:$run/result" \
-        -serial chardev:asked \
         </dev/null || return $?
 }
 
