@@ -80,10 +80,21 @@ impl BlockNode {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
+    /// The I/O scheduler that this disk uses.
+    pub(crate) fn scheduler(&self) -> Option<String> {
+        self.attribute("queue/scheduler").map(|line| chosen(&line))
+    }
+
     /// A numeric attribute of the device itself.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.attribute(name)?.parse().ok()
     }
+}
+
+/// The scheduler in brackets: `none [mq-deadline] kyber`.
+fn chosen(line: &str) -> String {
+    let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(line, |(name, _)| name).to_owned()
 }
 
 /// The backing files of the loop devices in use: the device's name, and the path that it had when
@@ -118,6 +129,12 @@ fn names(directory: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scheduler_in_use_is_the_one_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!((chosen("none").as_str(), chosen("").as_str()), ("none", ""));
+    }
 
     #[test]
     fn device_numbers_are_read_as_the_kernel_writes_them() {

@@ -1,8 +1,8 @@
 //! How many events of a blktrace recording are read in a second.
 //!
-//! A made-up recording of two processors, some two million events: requests are queued and issued
-//! on one processor and completed on the other, 32 at a time, and every eighth completion covers
-//! two merged requests. Page cache only, one core: `cargo bench -p ioecho-trace --bench blktrace`.
+//! A made-up recording. Page cache only, one core: `cargo bench -p ioecho-trace --bench blktrace`.
+
+mod load;
 
 use std::fs;
 use std::hint::black_box;
@@ -11,12 +11,7 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_trace::formats::{ReadOptions, blktrace};
 use ioecho_trace::{Batch, Source};
-
-/// How many requests are made: three events each, less the merged ones' missing ones.
-const REQUESTS: u64 = 700_000;
-
-/// How many requests are in flight.
-const DEPTH: u64 = 32;
+use load::Step;
 
 const QUEUE: u32 = 1 | 1 << (16 + 4);
 const ISSUE: u32 = 7 | 1 << (16 + 6);
@@ -46,31 +41,14 @@ impl Tape {
 /// The files of the two processors and how many events they hold.
 fn recording() -> ([Tape; 2], u64) {
     let mut tapes = [0, 1].map(|cpu| Tape { cpu, sequence: 0, bytes: Vec::new() });
-    // Positions on a terabyte, a multiplicative hash of the number: no two in flight are the same.
-    let sector = |request: u64| (request.wrapping_mul(0x9e37_79b9) & 0x0fff_ffff) << 3;
-    for request in 0..REQUESTS + DEPTH {
-        let time = request * 10_000;
-        if request < REQUESTS {
-            let tape = &mut tapes[(request / 50 % 2) as usize];
-            if request % 8 == 0 {
-                tape.event(time, QUEUE, sector(request), 4096);
-                tape.event(time + 300, QUEUE, sector(request) + 8, 4096);
-                tape.event(time + 2_000, ISSUE, sector(request), 8192);
-            } else {
-                tape.event(time, QUEUE, sector(request), 4096);
-                tape.event(time + 2_000, ISSUE, sector(request), 4096);
-            }
-        }
-        if let Some(done) = request.checked_sub(DEPTH) {
-            let tape = &mut tapes[(done / 70 % 2) as usize];
-            tape.event(
-                time + 5_000,
-                COMPLETE,
-                sector(done),
-                if done % 8 == 0 { 8192 } else { 4096 },
-            );
-        }
-    }
+    load::tell(|cpu, time, step, sector, sectors| {
+        let action = match step {
+            Step::Queue => QUEUE,
+            Step::Issue => ISSUE,
+            Step::Complete => COMPLETE,
+        };
+        tapes[cpu].event(time, action, sector, 512 * sectors);
+    });
     let events = tapes.iter().map(|tape| u64::from(tape.sequence)).sum();
     (tapes, events)
 }

@@ -1,10 +1,10 @@
 //! How many events of a raw recording are read in a second.
 //!
-//! The load of the blktrace benchmark as pages of tracefs: two processors, some two million events;
-//! requests are queued and issued on one processor and completed on the other, 32 at a time, and
-//! every eighth completion covers two merged requests. Checksums, pages, matching and the driver's
-//! figures are all in it. Page cache only, one core:
+//! The load of the blktrace benchmark as pages of tracefs. Checksums, pages, matching and the
+//! driver's figures are all in it. Page cache only, one core:
 //! `cargo bench -p ioecho-trace --bench recording`.
+
+mod load;
 
 use std::fs;
 use std::hint::black_box;
@@ -15,12 +15,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ioecho_trace::formats::{ReadOptions, recording};
 use ioecho_trace::recording::{Description, FrameWriter, segment_file};
 use ioecho_trace::{Batch, Source};
-
-/// How many requests are made: three events each, less the merged ones' missing ones.
-const REQUESTS: u64 = 700_000;
-
-/// How many requests are in flight.
-const DEPTH: u64 = 32;
+use load::Step;
 
 /// Bytes of a page that may be used.
 const PAGE_BYTES: usize = 4080;
@@ -99,26 +94,14 @@ fn recording_of() -> (Ids, [Tape; 2]) {
     let device = description.devices[0].number;
     let ids = Ids { description, device };
     let mut tapes = [0, 1].map(Tape::new);
-    // Positions on a terabyte, a multiplicative hash of the number: no two in flight are the same.
-    let sector = |request: u64| (request.wrapping_mul(0x9e37_79b9) & 0x0fff_ffff) << 3;
-    for request in 0..REQUESTS + DEPTH {
-        let time = request * 10_000;
-        if request < REQUESTS {
-            let tape = &mut tapes[(request / 50 % 2) as usize];
-            tape.event(&ids, time, QUEUE, sector(request), 8);
-            let is_merged = request % 8 == 0;
-            if is_merged {
-                tape.event(&ids, time + 300, QUEUE, sector(request) + 8, 8);
-            }
-            let sectors = if is_merged { 16 } else { 8 };
-            tape.event(&ids, time + 2_000, ISSUE, sector(request), sectors);
-        }
-        if let Some(done) = request.checked_sub(DEPTH) {
-            let tape = &mut tapes[(done / 70 % 2) as usize];
-            let sectors = if done % 8 == 0 { 16 } else { 8 };
-            tape.event(&ids, time + 5_000, COMPLETE, sector(done), sectors);
-        }
-    }
+    load::tell(|cpu, time, step, sector, sectors| {
+        let point = match step {
+            Step::Queue => QUEUE,
+            Step::Issue => ISSUE,
+            Step::Complete => COMPLETE,
+        };
+        tapes[cpu].event(&ids, time, point, sector, sectors);
+    });
     tapes.iter_mut().for_each(Tape::flush);
     (ids, tapes)
 }

@@ -119,7 +119,7 @@ impl TargetFacts {
             mount_point: mount.map(|mount| mount.point),
             model: text("device/model"),
             backing_file: text("loop/backing_file").map(PathBuf::from),
-            scheduler: text("queue/scheduler").map(|line| chosen(&line)),
+            scheduler: disk.as_ref().and_then(BlockNode::scheduler),
             rotational: number("queue/rotational").map(|flag| flag != 0),
             nr_requests: number("queue/nr_requests"),
             max_sectors_kb: number("queue/max_sectors_kb"),
@@ -140,26 +140,9 @@ impl TargetFacts {
     }
 }
 
-/// The scheduler in brackets: `none [mq-deadline] kyber`.
-fn chosen(line: &str) -> String {
-    let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(line, |(name, _)| name).to_owned()
-}
-
 /// The mount that holds a file: among those of its device the innermost one that is above it, and
 /// the last of several at one place, which hides the others.
 pub(super) fn mount_of(file: &Path, dev: u64) -> Option<Mount> {
     let above = mounts().into_iter().filter(|mount| file.starts_with(&mount.point));
     above.filter(|mount| mount.dev == dev).max_by_key(|mount| mount.point.components().count())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_scheduler_in_use_is_the_one_in_brackets() {
-        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
-        assert_eq!(chosen("none"), "none");
-    }
 }

@@ -172,7 +172,7 @@ impl DeviceState {
         let number = |name: &str| disk.number(name);
         let text = |name: &str| disk.attribute(name).unwrap_or_default();
         let kib = |name: &str| number(name).map(|kib| kib.saturating_mul(1024));
-        self.scheduler = chosen(&text("queue/scheduler"));
+        self.scheduler = disk.scheduler().unwrap_or_default();
         self.queue_limit = queue_limit(disk);
         self.request_max = kib("queue/max_sectors_kb");
         self.request_max_hardware = kib("queue/max_hw_sectors_kb");
@@ -235,12 +235,6 @@ fn start_of(node: &BlockNode) -> u64 {
     start.unwrap_or(0).saturating_mul(SECTOR)
 }
 
-/// The scheduler in brackets: `none [mq-deadline] kyber`.
-fn chosen(line: &str) -> String {
-    let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(line, |(name, _)| name).to_owned()
-}
-
 /// `nr_requests` is for each hardware queue; a SCSI device has a depth of its own.
 fn queue_limit(disk: &BlockNode) -> Option<u64> {
     let queues = disk.entries("mq").len().max(1) as u64;
@@ -288,11 +282,5 @@ mod tests {
         let state = DeviceState::of(target.facts());
         assert!(state.is_file && state.block >= 512, "{state:?}");
         assert!(state.unknown.is_empty() != state.name.is_empty(), "{state:?}");
-    }
-
-    #[test]
-    fn the_scheduler_in_use_is_the_one_in_brackets() {
-        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
-        assert_eq!(chosen(""), "");
     }
 }

@@ -16,16 +16,8 @@ use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{Event, kind};
-use crate::recording::page::PageHead;
+use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP};
 use crate::recording::{Description, PageLayout};
-
-/// `RINGBUF_TYPE_PADDING`, `_TIME_EXTEND` and `_TIME_STAMP`.
-const PADDING: u32 = 29;
-const TIME_EXTEND: u32 = 30;
-const TIME_STAMP: u32 = 31;
-
-/// Bits of the time in a record's head (`TS_SHIFT`).
-const DELTA_BITS: u32 = 27;
 
 /// Bits of an absolute time; the rest is that of the time before (`TS_MSB`).
 const ABSOLUTE_BITS: u32 = 59;
@@ -179,11 +171,7 @@ impl Decoded {
         let PageHead { mut time, data: mut at, end, .. } = head;
         let page = &page[..end];
         while let Some(word) = layouts.word(page, at) {
-            let (sort, delta) = if layouts.big_endian {
-                (word >> DELTA_BITS, word & ((1 << DELTA_BITS) - 1))
-            } else {
-                (word & 31, word >> 5)
-            };
+            let (sort, delta) = layouts.page.record_head(word);
             let delta = u64::from(delta);
             let body = at + 4;
             let next = || layouts.word(page, body).ok_or("a record reaches beyond its page");
