@@ -29,7 +29,7 @@ ended() { # recorder
     case $1 in
     ioecho-*) watched= ;;
     # The first process compresses what the others brought.
-    trace-cmd*) watched=$(pgrep -P "$recorder") ;;
+    trace-cmd*) watched=$(cat "/proc/$recorder/task/$recorder/children") ;;
     *) watched=$recorder ;;
     esac
     kill -INT "$recorder"
