@@ -121,7 +121,7 @@ removed() { # disk interface command
     [ "$(listed "$1.$2.load" | wc -l)" -ge 200 ] ||
         { fail "$(listed "$1.$2.load" | wc -l) requests"; cat removed.log; }
     [ ! -e "/sys/block/$1" ] || fail 'the disk is still there; the test shows nothing'
-    [ -z "$(ls /run/ioecho 2>/dev/null)" ] || fail "markers are left: $(ls /run/ioecho)"
+    no_markers
     [ -z "$(find /sys/kernel/tracing/instances -maxdepth 1 -name 'ioecho-*' 2>/dev/null)" ] ||
         fail 'an instance is left'
 }
