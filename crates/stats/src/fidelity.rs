@@ -11,7 +11,9 @@
 //! beyond which every second, fourth … is kept for the percentiles. Below these bounds all figures
 //! are exact.
 
+mod blind;
 mod compare;
+mod drift;
 mod event;
 mod figures;
 mod flight;
@@ -21,13 +23,16 @@ mod nearest;
 mod order;
 mod pieces;
 pub mod sample;
+mod stalls;
 mod tally;
+mod unseen;
 
-pub use compare::{Pair, compare};
+pub use blind::Blind;
+pub use compare::{CROWDED_NS, Compared, Pair, compare};
 pub use event::{Asked, Engine, Event, Recorded};
 pub use figures::{
     Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,
-    SideFigures, Spread,
+    SideFigures, Spread, StallFigures,
 };
 pub use limits::{Assessment, Broken, Limit, Limits, Quantity, Reason, assess};
 

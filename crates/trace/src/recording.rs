@@ -22,6 +22,8 @@ pub use self::description::{
     Tracefs, directory_beside, segment_file,
 };
 pub use self::entry::{Anchor, Entry, Totals};
-pub use self::figures::{Cost, DriverFigures, Gap, MatchingFigures, Recording, Reordering};
+pub use self::figures::{
+    ASKED_TO, Cost, DriverFigures, Gap, MatchingFigures, Recording, Reordering,
+};
 pub use self::frame::{FRAME_HEADER_BYTES, FrameWriter, PAYLOAD_MAX, payloads};
 pub use self::page::{PageContents, PageLayout};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use ioecho_stats::fidelity::Limit;
 
 use super::ReadArgs;
+use super::replay::number;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -21,7 +22,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "NAME=MOST")]
     pub(crate) limit: Vec<Limit>,
 
-    /// Of two traces: how much faster than the original it was replayed
+    /// Of two traces: how much faster than the original it was replayed. Instants of the original
+    /// are divided by it, how long the device took is not
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(crate) speed: f64,
 
@@ -38,6 +40,5 @@ pub(crate) struct CheckArgs {
 }
 
 fn factor(text: &str) -> Result<f64, String> {
-    let factor: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if factor.is_finite() && factor > 0.0 { Ok(factor) } else { Err("must be above 0".to_owned()) }
+    number(text, 1e-6..=1e6, "must lie between 0.000001 and 1000000")
 }

@@ -418,7 +418,11 @@ fn dedup(text: &str) -> Result<f64, String> {
     number(text, 1.0..=1e3, "must lie between 1 and 1000")
 }
 
-fn number(text: &str, range: std::ops::RangeInclusive<f64>, help: &str) -> Result<f64, String> {
+pub(super) fn number(
+    text: &str,
+    range: std::ops::RangeInclusive<f64>,
+    help: &str,
+) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && range.contains(&number) => Ok(number),
         Ok(_) => Err(help.to_owned()),

@@ -11,7 +11,7 @@ mod text;
 use std::io::{self, Write};
 
 use ioecho_stats::fidelity::{
-    self, Assessment, Event, FidelityFigures, Limits, Pair, Settings, assess,
+    self, Assessment, Blind, Event, FidelityFigures, Limits, Pair, Settings, assess,
 };
 use ioecho_trace::TraceError;
 use serde::Serialize;
@@ -60,7 +60,11 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<u8> {
     for damage in &known.damage {
         tell(&format!("warning: a trace ends before its end: {}", visible(damage)));
     }
-    Ok(match (assessment.faithful, known.damage.is_empty()) {
+    if let Some(why) = &known.changed {
+        tell(&format!("warning: {}", visible(why)));
+    }
+    let is_all = known.damage.is_empty() && known.changed.is_none() && figures.not_witnessed == 0;
+    Ok(match (assessment.faithful, is_all) {
         (false, _) => exit::NOT_FAITHFUL,
         (true, false) => exit::DAMAGED,
         (true, true) => exit::OK,
@@ -91,12 +95,14 @@ impl Sides {
             let target = event.as_ref().ok().map(|event| event.target);
             recorded.as_ref().zip(target).is_none_or(|(recorded, one)| recorded.contains(&one))
         };
-        let figures = fidelity::compare(
+        let compared = fidelity::compare(
             asked.by_ref().filter(is_recorded).skip(skip).map(faster),
             seen.by_ref(),
             &settings,
             &mut |_: &Pair| {},
         )?;
+        let blind = Blind::of(seen.source().header(), shift_ns.unwrap_or(0));
+        let figures = compared.figures(&blind);
         known.elsewhere = seen.elsewhere;
         known.learn(asked.source().header(), seen.source().header(), &figures);
         Ok((figures, known))
@@ -114,6 +120,15 @@ fn refuse_strangers(figures: &FidelityFigures, known: &Known) -> anyhow::Result<
         return Ok(());
     }
     let (asked, seen) = (known.asked_for.display(), known.seen_in.display());
+    if figures.not_witnessed > 0 || !known.damage.is_empty() {
+        let why = known.damage.join("; ");
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let text = format!(
+            "nothing that {asked} asks for was witnessed in {seen}{why}\n  = help: a recording \
+             that broke off or was changed proves nothing; replay again with --witness"
+        );
+        return Err(Coded::error(exit::DAMAGED, text));
+    }
     let text = if figures.asked.requests == 0 {
         format!("{asked} asks for nothing: there is no request in it")
     } else if figures.extra == 0 && known.elsewhere == 0 {

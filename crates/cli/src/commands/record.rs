@@ -69,7 +69,9 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         let why = visible(summary.ending.phrase());
         tell(&format!("warning: the recording ended early: {why}"));
     }
-    losses(&summary).iter().for_each(|loss| tell(loss));
+    for loss in losses(&summary) {
+        tell(&loss);
+    }
     if is_empty(&summary, interface) {
         return nothing(args, output, &names, is_good);
     }
@@ -103,7 +105,7 @@ fn losses(summary: &Summary) -> Vec<String> {
     }
     if summary.blind.0 > 0 {
         losses.push(format!(
-            "warning: for {} events were kept from coming by somebody; the recording has gaps there",
+            "warning: for {} events were kept from coming by somebody; the recording has gaps",
             summary.blind
         ));
     }

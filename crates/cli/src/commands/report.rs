@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let facts = run.read_facts()?;
     if facts.get("state").and_then(toml::Value::as_str) == Some("running") {
         // Killed when everything but this was done.
-        run.mark_settled(&summary)?;
+        run.mark_settled(facts, &summary)?;
         run.free_reserve();
     }
     let (options, load, stop) = (ReadOptions::default(), LoadArgs::default(), Stop::default());

@@ -269,8 +269,11 @@ impl RunDirectory {
     }
 
     /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
-    pub(crate) fn mark_settled(&self, summary: &RunSummary) -> anyhow::Result<()> {
-        let mut facts = self.read_facts()?;
+    pub(crate) fn mark_settled(
+        &self,
+        mut facts: toml::Table,
+        summary: &RunSummary,
+    ) -> anyhow::Result<()> {
         let incomplete = &summary.engine.incomplete;
         let state = if incomplete.is_empty() { "complete" } else { "incomplete" };
         facts.insert("state".to_owned(), state.into());

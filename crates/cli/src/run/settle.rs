@@ -143,9 +143,10 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     run.free_reserve();
     run.remove_partial_files();
     let header = run.trace_header().unwrap_or_default();
-    let witnessed = Witnessed::recovered(run, &facts);
+    let mut facts = facts;
+    let witnessed = Witnessed::recovered(run, &mut facts);
     let summary = settle(run, &header, engine, witnessed.as_ref())?;
-    run.mark_settled(&summary)?;
+    run.mark_settled(facts, &summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
 }
@@ -221,7 +222,7 @@ pub(crate) fn page_of(
         volumes: charts::volume_names(header),
         picture: found.picture().clone(),
         command: command_of(&facts),
-        witness: witness::section(run, &facts, found.picture().achieved_end()),
+        witness: witness::section(run, &facts, &summary.engine, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
         expert: expert(run, found),
         listings: charts::listings(&found.analysis, header),

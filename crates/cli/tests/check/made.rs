@@ -222,6 +222,8 @@ fn what_cannot_be_meant_is_refused() {
         vec![one, one, "--limit", "issue-p99=1parsec"],
         vec![one, one, "--limit", "missing"],
         vec![one, one, "--speed", "0"],
+        vec![one, one, "--speed", "1e-9"],
+        vec![one, one, "--speed", "1e300"],
         vec![one, one, "--speed", "nan"],
         vec![one, one, "--skip", "-1"],
     ] {

@@ -8,8 +8,13 @@ Nothing of the program is used, and no step is clever: docs/check.md read aloud.
 
 import csv
 import json
+import statistics
 import sys
 from collections import defaultdict
+
+
+# The default limit on the error of 99 of 100 requests.
+LATE_NS = 1_000_000
 
 
 def read(path):
@@ -153,10 +158,28 @@ def main():
             displacements.append(max(sequence[:i]) - s)
 
     due = [original[a]["at"] for a, _, _ in pairs]
-    mean_x, mean_y = sum(due) / len(due), sum(differences) / len(due)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(due, differences)) / sum(
-        (x - mean_x) ** 2 for x in due
-    )
+    stalls = []
+    for place in range(1, len(pairs)):
+        latest = max(due[:place])
+        stall = pairs[place][1] - pairs[place - 1][1] - max(due[place] - latest, 0)
+        if stall > LATE_NS:
+            stalls.append((stall, latest))
+    rows = sorted(zip(due, differences))
+    count = min(len(rows), 128)
+    blocks = [rows[k * len(rows) // count : (k + 1) * len(rows) // count] for k in range(count)]
+    medians = [(statistics.median(x for x, _ in b), statistics.median(y for _, y in b)) for b in blocks]
+    before = [sum(1 for _, stall in stalls if stall < x) for x, _ in medians]
+
+    def slopes(is_apart):
+        return [
+            (medians[j][1] - medians[i][1]) / (medians[j][0] - medians[i][0])
+            for i in range(count)
+            for j in range(i + 1, count)
+            if medians[j][0] > medians[i][0] and (is_apart or before[i] == before[j])
+        ]
+
+    found = slopes(False)
+    slope = statistics.median(found if len(found) >= count else slopes(True))
 
     def gaps(instants):
         instants = sorted(instants)
@@ -211,6 +234,18 @@ def main():
             "late_p99_ns": percentile(errors, 0.99),
         },
         "drift_ppm": slope * 1e6,
+        "not_witnessed": 0,
+        "stalls": {
+            "stalls": len(stalls),
+            "total_ns": sum(stall for stall, _ in stalls),
+            "longest_ns": max((stall for stall, _ in stalls), default=0),
+            "longest_at_ns": max(stalls, key=lambda one: (one[0], -one[1]), default=(0, 0))[1],
+        },
+        "crowded": sum(
+            1
+            for a, _, _ in pairs
+            if a > 0 and original[a]["at"] - original[a - 1]["at"] < 20_000
+        ),
         "duration_error": seen["span_ns"] / asked["span_ns"] - 1,
         "execution_error": seen["execution_ns"] / asked["execution_ns"] - 1,
         "response_mean_error": seen["response_mean_ns"] / asked["response_mean_ns"] - 1,

@@ -11,4 +11,6 @@ mod devices;
 mod host;
 mod load;
 mod loop_device;
+// What witnesses need of it is not used here.
+#[allow(dead_code)]
 mod stand;

@@ -1,5 +1,6 @@
 //! Where a pitfall is set up: a directory, targets in it, runs on them, and their verdicts.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -14,20 +15,50 @@ impl Stand {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// A file in it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
+    /// The program in the directory.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        command.args(arguments).current_dir(self.0.path());
+        command
+    }
+
     /// Runs the program in the directory.
     pub(crate) fn ioecho(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
-        command.args(arguments).current_dir(self.0.path()).output().unwrap()
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What a file in it says.
+    pub(crate) fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// A run's `summary.json`.
+    pub(crate) fn summary(&self, run: &str) -> Value {
+        serde_json::from_str(&self.text(&format!("{run}/summary.json"))).unwrap()
+    }
+
+    /// A run's `run.toml`.
+    pub(crate) fn facts(&self, run: &str) -> toml::Table {
+        self.text(&format!("{run}/run.toml")).parse().unwrap()
+    }
+
+    /// What `ioecho check` says with these words, as JSON.
+    pub(crate) fn checked(&self, arguments: &[&str]) -> (Option<i32>, Value) {
+        let output = self.ioecho(arguments);
+        let printed = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        (output.status.code(), printed)
     }
 }
 
 /// The check of this name in the verdict of a run.
 pub(crate) fn check(run: &Path, name: &str) -> Value {
-    let text = std::fs::read_to_string(run.join("summary.json")).unwrap();
+    let text = fs::read_to_string(run.join("summary.json")).unwrap();
     let summary: Value = serde_json::from_str(&text).unwrap();
     let checks = summary["verdict"]["checks"].as_array().unwrap();
     checks.iter().find(|check| check["name"] == name).cloned().unwrap_or_else(|| {

@@ -3,7 +3,8 @@
 use std::fs;
 
 use crate::loop_device::LoopDevice;
-use crate::stand::{LOAD, Stand, or_skip, said, watched_device};
+use crate::stand::{Stand, grade};
+use crate::watching::{LOAD, counted, or_skip, said, watched_device};
 
 /// Replays on a target that may be destroyed, with a witness.
 fn replay(stand: &Stand, target: &str, run: &str, more: &[&str]) -> String {
@@ -24,7 +25,7 @@ fn every_request_was_seen(stand: &Stand, run: &str, said: &str) {
     assert_eq!(numbers, [1500, 1500, 0, 0, 0, 0, 0], "{witness}");
     // Both count by one clock: what is seen at the device is seen behind the hand-over.
     assert_eq!(witness["absolute"], true);
-    let (code, printed) = stand.counted(run);
+    let (code, printed) = counted(stand, run);
     assert_eq!(code, Some(0), "{printed}");
     let figures = &printed["figures"];
     assert_eq!((figures["found"].as_u64(), figures["missing"].as_u64()), (Some(1500), Some(0)));
@@ -113,8 +114,15 @@ fn a_file_has_no_witness_and_a_run_on_it_goes_on_without() {
     let told = said(&stand.ioecho(&words));
     assert!(told.contains("target is a file"), "{told}");
     assert!(!stand.path("run/witness.parquet").exists());
-    assert!(stand.summary("run")["engine"]["witness"].is_null());
-    assert_eq!(stand.ioecho(&["check", "run"]).status.code(), Some(20));
+    let witness = &stand.summary("run")["engine"]["witness"];
+    assert!(witness["failure"].as_str().unwrap().contains("target is a file"), "{witness}");
+    assert_eq!(grade(&stand.path("run"), "witness"), "suspect");
+    let without = stand.facts("run")["witness"]["without"].as_array().unwrap().clone();
+    assert_eq!(without.len(), 1);
+    assert!(stand.text("run/report.html").contains("target is a file"));
+    let checked = stand.ioecho(&["check", "run"]);
+    assert_eq!(checked.status.code(), Some(20));
+    assert!(said(&checked).contains("though one was asked for: target is a file"), "{told}");
 }
 
 #[test]

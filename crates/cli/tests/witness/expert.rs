@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::stand::{Stand, said};
+use crate::stand::Stand;
+use crate::watching::said;
 
 const LOAD: &str = "gen:random?read=70&size=4k&rate=20000&count=20000&area=64M";
 
@@ -65,7 +66,7 @@ fn what_the_engine_tells_is_drawn_and_nothing_is_where_it_was_not_asked() {
     assert!(plot("silent").contains("there is no such picture"));
     let lines = lines(&stand.text("asked/inside.jsonl"));
     assert!(lines.iter().any(|line| line["write_max_ns"].as_u64().is_some_and(|ns| ns > 0)));
-    assert!(lines.iter().all(|line| line["input"]["max"].is_u64()));
+    assert!(lines.iter().any(|line| line["input"]["max"].is_u64()));
 }
 
 #[test]

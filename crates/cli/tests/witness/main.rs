@@ -5,9 +5,13 @@
 
 mod device;
 mod expert;
+mod proof;
 mod spoilt;
-mod stand;
+mod watching;
 
 #[path = "../pitfalls/loop_device.rs"]
 #[allow(dead_code)]
 mod loop_device;
+#[path = "../pitfalls/stand.rs"]
+#[allow(dead_code)]
+mod stand;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::loop_device::{LoopDevice, system};
-use crate::stand::{Stand, or_skip, said, watched_device};
+use crate::stand::Stand;
+use crate::watching::{or_skip, said, watched_device};
 
 fn reasons(printed: &Value) -> Vec<&str> {
     printed["reasons"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ioecho_trace::recording::{DESCRIPTION_VERSION, Description, Totals};
+use ioecho_trace::recording::{ASKED_TO, DESCRIPTION_VERSION, Description, Totals};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::attach::{attach, clean, others};
@@ -90,7 +90,7 @@ impl Ending {
     /// The ending as a phrase.
     pub fn phrase(&self) -> &str {
         match self {
-            Self::Asked => "it was asked to",
+            Self::Asked => ASKED_TO,
             Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
         }
     }
@@ -204,7 +204,8 @@ impl Shared {
 
     /// Why the end was asked for, as a phrase.
     pub(super) fn why(&self) -> String {
-        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if why.is_empty() { ASKED_TO.to_owned() } else { why }
     }
 }
 
@@ -336,13 +337,16 @@ impl Recorder {
     /// Ends it: lets no more events come, takes those that are there, and waits until the files
     /// are on the disk and nothing is left in the kernel.
     pub fn stop(self) -> Summary {
-        self.stop_because(Ending::Asked.phrase())
+        self.stop_because("")
     }
 
-    /// Like [`stop`](Self::stop); `why` is a phrase for the recording, where it does not end by
-    /// itself before.
-    pub fn stop_because(mut self, why: &str) -> Summary {
-        why.clone_into(&mut self.shared.why.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Like [`stop`](Self::stop); the recording says by what it was asked to end, as a phrase,
+    /// where it does not end by itself before.
+    pub fn stop_because(mut self, by: &str) -> Summary {
+        if !by.is_empty() {
+            let why = format!("{ASKED_TO}: {by}");
+            *self.shared.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        }
         self.end().unwrap_or_default()
     }
 

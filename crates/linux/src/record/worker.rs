@@ -83,6 +83,8 @@ pub(super) struct Worker {
     stands_back: bool,
     calm: u32,
     fullest: u64,
+    /// When all events were last known to come.
+    well_ns: u64,
     /// Since when events have been kept from coming by somebody, as far as it is not noted yet.
     blind_since: Option<u64>,
     /// How long that was, nanoseconds.
@@ -124,6 +126,7 @@ impl Worker {
             stands_back: false,
             calm: 0,
             fullest: 0,
+            well_ns: monotonic_ns(),
             blind_since: None,
             blind_ns: 0,
             spaced: 0,
@@ -320,12 +323,14 @@ impl Worker {
         Ok(self.forget_lost_devices())
     }
 
-    /// Looks whether all events still come. What somebody else has switched off stays so, for it may
-    /// be meant; but what is missing is told at once, and marked.
+    /// Looks whether all events still come. What somebody else has switched off stays so, for it
+    /// may be meant; but what is missing is told at once, and marked.
     fn look_for_meddling(&mut self) -> Result<Option<Ending>, RecordError> {
+        let now = monotonic_ns();
         match (self.tracer.meddling(), self.blind_since) {
-            (None, None) => {}
+            (None, None) => self.well_ns = now,
             (None, Some(_)) => {
+                self.well_ns = now;
                 self.note_blindness()?;
                 self.blind_since = None;
                 self.shared.note("all events come again".to_owned());
@@ -336,12 +341,13 @@ impl Worker {
                      undone is missing"
                 ));
                 // It may have been so since the look before.
-                self.blind_since = Some(self.counted_ns);
+                self.blind_since = Some(self.well_ns);
                 self.note_blindness()?;
             }
+            // What is on from the look before is noted every minute, and in the end.
             (Some(Meddling::Off(_)), Some(_)) => {}
             (Some(Meddling::Gone(what)), _) => {
-                self.blind_since.get_or_insert(self.counted_ns);
+                self.blind_since.get_or_insert(self.well_ns);
                 self.note_blindness()?;
                 self.blind_since = None;
                 let why = format!("somebody took away what it recorded by: {what}");
@@ -384,7 +390,9 @@ impl Worker {
             is_there
         });
         let last = losses.last().cloned();
-        losses.into_iter().for_each(|loss| self.shared.note(loss));
+        for loss in losses {
+            self.shared.note(loss);
+        }
         if self.targets.is_empty() { last.map(Ending::DeviceGone) } else { None }
     }
 

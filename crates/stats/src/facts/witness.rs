@@ -25,6 +25,8 @@ pub struct WitnessFacts {
     /// Requests that the run issued and the device never saw. Flushes that the kernel ends above a
     /// device without a volatile cache are not among them.
     pub missing: u64,
+    /// Requests that the run issued where the recorder could see nothing, because events were lost.
+    pub not_witnessed: u64,
     /// Requests that the device saw while the run went on and that the run did not issue.
     pub extra: u64,
     /// Events that the recorder lost.
@@ -65,7 +67,8 @@ impl WitnessFacts {
             split: figures.split,
             merged: figures.merged,
             missing: figures.missing_counted().saturating_sub(not_issued),
-            extra: figures.extra.saturating_sub(figures.extra_outside),
+            not_witnessed: figures.not_witnessed,
+            extra: figures.extra_counted(),
             lost_events,
             absolute: figures.absolute,
             shift_ns: figures.shift_ns,

@@ -8,11 +8,16 @@
 use ioecho_trace::{LateCause, Op, TraceError};
 
 use super::Settings;
+use super::blind::{Blind, END_SLACK_NS};
 use super::event::{Engine, Event};
 use super::figures::{FidelityFigures, How};
-use super::matching::{NONE, before_start, difference, whole};
+use super::matching::{NONE, before_start, difference, local_shift, sure, whole};
 use super::pieces;
 use super::tally::Tally;
+
+/// Requests that are due closer together than this are a burst, in nanoseconds: a program needs
+/// some microseconds to hand over each, and the kernel, which made them, did not.
+pub const CROWDED_NS: i64 = 20_000;
 
 /// A request that was asked for and found, in the order in which the device saw it.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +42,8 @@ pub struct Pair {
     pub engine: Option<Engine>,
     /// How it was found.
     pub how: How,
+    /// Whether it was due less than [`CROWDED_NS`] behind another one.
+    pub crowded: bool,
 }
 
 impl Pair {
@@ -48,6 +55,17 @@ impl Pair {
     /// Why the engine says that it was late.
     pub(super) fn cause(&self) -> LateCause {
         self.engine.map_or(LateCause::None, |engine| engine.cause)
+    }
+}
+
+/// Two sides that were held against each other.
+pub struct Compared(Tally);
+
+impl Compared {
+    /// What was found, where the recording was blind so. That is known only once it was read to its
+    /// end.
+    pub fn figures(self, blind: &Blind) -> FidelityFigures {
+        self.0.figures(blind)
     }
 }
 
@@ -63,7 +81,7 @@ pub fn compare(
     seen: impl Iterator<Item = Result<Event, TraceError>>,
     settings: &Settings,
     watch: &mut dyn FnMut(&Pair),
-) -> Result<FidelityFigures, TraceError> {
+) -> Result<Compared, TraceError> {
     let mut asked = Side::new(asked);
     let mut seen = Side::new(seen);
     let window = settings.window.max(2);
@@ -75,24 +93,24 @@ pub fn compare(
     loop {
         asked.fill(window, |event| {
             if event.implied {
-                return numbers.count;
+                return Numbered::default();
             }
             tally.asked(event);
             numbers.of(event.at)
         })?;
-        seen.fill(window, |_| 0)?;
+        seen.fill(window, |_| Numbered::default())?;
         let whole_run = asked.ended && seen.ended;
         let first = || {
             let (ours, theirs) = (asked.events.first()?, seen.events.first()?);
             Some(difference(theirs.at, ours.at))
         };
         let guess = shift.or_else(first).unwrap_or(0);
-        let mut found = whole(&asked.events, &seen.events, 0, guess);
+        let mut found = whole(&asked.events, &seen.events, 0, guess, settings.absolute);
         let mut from = 0;
         if is_first {
             from = before_start(&asked.events, &seen.events, &found, settings.absolute);
             if from > 0 {
-                found = whole(&asked.events, &seen.events, from, guess);
+                found = whole(&asked.events, &seen.events, from, guess, settings.absolute);
             }
             is_first = false;
         }
@@ -104,7 +122,7 @@ pub fn compare(
         let left = pieces::find(&asked.events, &seen.events, &found, from, shift);
         let until = if whole_run { None } else { boundary(&asked, &seen, shift) };
         tally.windowed |= !whole_run;
-        let leaving = Leaving::new(&asked, &seen, until, shift, is_stuck);
+        let leaving = Leaving::new(&asked, &seen, until, shift, settings.absolute, is_stuck);
         let before = asked.events.len() + seen.events.len();
         settle(&mut asked, &mut seen, &found, &left, &leaving, &mut tally, &mut ready);
         is_stuck = asked.events.len() + seen.events.len() == before;
@@ -116,7 +134,7 @@ pub fn compare(
             watch(&pair);
         }
         if whole_run {
-            return Ok(tally.figures());
+            return Ok(Compared(tally));
         }
     }
 }
@@ -125,19 +143,22 @@ pub fn compare(
 struct Side<I> {
     source: I,
     events: Vec<Event>,
-    numbers: Vec<u64>,
+    numbers: Vec<Numbered>,
     ended: bool,
+    /// The latest instant so far.
+    last: i64,
 }
 
 impl<I: Iterator<Item = Result<Event, TraceError>>> Side<I> {
     fn new(source: I) -> Self {
-        Self { source, events: Vec::new(), numbers: Vec::new(), ended: false }
+        let (events, numbers) = (Vec::new(), Vec::new());
+        Self { source, events, numbers, ended: false, last: i64::MIN }
     }
 
     fn fill(
         &mut self,
         window: usize,
-        mut number: impl FnMut(&Event) -> u64,
+        mut number: impl FnMut(&Event) -> Numbered,
     ) -> Result<(), TraceError> {
         let mut is_ordered = true;
         while self.events.len() < window && !self.ended {
@@ -146,6 +167,7 @@ impl<I: Iterator<Item = Result<Event, TraceError>>> Side<I> {
                 Some(event) => {
                     let event = event?;
                     is_ordered &= self.events.last().is_none_or(|last| last.at <= event.at);
+                    self.last = self.last.max(event.at);
                     self.numbers.push(number(&event));
                     self.events.push(event);
                 }
@@ -175,6 +197,13 @@ impl<I: Iterator<Item = Result<Event, TraceError>>> Side<I> {
     }
 }
 
+/// A request's place in the order that was asked for.
+#[derive(Clone, Copy, Default)]
+struct Numbered {
+    number: u64,
+    crowded: bool,
+}
+
 /// Numbers in the order that was asked for.
 #[derive(Default)]
 struct Numbers {
@@ -184,14 +213,15 @@ struct Numbers {
 
 impl Numbers {
     /// The number of a request at this instant: that of its predecessor if that has the same.
-    fn of(&mut self, at: i64) -> u64 {
+    fn of(&mut self, at: i64) -> Numbered {
         let number = match self.last {
             Some((last, number)) if last == at => number,
             _ => self.count,
         };
+        let crowded = self.last.is_some_and(|(last, _)| difference(at, last) < CROWDED_NS);
         self.count += 1;
         self.last = Some((at, number));
-        number
+        Numbered { number, crowded }
     }
 }
 
@@ -210,6 +240,10 @@ fn boundary<A, B>(asked: &Side<A>, seen: &Side<B>, shift: i64) -> Option<i64> {
 struct Leaving {
     asked: Vec<bool>,
     seen: Vec<bool>,
+    /// The distance of the clocks and the delay of all, by the middle of all that was found.
+    shift: i64,
+    /// The distance of the clocks alone.
+    apart: i64,
 }
 
 impl Leaving {
@@ -218,12 +252,15 @@ impl Leaving {
         seen: &Side<B>,
         until: Option<i64>,
         shift: i64,
+        absolute: bool,
         is_stuck: bool,
     ) -> Self {
         let before = |at: i64| until.is_none_or(|until| at < until);
         let mut leaving = Self {
             asked: asked.events.iter().map(|e| before(e.at.saturating_add(shift))).collect(),
             seen: seen.events.iter().map(|event| before(event.at)).collect(),
+            shift,
+            apart: if absolute { 0 } else { shift },
         };
         // Where half a window has one instant, or counterparts lie further apart than the window
         // reaches, nothing left last time, and something must go all the same.
@@ -268,7 +305,8 @@ fn settle<A, B>(
     let mut is_wanted = vec![false; seen.events.len()];
     let pair = |at: usize, seen: i64, latency: Option<i64>, how: How| Pair {
         at: asked.events[at].at,
-        number: asked.numbers[at],
+        number: asked.numbers[at].number,
+        crowded: asked.numbers[at].crowded,
         seen,
         op: asked.events[at].op,
         target: asked.events[at].target,
@@ -332,13 +370,23 @@ fn settle<A, B>(
             }
         }
     }
+    let mut known = None;
     for (at, event) in asked.events.iter().enumerate() {
         if leaving.asked[at] && !gone[at] {
             gone[at] = true;
             // Where the kernel knows of no cache it may end such a flush before anybody sees it.
-            if !event.implied {
-                tally.missing(event);
+            if event.implied {
+                continue;
             }
+            // When it ought to have been seen, as others about it were.
+            let known = known.get_or_insert_with(|| sure(&asked.events, &seen.events, found));
+            let shift = local_shift(known, event.at).unwrap_or(leaving.shift);
+            let late = event.engine.and_then(|engine| engine.submitted);
+            let late = late.map_or(0, |submitted| difference(submitted, event.at).max(0));
+            let shift = shift.max(late.saturating_add(leaving.apart));
+            let expected = event.at.saturating_add(shift);
+            let is_behind = seen.ended && expected >= difference(seen.last, END_SLACK_NS);
+            tally.missing(event, expected, is_behind);
         }
     }
     for (at, event) in seen.events.iter().enumerate() {

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use ioecho_trace::Op;
 use serde::{Deserialize, Serialize};
 
+use super::event::Event;
+
 /// How a request was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -142,6 +144,10 @@ pub struct KindFigures {
     pub extra: u64,
     /// Error of issue; `None` where none was found.
     pub issue: Option<ErrorFigures>,
+    /// Of runs: the same as the engine believed it.
+    pub engine: Option<ErrorFigures>,
+    /// Of runs, with absolute clocks: handed to the kernel until seen at the device.
+    pub submission_lag: Option<Spread>,
 }
 
 /// Requests that reached the device late, and whose doing that is.
@@ -166,6 +172,21 @@ pub struct LateFigures {
     pub unknown: u64,
 }
 
+/// Moments in which nothing was seen for longer than was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StallFigures {
+    /// By how much longer, in nanoseconds.
+    pub beyond_ns: i64,
+    /// How many there are.
+    pub stalls: u64,
+    /// How much longer all of them together were.
+    pub total_ns: i64,
+    /// How much longer the longest was.
+    pub longest_ns: i64,
+    /// Where the longest lies: when the last request before it was due.
+    pub longest_at_ns: i64,
+}
+
 /// A request that is told as an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -180,6 +201,19 @@ pub struct Place {
     /// By which process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+}
+
+impl Place {
+    /// Of a request of either side.
+    pub(super) fn of(event: &Event) -> Self {
+        Self {
+            at_ns: event.at,
+            op: event.op,
+            offset_bytes: event.offset,
+            length_bytes: event.length,
+            pid: event.pid,
+        }
+    }
 }
 
 /// What a comparison found.
@@ -201,6 +235,9 @@ pub struct FidelityFigures {
     pub unions: u64,
     /// Requests that were asked for and not seen; those that the run did not issue are among them.
     pub missing: u64,
+    /// Requests that were issued where the recorder could see nothing: behind the end of a recording
+    /// that broke off, or where events were lost. They are neither found nor missing.
+    pub not_witnessed: u64,
     /// Of the missing ones, those that the run did not issue, by what became of them.
     pub not_issued: BTreeMap<String, u64>,
     /// Of the missing ones, flushes where the device saw none at all: the kernel ends a flush above
@@ -223,8 +260,14 @@ pub struct FidelityFigures {
     pub shift_ns: Option<i64>,
     /// Error of issue at the device.
     pub issue: Option<ErrorFigures>,
+    /// The same of requests that were due less than 20 µs behind another one.
+    pub issue_crowded: Option<ErrorFigures>,
+    /// And of the others.
+    pub issue_apart: Option<ErrorFigures>,
+    /// How many of those that were found were due so close behind another one.
+    pub crowded: u64,
     /// Slope of the error over time, in millionths: a clock or a schedule that runs too slow has a
-    /// positive one.
+    /// positive one. The median slope between medians of blocks (Theil and Sen), stalls left out.
     pub drift_ppm: Option<f64>,
     /// Error of issue less that slope.
     pub detrended: Option<ErrorFigures>,
@@ -244,6 +287,11 @@ pub struct FidelityFigures {
     pub response_mean_error: Option<f64>,
     /// By how much the 99th percentile of response times differs, as a share.
     pub response_p99_error: Option<f64>,
+    /// Pairs that cannot be: seen before the engine handed the request over, or done at the device
+    /// after the engine saw it done. They are in neither lag.
+    pub impossible: u64,
+    /// Moments in which the replay stood still.
+    pub stalls: StallFigures,
     /// Order.
     pub order: OrderFigures,
     /// Kolmogorov and Smirnov's distance of the two distributions of inter-arrival times.
@@ -264,5 +312,11 @@ impl FidelityFigures {
     /// kernel ended.
     pub fn missing_counted(&self) -> u64 {
         self.missing.saturating_sub(self.flushes_ended_above)
+    }
+
+    /// Requests of others while the replay went on: what was seen before its first request and
+    /// behind its last is no part of its load.
+    pub fn extra_counted(&self) -> u64 {
+        self.extra.saturating_sub(self.extra_outside)
     }
 }

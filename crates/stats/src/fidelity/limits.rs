@@ -19,6 +19,9 @@ use super::figures::FidelityFigures;
 /// of a short run may be late alone.
 const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
 
+/// Stalls are few where at most one request in so many came behind one.
+const STALLS_PER: u64 = 100;
+
 /// What can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -133,7 +136,7 @@ impl Quantity {
         let issue = figures.issue.as_ref();
         match self {
             Self::Missing => share(figures.missing_counted()),
-            Self::Extra => share(figures.extra),
+            Self::Extra => share(figures.extra_counted()),
             Self::Split => share(figures.split),
             Self::Merged => share(figures.merged),
             Self::Reordered => (figures.found > 0).then_some(figures.order.ratio),
@@ -272,6 +275,8 @@ pub enum Reason {
     GeneratorLimited,
     /// Late, and the host is why: it kept the generator away.
     HostStalled,
+    /// The replay stood still a few times, and what came behind was late for it.
+    Stalled,
     /// Late while the device was idle: generator or host, or something that holds requests back.
     IssuedLate,
     /// Earlier or later than asked for, by no more than each request alone can explain.
@@ -292,6 +297,7 @@ impl Reason {
             Self::DeviceLimited => "device-limited",
             Self::GeneratorLimited => "generator-limited",
             Self::HostStalled => "host-stalled",
+            Self::Stalled => "stalled",
             Self::IssuedLate => "issued-late",
             Self::Inexact => "inexact",
             Self::ResponseTimes => "response-times",
@@ -380,9 +386,38 @@ fn whose(figures: &FidelityFigures) -> Reason {
         (late.idle, Reason::IssuedLate),
         (late.unknown, Reason::Inexact),
     ];
+    let is_stalled = explained_by_stalls(figures);
     // Of equals the first: it blames the measurement last.
     let most = parties.iter().map(|party| party.0).max().unwrap_or(0);
-    parties.iter().find(|party| party.0 == most).map_or(Reason::Inexact, |party| party.1)
+    match parties.iter().find(|party| party.0 == most).map_or(Reason::Inexact, |party| party.1) {
+        Reason::IssuedLate | Reason::Inexact if is_stalled => Reason::Stalled,
+        whose => whose,
+    }
+}
+
+/// Whether a few moments in which the replay stood still are at least half of how far its errors
+/// lie apart.
+fn explained_by_stalls(figures: &FidelityFigures) -> bool {
+    let stalls = &figures.stalls;
+    let apart =
+        figures.issue.as_ref().map_or(0, |issue| issue.latest_ns.saturating_sub(issue.earliest_ns));
+    let is_few = stalls.stalls > 0 && stalls.stalls <= (figures.found / STALLS_PER).max(1);
+    is_few && stalls.total_ns >= apart / 2
+}
+
+/// Where and how long the replay stood still, if that explains how late it was.
+fn stalls(figures: &FidelityFigures) -> Option<String> {
+    let all = &figures.stalls;
+    explained_by_stalls(figures).then(|| {
+        format!(
+            "it stood still {} for more than {}, {} in all; the longest took {} after {:.6} s",
+            if all.stalls == 1 { "once".to_owned() } else { format!("{} times", all.stalls) },
+            Nanos(all.beyond_ns),
+            Nanos(all.total_ns),
+            Nanos(all.longest_ns),
+            Nanos(all.longest_at_ns).as_secs_f64()
+        )
+    })
 }
 
 fn sentence(
@@ -416,7 +451,8 @@ fn sentence(
             )
         }
         Reason::ExtraRequests => {
-            format!("the device saw {} requests that nobody asked for", figures.extra)
+            let extra = figures.extra_counted();
+            format!("the device saw {extra} requests that nobody asked for while it was replayed")
         }
         Reason::Reordered => format!(
             "{} requests came after a later one, by {:.1} places on average",
@@ -442,6 +478,10 @@ fn sentence(
              than {beyond} were due",
             late.host, late.requests
         ),
+        // What it says stands behind all that are late.
+        Reason::Stalled => {
+            "the replay stood still, and what came behind was late for it".to_owned()
+        }
         Reason::IssuedLate => format!(
             "the generator was late: the device was idle while {} of {} requests later than \
              {beyond} were due (it was stopped or slow, or something held its requests back)",
@@ -457,7 +497,18 @@ fn sentence(
             figures.split, figures.merged
         ),
     };
-    format!("{head}: {why}")
+    let is_late = matches!(
+        reason,
+        Reason::DeviceLimited
+            | Reason::GeneratorLimited
+            | Reason::HostStalled
+            | Reason::Stalled
+            | Reason::IssuedLate
+            | Reason::Inexact
+    );
+    let stalls = stalls(figures).filter(|_| is_late);
+    let stalls = stalls.map_or(String::new(), |stalls| format!("; {stalls}"));
+    format!("{head}: {why}{stalls}")
 }
 
 #[cfg(test)]

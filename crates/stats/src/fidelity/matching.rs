@@ -25,10 +25,20 @@ const CLOCK_SLACK_NS: i64 = 1_000_000;
 
 /// For each request that was asked for the number of its counterpart, or [`NONE`]. Both sides are
 /// in the order of time; what was seen before `from` is left out. `shift` is the distance of the
-/// clocks where no pair tells it.
-pub(super) fn whole(asked: &[Event], seen: &[Event], from: usize, shift: i64) -> Vec<u32> {
+/// clocks where no pair tells it. With `absolute` clocks like requests of a run come in the order in
+/// which they were handed over, and none is seen before that or behind its completion.
+pub(super) fn whole(
+    asked: &[Event],
+    seen: &[Event],
+    from: usize,
+    shift: i64,
+    absolute: bool,
+) -> Vec<u32> {
     let mut found = vec![NONE; asked.len()];
-    let (ours, theirs) = (ordered(asked, 0), ordered(seen, from));
+    let (mut ours, theirs) = (ordered(asked, 0), ordered(seen, from));
+    let is_possible = |mine: u32, other: u32| {
+        !absolute || bears(&asked[mine as usize], &seen[other as usize], CLOCK_SLACK_NS)
+    };
     let mut unclear = Vec::new();
     let (mut a, mut s) = (0, 0);
     while a < ours.len() && s < theirs.len() {
@@ -43,7 +53,11 @@ pub(super) fn whole(asked: &[Event], seen: &[Event], from: usize, shift: i64) ->
         }
         let a_end = a + ours[a..].partition_point(|at| asked[*at as usize].key() == key);
         let s_end = s + theirs[s..].partition_point(|at| seen[*at as usize].key() == key);
-        if a_end - a == s_end - s {
+        if absolute {
+            ours[a..a_end].sort_by_key(|at| handed_over(&asked[*at as usize]));
+        }
+        let mut pairs = ours[a..a_end].iter().zip(&theirs[s..s_end]);
+        if a_end - a == s_end - s && pairs.all(|(mine, other)| is_possible(*mine, *other)) {
             for (mine, other) in ours[a..a_end].iter().zip(&theirs[s..s_end]) {
                 found[*mine as usize] = *other;
             }
@@ -55,35 +69,61 @@ pub(super) fn whole(asked: &[Event], seen: &[Event], from: usize, shift: i64) ->
     if unclear.is_empty() {
         return found;
     }
-    // `asked` is in the order of time, so this is too.
-    let sure: Vec<(i64, i64)> = asked
-        .iter()
-        .zip(&found)
-        .filter(|(_, other)| **other != NONE)
-        .map(|(event, other)| (event.at, difference(seen[*other as usize].at, event.at)))
-        .collect();
+    let sure = sure(asked, seen, &found);
     let mut budget = BUDGET;
     for (mine, other) in unclear {
         let (mine, other) = (&ours[mine], &theirs[other]);
         let want: Vec<i64> = mine
             .iter()
             .map(|at| {
-                let at = asked[*at as usize].at;
-                at.saturating_add(local_shift(&sure, at).unwrap_or(shift))
+                let event = &asked[*at as usize];
+                if absolute && let Some(submitted) = event.engine.and_then(|one| one.submitted) {
+                    return submitted;
+                }
+                event.at.saturating_add(local_shift(&sure, event.at).unwrap_or(shift))
             })
             .collect();
         let have: Vec<i64> = other.iter().map(|at| seen[*at as usize].at).collect();
         if want.len() <= have.len() {
-            for (i, j) in nearest(&want, &have, &mut budget).into_iter().enumerate() {
+            let is_possible = |i: usize, j: usize| is_possible(mine[i], other[j]);
+            let pairs = nearest(&want, &have, &is_possible, &mut budget);
+            for (i, j) in pairs.into_iter().enumerate().filter(|(i, j)| is_possible(*i, *j)) {
                 found[mine[i] as usize] = other[j];
             }
         } else {
-            for (j, i) in nearest(&have, &want, &mut budget).into_iter().enumerate() {
+            let is_possible = |j: usize, i: usize| is_possible(mine[i], other[j]);
+            let pairs = nearest(&have, &want, &is_possible, &mut budget);
+            for (j, i) in pairs.into_iter().enumerate().filter(|(j, i)| is_possible(*j, *i)) {
                 found[mine[i] as usize] = other[j];
             }
         }
     }
     found
+}
+
+/// Instants of what was asked for, in their order, and how much later their counterparts were seen.
+pub(super) fn sure(asked: &[Event], seen: &[Event], found: &[u32]) -> Vec<(i64, i64)> {
+    // `asked` is in the order of time, so this is too.
+    asked
+        .iter()
+        .zip(found)
+        .filter(|(_, other)| **other != NONE)
+        .map(|(event, other)| (event.at, difference(seen[*other as usize].at, event.at)))
+        .collect()
+}
+
+/// When a request was handed over, as far as that is known.
+fn handed_over(event: &Event) -> i64 {
+    event.engine.and_then(|engine| engine.submitted).unwrap_or(event.at)
+}
+
+/// Whether the one can be the other by a clock that both share: handed over before it was seen, and
+/// seen before its completion was.
+fn bears(asked: &Event, seen: &Event, slack_ns: i64) -> bool {
+    let Some(engine) = asked.engine else { return true };
+    let is_early = engine.submitted.is_some_and(|at| difference(at, seen.at) > slack_ns);
+    let is_late = engine.completed.is_some_and(|at| difference(seen.at, at) > slack_ns);
+    !is_early && !is_late
 }
 
 /// The numbers of the events that a device can have seen, like ones together and these in the order
@@ -122,7 +162,7 @@ pub(super) fn before_start(
 }
 
 /// The median of the differences around an instant.
-fn local_shift(sure: &[(i64, i64)], at: i64) -> Option<i64> {
+pub(super) fn local_shift(sure: &[(i64, i64)], at: i64) -> Option<i64> {
     let place = sure.partition_point(|pair| pair.0 < at);
     let around = &sure[place.saturating_sub(AROUND)..(place + AROUND).min(sure.len())];
     let mut around: Vec<i64> = around.iter().map(|pair| pair.1).collect();

@@ -9,10 +9,18 @@ const CELLS_MAX: usize = 1 << 22;
 /// See [`CELLS_MAX`].
 pub(super) const BUDGET: usize = 1 << 26;
 
+/// What a pair costs that cannot be: more than all distances of a window together.
+const IMPOSSIBLE: i128 = 1 << 96;
+
 /// For each of `few` the number of its counterpart in `many`: in order, with the least sum of
-/// distances. Both are in the order of time, and `few` is the shorter one. Takes what it costs from
-/// `budget`.
-pub(super) fn nearest(few: &[i64], many: &[i64], budget: &mut usize) -> Vec<usize> {
+/// distances, and as few as can be of which `is_possible` says that they cannot. Both are in the
+/// order of time, and `few` is the shorter one. Takes what it costs from `budget`.
+pub(super) fn nearest(
+    few: &[i64],
+    many: &[i64],
+    is_possible: &dyn Fn(usize, usize) -> bool,
+    budget: &mut usize,
+) -> Vec<usize> {
     let spare = many.len().saturating_sub(few.len());
     let cells = few.len().saturating_mul(spare + 1);
     if cells > CELLS_MAX || cells > *budget {
@@ -29,7 +37,8 @@ pub(super) fn nearest(few: &[i64], many: &[i64], budget: &mut usize) -> Vec<usiz
                 (best, passed) = (cost[s], s);
             }
             steps.push(passed as u32);
-            cost[s] = best + (i128::from(*want) - i128::from(many[i + s])).abs();
+            let distance = (i128::from(*want) - i128::from(many[i + s])).abs();
+            cost[s] = best + distance + if is_possible(i, i + s) { 0 } else { IMPOSSIBLE };
         }
     }
     let mut s = (0..=spare).min_by_key(|s| cost[*s]).unwrap_or(0);
@@ -46,7 +55,7 @@ mod tests {
     use super::*;
 
     fn of(few: &[i64], many: &[i64]) -> Vec<usize> {
-        nearest(few, many, &mut BUDGET.clone())
+        nearest(few, many, &|_, _| true, &mut BUDGET.clone())
     }
 
     #[test]
@@ -58,7 +67,16 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_is_taken_only_where_nothing_else_is_left() {
+        let of = |is_possible: &dyn Fn(usize, usize) -> bool| {
+            nearest(&[100, 200], &[101, 150, 199], is_possible, &mut BUDGET.clone())
+        };
+        assert_eq!(of(&|i, j| (i, j) != (0, 0)), [1, 2]);
+        assert_eq!(of(&|i, _| i != 0), [0, 2]);
+    }
+
+    #[test]
     fn what_would_cost_too_much_is_paired_in_turn() {
-        assert_eq!(nearest(&[100, 200], &[0, 101, 199], &mut 0), [0, 1]);
+        assert_eq!(nearest(&[100, 200], &[0, 101, 199], &|_, _| true, &mut 0), [0, 1]);
     }
 }

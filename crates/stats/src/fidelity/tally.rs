@@ -1,12 +1,12 @@
 //! What is counted of both sides, request by request.
 
-use std::collections::BTreeMap;
-
 use ioecho_trace::{LateCause, Op};
 use rustc_hash::FxHashMap;
 
 use super::Settings;
+use super::blind::Blind;
 use super::compare::Pair;
+use super::drift;
 use super::event::Event;
 use super::figures::{
     Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,
@@ -16,12 +16,14 @@ use super::flight::Flight;
 use super::matching::difference;
 use super::order::Order;
 use super::sample::{Sample, clamped, percentile};
+use super::stalls::Stalls;
+use super::unseen::{EXAMPLES_MAX, Unseen};
 
-/// How many requests of a kind are told as examples.
-const EXAMPLES_MAX: usize = 5;
 /// How many processes are told, and how many are counted.
 const PROCESSES_TOLD: usize = 12;
 const PROCESSES_MAX: usize = 1 << 12;
+/// Where events were lost, a request may also be unseen that was due so long before.
+const SLACK_NS: i64 = 1_000_000;
 
 /// What is counted of one side.
 #[derive(Default)]
@@ -97,6 +99,12 @@ impl Values {
         self.ends = Some((least.min(value), most.max(value)));
     }
 
+    /// Their distances from their median.
+    fn errors(&self) -> Option<ErrorFigures> {
+        let middle = percentile(&self.sample.sorted(), 0.5);
+        errors(self.sample.rows().to_vec(), self.ends, middle.unwrap_or(0))
+    }
+
     fn spread(&self) -> Option<Spread> {
         let (min_ns, max_ns) = self.ends?;
         let sorted = self.sample.sorted();
@@ -113,32 +121,6 @@ impl Values {
     }
 }
 
-/// The sums of a straight line through points, by Welford's method, which does not lose digits.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    count: f64,
-    mean_x: f64,
-    mean_y: f64,
-    xx: f64,
-    xy: f64,
-}
-
-impl Line {
-    fn push(&mut self, x: f64, y: f64) {
-        self.count += 1.0;
-        let dx = x - self.mean_x;
-        self.mean_x += dx / self.count;
-        self.mean_y += (y - self.mean_y) / self.count;
-        self.xx += dx * (x - self.mean_x);
-        self.xy += dx * (y - self.mean_y);
-    }
-
-    /// The slope; `None` of fewer than three points and of points of one instant.
-    fn slope(&self) -> Option<f64> {
-        (self.count > 2.0 && self.xx > 0.0).then(|| self.xy / self.xx)
-    }
-}
-
 /// Everything that is counted.
 pub(super) struct Tally {
     absolute: bool,
@@ -151,20 +133,24 @@ pub(super) struct Tally {
     asked: SideTally,
     seen: SideTally,
     found: [u64; 3],
-    missing: u64,
-    flushes_missing: u64,
-    not_issued: BTreeMap<String, u64>,
+    unseen: Unseen,
     extra: u64,
     extra_at: Sample<i64>,
     by_process: FxHashMap<u32, u64>,
-    first_missing: Vec<Place>,
     first_extra: Vec<Place>,
-    /// When it was asked for, the error, and the kind.
-    errors: Sample<(i64, i64, u8)>,
+    /// When it was asked for, the error, the kind, and whether it was close behind another one.
+    errors: Sample<(i64, i64, u8, bool)>,
+    /// The extremes of those that were not, and of those that were.
+    ends_by_crowd: [Option<(i64, i64)>; 2],
+    crowded: u64,
+    engine_by_kind: [Values; Op::ALL.len()],
+    submission_by_kind: [Values; Op::ALL.len()],
     ends: Option<(i64, i64)>,
     ends_by_kind: [Option<(i64, i64)>; Op::ALL.len()],
-    line: Line,
-    origin: Option<(i64, i64)>,
+    /// When the first and the last were due of those that were found.
+    due: Option<(i64, i64)>,
+    stalls: Stalls,
+    impossible: u64,
     engine: Values,
     submission: Values,
     completion: Values,
@@ -187,19 +173,21 @@ impl Tally {
             asked: SideTally::default(),
             seen: SideTally::default(),
             found: [0; 3],
-            missing: 0,
-            flushes_missing: 0,
-            not_issued: BTreeMap::new(),
+            unseen: Unseen::default(),
             extra: 0,
             extra_at: Sample::default(),
             by_process: FxHashMap::default(),
-            first_missing: Vec::new(),
             first_extra: Vec::new(),
             errors: Sample::default(),
             ends: None,
             ends_by_kind: Default::default(),
-            line: Line::default(),
-            origin: None,
+            ends_by_crowd: [None; 2],
+            crowded: 0,
+            engine_by_kind: Default::default(),
+            submission_by_kind: Default::default(),
+            due: None,
+            stalls: Stalls::new(settings.late_ns.max(0)),
+            impossible: 0,
             engine: Values::default(),
             submission: Values::default(),
             completion: Values::default(),
@@ -215,14 +203,13 @@ impl Tally {
         self.kinds[usize::from(event.op.code())].asked += 1;
     }
 
-    pub(super) fn missing(&mut self, event: &Event) {
-        self.missing += 1;
-        if let Some(engine) = event.engine.filter(|_| !event.was_issued()) {
-            *self.not_issued.entry(engine.outcome.name()).or_default() += 1;
-        } else if event.op == Op::Flush {
-            self.flushes_missing += 1;
+    /// Counts a request without a counterpart, which ought to have been seen at `expected`;
+    /// `is_behind` if that is behind the end of what was seen.
+    pub(super) fn missing(&mut self, event: &Event, expected: i64, is_behind: bool) {
+        match event.engine.filter(|_| !event.was_issued()) {
+            Some(engine) => self.unseen.not_issued(event, &engine.outcome.name()),
+            None => self.unseen.missing(event, expected, is_behind),
         }
-        note(&mut self.first_missing, event);
     }
 
     pub(super) fn extra(&mut self, event: &Event) {
@@ -234,7 +221,9 @@ impl Tally {
         {
             *self.by_process.entry(pid).or_default() += 1;
         }
-        note(&mut self.first_extra, event);
+        if self.first_extra.len() < EXAMPLES_MAX {
+            self.first_extra.push(Place::of(event));
+        }
     }
 
     /// Counts a request that was found; they come in the order in which the device saw them.
@@ -244,13 +233,19 @@ impl Tally {
         self.found[pair.how as usize] += 1;
         self.kinds[usize::from(op)].found += 1;
         self.seen.push(pair.seen, pair.seen_latency);
-        self.errors.push((pair.at, error, op));
-        for ends in [&mut self.ends, &mut self.ends_by_kind[usize::from(op)]] {
+        self.errors.push((pair.at, error, op, pair.crowded));
+        self.crowded += u64::from(pair.crowded);
+        for ends in [
+            &mut self.ends,
+            &mut self.ends_by_kind[usize::from(op)],
+            &mut self.ends_by_crowd[usize::from(pair.crowded)],
+        ] {
             let (least, most) = ends.unwrap_or((error, error));
             *ends = Some((least.min(error), most.max(error)));
         }
-        let (at, first) = *self.origin.get_or_insert((pair.at, error));
-        self.line.push(difference(pair.at, at) as f64, difference(error, first) as f64);
+        let (first, last) = self.due.unwrap_or((pair.at, pair.at));
+        self.due = Some((first.min(pair.at), last.max(pair.at)));
+        self.stalls.push(pair.at, pair.seen);
         self.orders.entry(pair.target).or_default().push(pair.number);
         self.engine_side(pair);
         self.lateness(pair, error);
@@ -259,10 +254,20 @@ impl Tally {
     fn engine_side(&mut self, pair: &Pair) {
         let Some(engine) = pair.engine else { return };
         let Some(submitted) = engine.submitted else { return };
+        let kind = usize::from(pair.op.code());
         self.engine.push(difference(submitted, pair.at));
+        self.engine_by_kind[kind].push(difference(submitted, pair.at));
+        let done = pair.seen_latency.map(|latency| pair.seen.saturating_add(latency));
+        let is_early = pair.seen < submitted;
+        let is_late = engine.completed.zip(done).is_some_and(|(noticed, done)| noticed < done);
+        if self.absolute && (is_early || is_late) {
+            self.impossible += 1;
+            return;
+        }
         let completed = engine.completed.filter(|_| engine.outcome.code() == 0);
         if self.absolute {
             self.submission.push(difference(pair.seen, submitted));
+            self.submission_by_kind[kind].push(difference(pair.seen, submitted));
             if let (Some(completed), Some(latency)) = (completed, pair.seen_latency) {
                 let done = pair.seen.saturating_add(latency);
                 self.completion.push(difference(completed, done));
@@ -307,16 +312,27 @@ impl Tally {
         *count += 1;
     }
 
-    pub(super) fn figures(mut self) -> FidelityFigures {
+    pub(super) fn figures(mut self, blind: &Blind) -> FidelityFigures {
         let shift = self.median();
-        let slope = self.line.slope();
+        let rows = self.errors.rows().iter().map(|row| (row.0, row.1)).collect();
+        let slope = drift::slope(rows, self.stalls.places());
+        let unseen = self.unseen.figures(blind, self.late_ns.max(SLACK_NS));
         for op in Op::ALL {
             let code = op.code();
             let ends = self.ends_by_kind[usize::from(code)];
             let of_kind = self.errors.rows().iter().filter(|row| row.2 == code);
             self.kinds[usize::from(code)].issue =
                 errors(of_kind.map(|row| row.1).collect(), ends, shift.unwrap_or(0));
+            self.kinds[usize::from(code)].engine = self.engine_by_kind[usize::from(code)].errors();
+            self.kinds[usize::from(code)].submission_lag =
+                self.submission_by_kind[usize::from(code)].spread();
         }
+        let by_crowd = |is_crowded: bool| {
+            let rows = self.errors.rows().iter().filter(|row| row.3 == is_crowded);
+            let ends = self.ends_by_crowd[usize::from(is_crowded)];
+            errors(rows.map(|row| row.1).collect(), ends, shift.unwrap_or(0))
+        };
+        let (issue_apart, issue_crowded) = (by_crowd(false), by_crowd(true));
         let all = self.errors.rows().iter().map(|row| row.1).collect();
         let issue = errors(all, self.ends, shift.unwrap_or(0));
         let merged = self.found[How::Merged as usize];
@@ -328,6 +344,10 @@ impl Tally {
         };
         let of = |side: &SideFigures, ns: Option<i64>| ns.filter(|_| side.requests > 1);
         let as_f64 = |ns: i64| ns as f64;
+        let is_whole = unseen.not_witnessed == 0;
+        // Where a part was not witnessed, the rest of both sides is compared.
+        let due = self.due.map(|(first, last)| difference(last, first));
+        let asked_span = if is_whole { Some(asked.span_ns) } else { due };
         let flushes_seen = self.kinds[usize::from(Op::Flush.code())].found
             + self.kinds[usize::from(Op::Flush.code())].extra;
         let kinds = Op::ALL.iter().zip(&self.kinds).filter(|(_, kind)| kind.asked + kind.extra > 0);
@@ -337,37 +357,42 @@ impl Tally {
             pieces: self.pieces,
             merged,
             unions: self.unions,
-            missing: self.missing,
-            not_issued: self.not_issued.clone(),
-            flushes_ended_above: if flushes_seen == 0 { self.flushes_missing } else { 0 },
+            missing: unseen.missing,
+            not_witnessed: unseen.not_witnessed,
+            not_issued: unseen.not_issued,
+            flushes_ended_above: if flushes_seen == 0 { unseen.flushes } else { 0 },
             extra: self.extra,
             extra_outside: self.extra_outside(shift),
             extra_by_process: processes(&self.by_process),
-            first_missing: self.first_missing.clone(),
+            first_missing: unseen.first,
             first_extra: self.first_extra.clone(),
             absolute: self.absolute,
             shift_ns: shift,
             issue,
             drift_ppm: slope.map(|slope| slope * 1e6),
             detrended: self.detrended(slope),
-            engine: {
-                let values = self.engine.sample.rows().to_vec();
-                let middle = percentile(&self.engine.sample.sorted(), 0.5);
-                errors(values, self.engine.ends, middle.unwrap_or(0))
-            },
+            issue_crowded,
+            issue_apart,
+            crowded: self.crowded,
+            engine: self.engine.errors(),
             submission_lag: self.submission.spread(),
             completion_lag: self.completion.spread(),
             overhead: self.overhead.spread(),
             duration_error: share(
-                of(&asked, Some(asked.span_ns)).map(as_f64),
+                of(&asked, asked_span).map(as_f64),
                 of(&seen, Some(seen.span_ns)).map(as_f64),
             ),
-            execution_error: share(asked.execution_ns.map(as_f64), seen.execution_ns.map(as_f64)),
+            execution_error: share(
+                asked.execution_ns.filter(|_| is_whole).map(as_f64),
+                seen.execution_ns.map(as_f64),
+            ),
             response_mean_error: share(asked.response_mean_ns, seen.response_mean_ns),
             response_p99_error: share(
                 asked.response_p99_ns.map(as_f64),
                 seen.response_p99_ns.map(as_f64),
             ),
+            impossible: self.impossible,
+            stalls: self.stalls.figures(),
             order: order_of(self.orders.into_values()),
             inter_arrival_ks: ks(&self.asked.gaps.sorted(), &self.seen.gaps.sorted()),
             late: self.late.clone(),
@@ -388,7 +413,7 @@ impl Tally {
     /// The errors less what a straight line through them says, and less their median then.
     fn detrended(&self, slope: Option<f64>) -> Option<ErrorFigures> {
         let slope = slope?;
-        let (at, first) = self.origin?;
+        let (at, first) = self.errors.rows().first().map(|row| (row.0, row.1))?;
         let rest: Vec<i64> = self
             .errors
             .rows()
@@ -421,18 +446,6 @@ fn cause_of(cause: LateCause) -> Cause {
         LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Cause::Device,
         LateCause::Input | LateCause::Generator => Cause::Generator,
         LateCause::Host | LateCause::None => Cause::Host,
-    }
-}
-
-fn note(places: &mut Vec<Place>, event: &Event) {
-    if places.len() < EXAMPLES_MAX {
-        places.push(Place {
-            at_ns: event.at,
-            op: event.op,
-            offset_bytes: event.offset,
-            length_bytes: event.length,
-            pid: event.pid,
-        });
     }
 }
 

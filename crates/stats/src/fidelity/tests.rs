@@ -16,7 +16,11 @@ fn load(count: u64) -> Vec<Event> {
 }
 
 fn compared(asked: &[Event], seen: &[Event], settings: &Settings) -> FidelityFigures {
-    compare(side(asked), side(seen), settings, &mut |_| {}).unwrap()
+    blinded(asked, seen, settings, &Blind::default())
+}
+
+fn blinded(asked: &[Event], seen: &[Event], settings: &Settings, blind: &Blind) -> FidelityFigures {
+    compare(side(asked), side(seen), settings, &mut |_| {}).unwrap().figures(blind)
 }
 
 fn side(events: &[Event]) -> impl Iterator<Item = Result<Event, TraceError>> {
@@ -142,7 +146,7 @@ fn a_stopped_generator_leaves_the_device_idle_and_a_slow_device_does_not() {
     let limits = Limits::with(&["issue-p99=1us".parse().unwrap()]);
     let reasons =
         |seen: &[Event]| assess(&compared(&asked, seen, &settings), &limits, true).reasons;
-    assert_eq!(reasons(&late(50)), [Reason::IssuedLate]);
+    assert_eq!(reasons(&late(50)), [Reason::Stalled]);
     assert_eq!(reasons(&late(200_000)), [Reason::DeviceLimited]);
 }
 
@@ -243,4 +247,124 @@ fn what_was_never_issued_takes_nobody_elses_counterpart() {
     let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
     assert_eq!((found.found, found.missing, found.extra), (1, 1, 0));
     assert_eq!(found.issue.unwrap().latest_ns, 0);
+}
+
+/// Requests of a second, every millisecond, to places of their own.
+fn calm() -> Vec<Event> {
+    (0..10_000).map(|n| event(n * 1_000_000, n as u64)).collect()
+}
+
+#[test]
+fn what_lies_behind_the_end_of_a_recording_that_broke_off_was_not_witnessed() {
+    let asked = calm();
+    let mut seen = asked[..6000].to_vec();
+    // One that is really missing, long before the end, and one that is so close to it that some
+    // processor may have had it.
+    seen.remove(5_990);
+    seen.remove(100);
+    let cut = Blind { ends_early: true, ..Blind::default() };
+    for window in [1 << 19, 3000, 500] {
+        for absolute in [true, false] {
+            let settings = Settings { window, absolute, ..Settings::default() };
+            let found = blinded(&asked, &seen, &settings, &cut);
+            assert_eq!((found.found, found.missing, found.not_witnessed), (5998, 1, 4001));
+            assert_eq!((found.first_missing.len(), found.first_missing[0].at_ns), (1, 100_000_000));
+            assert!(found.duration_error.unwrap().abs() < 1e-9, "{:?}", found.duration_error);
+            assert_eq!(found.execution_error, None);
+            let excused = Limits::with(&["missing=1".parse().unwrap()]);
+            assert!(assess(&found, &excused, true).faithful);
+            // The same recording, asked to end then: all of that never reached the device.
+            let whole = blinded(&asked, &seen, &settings, &Blind::default());
+            assert_eq!((whole.missing, whole.not_witnessed), (4002, 0));
+        }
+    }
+}
+
+#[test]
+fn what_lies_in_a_gap_was_not_witnessed_and_what_lies_beside_it_is_missing() {
+    let asked = calm();
+    let in_gap = |event: &Event| (2_000_000_000..3_000_000_000).contains(&event.at);
+    let seen: Vec<Event> =
+        asked.iter().copied().filter(|event| !in_gap(event) && event.at != 7_000_000_000).collect();
+    let far = 5_000_000_000_000;
+    let later: Vec<Event> = seen.iter().map(|one| Event { at: one.at + far, ..*one }).collect();
+    let gap = |by: i64| {
+        let gap = (1_999_500_000 + by, 2_999_500_000 + by);
+        Blind::default().with_gaps(vec![gap])
+    };
+    for window in [1 << 19, 700] {
+        let settings = Settings { window, ..Settings::default() };
+        let absolute = Settings { absolute: true, ..settings.clone() };
+        let same = blinded(&asked, &seen, &absolute, &gap(0));
+        let other = blinded(&asked, &later, &settings, &gap(far));
+        for found in [same, other] {
+            assert_eq!((found.missing, found.not_witnessed), (1, 1000));
+            assert_eq!(found.first_missing[0].at_ns, 7_000_000_000);
+            assert_eq!((found.found, found.asked.requests), (8999, 10_000));
+        }
+    }
+}
+
+#[test]
+fn a_flush_in_a_gap_is_not_one_that_the_kernel_ended() {
+    let flush = |at: i64| Event { op: Op::Flush, length: 0, offset: 0, ..event(at, 0) };
+    let asked = [event(0, 1), flush(5_000_000_000), event(9_000_000_000, 2)];
+    let seen = [asked[0], asked[2]];
+    let found = of(&asked, &seen);
+    assert_eq!((found.missing, found.flushes_ended_above), (1, 1));
+    let gap = Blind::default().with_gaps(vec![(4_000_000_000, 6_000_000_000)]);
+    let found = blinded(&asked, &seen, &Settings::default(), &gap);
+    assert_eq!((found.missing, found.flushes_ended_above, found.not_witnessed), (0, 0, 1));
+    // Nobody knows where events were lost.
+    let anywhere = Blind { anywhere: 5, ..Blind::default() };
+    let found = blinded(&asked, &seen[..1], &Settings::default(), &anywhere);
+    assert_eq!((found.missing, found.not_witnessed), (0, 2));
+}
+
+#[test]
+fn a_replay_that_stood_still_and_did_not_catch_up_is_told_as_that() {
+    let asked = calm();
+    let behind = |event: &Event| {
+        [3_000_000_000, 6_500_000_000].iter().filter(|at| **at < event.at).count() as i64
+            * 400_000_000
+    };
+    let seen: Vec<Event> =
+        asked.iter().map(|one| Event { at: one.at + behind(one), ..*one }).collect();
+    let found = of(&asked, &seen);
+    assert_eq!((found.stalls.stalls, found.stalls.longest_ns), (2, 400_000_000));
+    assert_eq!(found.stalls.longest_at_ns, 3_000_000_000);
+    assert!(found.drift_ppm.unwrap().abs() < 1e-6, "{:?}", found.drift_ppm);
+    let assessment = assess(&found, &Limits::default(), true);
+    assert_eq!(assessment.reasons, [Reason::Stalled]);
+    let text = &assessment.broken[0].text;
+    assert!(text.contains("2 times") && text.contains("after 3.000000 s"), "{text}");
+}
+
+#[test]
+fn like_requests_of_a_run_belong_to_what_was_seen_between_hand_over_and_completion() {
+    let engine = |submitted: i64, completed: i64| {
+        let (submitted, completed) = (Some(submitted), Some(completed));
+        Some(Engine { submitted, completed, outcome: Outcome::Ok, cause: LateCause::None })
+    };
+    // The first had to wait, and was handed over behind the second.
+    let asked = [
+        Event { engine: engine(9_000_000, 9_000_100), ..event(0, 1) },
+        Event { engine: engine(5_000_000, 5_000_100), ..event(1_000, 1) },
+        Event { engine: engine(20_000_000, 20_000_100), ..event(20_000_000, 1) },
+    ];
+    let seen = [event(5_000_010, 1), event(9_000_010, 1), event(20_000_010, 1)];
+    let absolute = Settings { absolute: true, ..Settings::default() };
+    let found = compared(&asked, &seen, &absolute);
+    let lag = found.submission_lag.unwrap();
+    assert_eq!((lag.min_ns, lag.max_ns, found.impossible), (10, 10, 0));
+    assert!(found.completion_lag.unwrap().min_ns >= 0);
+    // The last one's event was lost, and somebody else looked there much later.
+    let seen = [seen[0], seen[1], event(60_000_000, 1)];
+    let found = compared(&asked, &seen, &absolute);
+    assert_eq!((found.found, found.missing, found.extra), (2, 1, 1));
+    // By a few microseconds only the pair stays, and no lag is made of it.
+    let seen = [seen[0], seen[1], event(19_999_990, 1)];
+    let found = compared(&asked, &seen, &absolute);
+    assert_eq!((found.found, found.impossible), (3, 1));
+    assert_eq!(found.submission_lag.unwrap().count, 2);
 }

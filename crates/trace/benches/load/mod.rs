@@ -11,7 +11,7 @@ const DEPTH: u64 = 32;
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// It is queued.
     Queue,
     /// It goes to the driver.
@@ -22,7 +22,7 @@ pub enum Step {
 
 /// Tells all events in the order of each processor: processor, nanoseconds, step, sector and
 /// sectors.
-pub fn tell(mut event: impl FnMut(usize, u64, Step, u64, u32)) {
+pub(crate) fn tell(mut event: impl FnMut(usize, u64, Step, u64, u32)) {
     // Positions on a terabyte, a multiplicative hash of the number: no two in flight are the same.
     let sector = |request: u64| (request.wrapping_mul(0x9e37_79b9) & 0x0fff_ffff) << 3;
     for request in 0..REQUESTS + DEPTH {

@@ -55,6 +55,10 @@ pub struct Recording {
     pub stopped: Option<String>,
 }
 
+/// What [`Recording::stopped`] begins with where a recording ended because somebody asked for it; a
+/// colon and by what may follow. Any other may lack what came last.
+pub const ASKED_TO: &str = "asked to";
+
 /// A stretch in which events were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {

@@ -16,15 +16,10 @@ use crate::args::{CheckArgs, LoadArgs};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::open;
-
-/// The recording in a run's directory.
-const WITNESS: &str = "witness.parquet";
+use crate::run::witness::{self, aligned, seal};
 
 /// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`, or in `summary.json`.
 const ZERO: &str = "zero_monotonic_ns";
-
-/// How long before and after a run a recording of it begins at most: an hour, in nanoseconds.
-const ABOUT_NS: i64 = 3_600_000_000_000;
 
 /// Two sides, open.
 pub(super) struct Sides {
@@ -59,6 +54,9 @@ pub(super) struct Known {
     pub(super) processes: BTreeMap<u32, String>,
     /// Where a side ends before its end.
     pub(super) damage: Vec<String>,
+    /// Why the run's own witness is not the one that was recorded, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) changed: Option<String>,
 }
 
 impl Known {
@@ -93,16 +91,12 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         let text = format!("--speed says nothing of a run: {name} knows its own schedule");
         return Err(Coded::error(exit::USAGE, text));
     }
-    let own = run.path().join(WITNESS);
+    let own = run.witness();
     let path = match &args.seen {
         Some(path) => witness_of(path),
         None if own.is_file() => own.clone(),
         None => {
-            let text = format!(
-                "{name} has no witness, and no recording is named\n  = help: replay with \
-                 --witness, or name what somebody recorded at the target beside the run"
-            );
-            return Err(Coded::error(exit::NOT_COMPARABLE, text));
+            return Err(without_witness(run, &facts));
         }
     };
     let targets = targets_of(&facts);
@@ -122,7 +116,8 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
     let seen = formats::open(&path, &args.read.options())?;
     let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
-    let of_witness = facts.get("witness").filter(|_| path == own);
+    let is_own = is_same(&path, &own);
+    let of_witness = facts.get("witness").filter(|_| is_own);
     let recorded = of_witness.and_then(|entry| entry.get("targets")?.as_array());
     let recorded = recorded.map(|targets| {
         let number = |target: &toml::Value| target.get("target")?.as_integer();
@@ -133,14 +128,41 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         asked_for: args.asked.clone(),
         seen_in: path,
         damage: incomplete.map(|why| format!("the witness: {why}")).into_iter().collect(),
+        changed: if is_own { seal::broken(run, &facts) } else { None },
         is_run: true,
         has_schedule: of_plan.unwrap_or(timing::TIMED) == timing::TIMED,
         ..Known::default()
     };
-    let zeros = zero_of(run, &facts).zip(zero_of_recording(seen.header()));
-    let shift_ns = zeros.and_then(|(zero, recording)| shift(zero, recording, duration_ns(run)));
+    let shift_ns = aligned::shift(zero_of(run, &facts), seen.header(), duration_ns(run));
     let volumes = Volumes::of_targets(&targets);
     Ok(Sides { known, asked, seen, shift_ns, volumes, recorded })
+}
+
+/// A run that nothing can be held against, and why.
+fn without_witness(run: &RunDirectory, facts: &toml::Table) -> anyhow::Error {
+    let name = run.path().display();
+    let without = witness::without(facts);
+    let entry = facts.get("witness");
+    let incomplete = entry.and_then(|entry| entry.get("incomplete")?.as_str());
+    let gone = seal::broken(run, facts);
+    let (code, why) = if let Some(why) = gone.as_deref().or(incomplete) {
+        (exit::DAMAGED, format!("{name} has no witness: {why}"))
+    } else if without.is_empty() {
+        (exit::NOT_COMPARABLE, format!("{name} has no witness, and no recording is named"))
+    } else {
+        let why =
+            format!("{name} has no witness, though one was asked for: {}", without.join("; "));
+        (exit::NOT_COMPARABLE, why)
+    };
+    let help = "replay with --witness on a block device, or name what somebody recorded at the \
+                target beside the run";
+    Coded::error(code, format!("{why}\n  = help: {help}"))
+}
+
+/// Whether both are the same file, however they are written.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other
+        || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|two| one == two))
 }
 
 fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
@@ -182,20 +204,20 @@ fn lax(args: &CheckArgs) -> ReadOptions {
 /// The recording that is meant: of a run's directory its witness.
 fn witness_of(path: &Path) -> PathBuf {
     match RunDirectory::at(path) {
-        Some(run) => run.path().join(WITNESS),
+        Some(run) => run.witness(),
         None => path.to_owned(),
     }
 }
 
 /// When the run began, by the monotonic clock of its host.
-fn zero_of(run: &RunDirectory, facts: &toml::Table) -> Option<u64> {
+fn zero_of(run: &RunDirectory, facts: &toml::Table) -> Option<i64> {
     let of_facts = facts.get(ZERO).and_then(toml::Value::as_integer);
-    if let Some(zero) = of_facts {
-        return u64::try_from(zero).ok();
+    if of_facts.is_some() {
+        return of_facts;
     }
     let text = std::fs::read_to_string(run.summary()).ok()?;
     let summary: serde_json::Value = serde_json::from_str(&text).ok()?;
-    summary.get(ZERO).or_else(|| summary.get("engine")?.get(ZERO))?.as_u64()
+    summary.get(ZERO).or_else(|| summary.get("engine")?.get(ZERO))?.as_i64()
 }
 
 /// When the run's last request was submitted, in nanoseconds behind its zero, where its summary
@@ -207,20 +229,6 @@ fn duration_ns(run: &RunDirectory) -> u64 {
         summary.get("achieved_duration_ns")?.as_u64()
     };
     read().unwrap_or(0)
-}
-
-/// How far the recording's zero lies behind the run's. `None` of a recording that was not made
-/// about the time of the run: the monotonic clock of another host, or of another boot, counts from
-/// another instant.
-fn shift(run: u64, recording: u64, duration_ns: u64) -> Option<i64> {
-    let shift = i64::try_from(i128::from(recording) - i128::from(run)).ok()?;
-    let latest = i64::try_from(duration_ns).unwrap_or(i64::MAX).saturating_add(ABOUT_NS);
-    (-ABOUT_NS..=latest).contains(&shift).then_some(shift)
-}
-
-/// When the recording began, by the same clock, if it counts by that.
-fn zero_of_recording(header: &Header) -> Option<u64> {
-    header.recording.as_ref()?.zero_monotonic_ns
 }
 
 /// Which device of a recording is which of the other side.
@@ -305,17 +313,6 @@ mod tests {
             size: None,
         };
         Header { volumes: names.iter().enumerate().map(volume).collect(), ..Header::default() }
-    }
-
-    #[test]
-    fn a_clock_of_another_host_or_boot_is_not_that_of_the_run() {
-        let hour = 3_600_000_000_000;
-        assert_eq!(shift(5 * hour, 5 * hour + 7, 0), Some(7));
-        assert_eq!(shift(5 * hour, 4 * hour, 0), Some(-ABOUT_NS));
-        assert_eq!(shift(5 * hour, 4 * hour - 1, 0), None);
-        assert_eq!(shift(5 * hour, 8 * hour, 2 * hour), Some(3 * ABOUT_NS));
-        assert_eq!(shift(5 * hour, 8 * hour + 1, 2 * hour), None);
-        assert_eq!(shift(0, u64::MAX, u64::MAX), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ioecho_stats::fidelity::{
-    Assessment, ErrorFigures, FidelityFigures, Place, SideFigures, Spread,
+    Assessment, CROWDED_NS, ErrorFigures, FidelityFigures, KindFigures, Place, SideFigures, Spread,
 };
 use ioecho_trace::{Bytes, Nanos};
 
@@ -20,7 +20,7 @@ pub(super) fn print(
     let event = known.event.as_deref().map_or(String::new(), |event| format!(" ({event})"));
     let seen = visible(&known.seen_in.display().to_string());
     writeln!(out, "seen in       {seen}{}", visible(&event))?;
-    print_outcome(out, assessment, known)?;
+    print_outcome(out, figures, assessment, known)?;
     print_requests(out, figures, known)?;
     print_times(out, figures, known)?;
     print_order(out, figures)?;
@@ -29,8 +29,15 @@ pub(super) fn print(
     print_examples(out, figures)
 }
 
-fn print_outcome(out: &mut impl Write, assessment: &Assessment, known: &Known) -> io::Result<()> {
-    if assessment.faithful {
+fn print_outcome(
+    out: &mut impl Write,
+    figures: &FidelityFigures,
+    assessment: &Assessment,
+    known: &Known,
+) -> io::Result<()> {
+    if assessment.faithful && figures.not_witnessed > 0 {
+        writeln!(out, "outcome       faithful as far as it was witnessed")?;
+    } else if assessment.faithful {
         writeln!(out, "outcome       faithful")?;
     } else {
         let names: Vec<&str> = assessment.reasons.iter().map(|reason| reason.name()).collect();
@@ -41,7 +48,7 @@ fn print_outcome(out: &mut impl Write, assessment: &Assessment, known: &Known) -
     }
     if known.lost_events > 0 {
         let lost = known.lost_events;
-        writeln!(out, "  note: the recorder lost {lost} events; requests may be missing for it")?;
+        writeln!(out, "  note: the recorder lost {lost} events; what lies there is not witnessed")?;
     }
     if !known.has_schedule {
         writeln!(out, "  note: the run had no schedule, so no instant is judged")?;
@@ -61,6 +68,11 @@ fn print_requests(
         "              {} missing, {} extra ({} of them before the first or behind the last)",
         figures.missing, figures.extra, figures.extra_outside
     )?;
+    if figures.not_witnessed > 0 {
+        let count = figures.not_witnessed;
+        let why = "the recording broke off before, or events were lost there";
+        writeln!(out, "              {count} not witnessed: {why}")?;
+    }
     if figures.split + figures.merged > 0 {
         writeln!(
             out,
@@ -107,6 +119,13 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
         "issue-time error", "p50", "p99", "p99.9", "max", "early (1 %)", "late (1 %)"
     )?;
     print_error(out, "  at the device", figures.issue.as_ref())?;
+    if figures.crowded > 0 && figures.crowded < figures.found {
+        let within = Nanos(CROWDED_NS);
+        let share = figures.crowded as f64 / figures.found as f64 * 100.0;
+        print_error(out, "    in bursts", figures.issue_crowded.as_ref())?;
+        print_error(out, "    apart", figures.issue_apart.as_ref())?;
+        writeln!(out, "    ({share:.1} % due less than {within} behind another one: bursts)")?;
+    }
     print_error(out, "  less its drift", figures.detrended.as_ref())?;
     print_error(out, "  as the engine says", figures.engine.as_ref())?;
     if let Some(ppm) = figures.drift_ppm {
@@ -132,6 +151,18 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
             late.unknown
         )?;
     }
+    let stalls = &figures.stalls;
+    if stalls.stalls > 0 {
+        writeln!(
+            out,
+            "  stood still for more than {}: {} times, {} in all, the longest {} after {:.6} s",
+            Nanos(stalls.beyond_ns),
+            stalls.stalls,
+            Nanos(stalls.total_ns),
+            Nanos(stalls.longest_ns),
+            Nanos(stalls.longest_at_ns).as_secs_f64()
+        )?;
+    }
     if figures.sampled_every > 1 {
         writeln!(out, "  percentiles of every {}th request", figures.sampled_every)?;
     }
@@ -149,6 +180,10 @@ fn print_lags(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()>
             let [p50, p99, p999, max] = [*p50_ns, *p99_ns, *p999_ns, *max_ns].map(shown);
             writeln!(out, "{name:<24}{p50:>11}{p99:>11}{p999:>11}{max:>11}")?;
         }
+    }
+    if figures.impossible > 0 {
+        let count = figures.impossible;
+        writeln!(out, "  {count} seen before they were handed over or done after: in no lag")?;
     }
     Ok(())
 }
@@ -226,6 +261,21 @@ fn print_kinds(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
         let [p50, p99, max] = [error.p50_ns, error.p99_ns, error.max_ns].map(shown);
         let (asked, found, extra) = (kind.asked, kind.found, kind.extra);
         writeln!(out, "{name:<16}{asked:>11}{found:>11}{extra:>9}{p50:>11}{p99:>11}{max:>11}")?;
+    }
+    let lags = |kind: &KindFigures| Some((kind.engine.clone()?, kind.submission_lag.clone()?));
+    if figures.kinds.values().all(|kind| lags(kind).is_none()) {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n{:<16}{:>17}{:>11}{:>22}{:>11}",
+        "of these", "engine p50", "p99", "submission lag p50", "p99"
+    )?;
+    for (name, kind) in &figures.kinds {
+        let Some((engine, lag)) = lags(kind) else { continue };
+        let [p50, p99] = [engine.p50_ns, engine.p99_ns].map(shown);
+        let [lag_p50, lag_p99] = [lag.p50_ns, lag.p99_ns].map(shown);
+        writeln!(out, "{name:<16}{p50:>17}{p99:>11}{lag_p50:>22}{lag_p99:>11}")?;
     }
     Ok(())
 }

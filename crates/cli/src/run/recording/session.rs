@@ -76,7 +76,7 @@ impl Session {
                     {
                         command = status.ok();
                     }
-                    break format!("it was asked to by {signal}");
+                    break signal.to_owned();
                 }
                 Event::CommandEnded(status) => {
                     command = Some(status?);

@@ -4,11 +4,13 @@ use std::iter;
 use std::sync::atomic::AtomicBool;
 
 use ioecho_stats::facts::WitnessFacts;
-use ioecho_stats::fidelity::{Asked, FidelityFigures, Limits, Pair, Recorded, Settings, compare};
+use ioecho_stats::fidelity::{
+    Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
+};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Header, Source};
 
-use super::{WitnessEntry, raw_directory, settle};
+use super::{WitnessEntry, aligned, raw_directory, seal, settle};
 use crate::run::directory::RunDirectory;
 
 /// Whether the run has a witness that can be read.
@@ -27,6 +29,8 @@ pub(crate) struct Witnessed {
     incomplete: Option<String>,
     /// Events that the recorder lost.
     lost: u64,
+    /// Targets of which there is none, and why.
+    without: Vec<String>,
 }
 
 impl Witnessed {
@@ -38,19 +42,27 @@ impl Witnessed {
             targets: targets.collect(),
             incomplete: entry.incomplete.clone(),
             lost: entry.lost,
+            without: entry.without.clone(),
         }
     }
 
     /// Of a run whose process was killed: makes a trace of what was recorded until then. None where
     /// no witness was asked for.
-    pub(crate) fn recovered(run: &RunDirectory, facts: &toml::Table) -> Option<Self> {
-        facts.get("witness")?;
+    /// What it comes to is added to `facts`.
+    pub(crate) fn recovered(run: &RunDirectory, facts: &mut toml::Table) -> Option<Self> {
         let mut witnessed = Self::of(facts);
+        let entry = facts.get_mut("witness")?.as_table_mut()?;
         let raw = raw_directory(run.path());
         if raw.is_dir()
             && let Some(why) = settle(&raw, run, &AtomicBool::new(false))
         {
+            entry.insert("incomplete".to_owned(), why.clone().into());
             witnessed.incomplete = Some(why);
+        }
+        if let Some((bytes, sha256)) = seal::of(&run.witness()) {
+            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+            entry.insert("bytes".to_owned(), bytes.into());
+            entry.insert("sha256".to_owned(), sha256.into());
         }
         Some(witnessed)
     }
@@ -74,12 +86,16 @@ impl Witnessed {
             lost: entry
                 .and_then(|entry| u64::try_from(entry.get("lost")?.as_integer()?).ok())
                 .unwrap_or_default(),
+            without: without(facts),
         }
     }
 
     /// What the verdict has to know. A witness that tells only a part is none to judge by: what it
     /// did not see may have been there.
     pub(crate) fn facts(&self, run: &RunDirectory) -> WitnessFacts {
+        if self.targets.is_empty() && !self.without.is_empty() {
+            return WitnessFacts::failed(self.without.join("; "));
+        }
         if let Some(why) = &self.incomplete {
             return WitnessFacts::failed(why);
         }
@@ -103,6 +119,12 @@ impl Witnessed {
     }
 }
 
+/// Why targets of a run have no witness, where one was asked for.
+pub(crate) fn without(facts: &toml::Table) -> Vec<String> {
+    let all = facts.get("witness").and_then(|entry| entry.get("without")?.as_array());
+    all.into_iter().flatten().filter_map(|why| Some(why.as_str()?.to_owned())).collect()
+}
+
 /// The events that a recording says were lost.
 fn lost(header: &Header) -> u64 {
     let lost = header.recording.iter().flat_map(|recording| recording.lost.values());
@@ -122,10 +144,8 @@ pub(crate) fn figures(
     let is_witnessed = |target: u32| witnessed.targets.iter().any(|(_, one)| *one == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
     let source = formats::open(&run.witness(), &options)?;
-    let recording = source.header().recording.as_ref();
-    let zero = recording.and_then(|recording| recording.zero_monotonic_ns);
-    let zero = zero.and_then(|zero| i64::try_from(zero).ok());
-    let shift = zero.zip(witnessed.zero_monotonic_ns).map(|(of, run)| of.saturating_sub(run));
+    // How long the run took says only that a recording cannot have begun later.
+    let shift = aligned::shift(witnessed.zero_monotonic_ns, source.header(), 0);
     let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {
         witnessed.target(header, volume)
     });
@@ -134,9 +154,10 @@ pub(crate) fn figures(
         late_ns: Limits::default().late_ns(),
         ..Settings::default()
     };
-    let figures = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;
+    let compared = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;
     // Losses and damage are known only now.
     let header = seen.source().header().clone();
+    let figures = compared.figures(&Blind::of(&header, shift.unwrap_or(0)));
     Ok((figures, header))
 }
 

@@ -6,16 +6,18 @@
 //! the run's directory (`witness.parquet`). [`held`] holds the run against it, [`page`] lays it
 //! out for the report.
 
+pub(crate) mod aligned;
 mod held;
 mod page;
+pub(crate) mod seal;
 
-pub(crate) use held::Witnessed;
+pub(crate) use held::{Witnessed, without};
 pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ioecho_linux::record::{Options, Recorder, Target as Device};
+use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target as Device};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 use serde::Serialize;
@@ -37,9 +39,9 @@ pub(crate) struct WitnessedTarget {
 }
 
 /// What `run.toml` says of the witness.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct WitnessEntry {
-    /// By which interface of the kernel.
+    /// By which interface of the kernel; empty where nothing could be recorded.
     pub(crate) interface: &'static str,
     /// Why by this one.
     pub(crate) why: String,
@@ -55,6 +57,10 @@ pub(crate) struct WitnessEntry {
     pub(crate) lost: u64,
     /// Processor time of the recorder, ns.
     pub(crate) cpu_ns: i64,
+    /// The length of witness.parquet.
+    pub(crate) bytes: Option<u64>,
+    /// Its SHA-256.
+    pub(crate) sha256: Option<String>,
 }
 
 /// The targets that can be recorded, and what is to be said of the others.
@@ -91,7 +97,18 @@ fn is_block_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.file_type().is_block_device())
 }
 
-fn refused(error: ioecho_linux::record::RecordError) -> anyhow::Error {
+fn refused(error: RecordError) -> anyhow::Error {
+    // The flag that chooses the interface is another one here.
+    let ours = |remedy: String| remedy.replace("--interface ", "--witness=");
+    let error = match error {
+        RecordError::Unavailable { interface, reason, remedy } => {
+            RecordError::Unavailable { interface, reason, remedy: ours(remedy) }
+        }
+        RecordError::Traced { device, by, remedy } => {
+            RecordError::Traced { device, by, remedy: ours(remedy) }
+        }
+        other => other,
+    };
     anyhow::Error::from(error).context("the witness cannot be recorded, and nothing was replayed")
 }
 
@@ -133,22 +150,25 @@ pub(crate) fn planned(plan: &ReplayPlan) -> anyhow::Result<Vec<String>> {
 /// A witness that records. Dropping it ends the recording and leaves what there is of it: a run may
 /// have gone before. [`forget`] takes it away.
 pub(crate) struct Witness {
-    recorder: Recorder,
+    /// None where no target can be recorded: then the run says why it has no witness.
+    recorder: Option<Recorder>,
     directory: PathBuf,
     entry: WitnessEntry,
 }
 
 impl Witness {
-    /// Begins to record, where that was asked for and any target can be recorded. An error means
-    /// that nothing is left in the kernel and nothing on the disk.
+    /// Begins to record what can be recorded, where that was asked for. An error means that nothing
+    /// is left in the kernel and nothing on the disk.
     pub(crate) fn start(plan: &ReplayPlan, run: &RunDirectory) -> anyhow::Result<Option<Self>> {
         let Some(interface) = plan.witness else { return Ok(None) };
         let Divided { devices, without } = divide(plan)?;
         for text in &without {
             tell(&format!("warning: {text}"));
         }
+        let directory = raw_directory(run.path());
         if devices.is_empty() {
-            return Ok(None);
+            let entry = WitnessEntry { without, ..WitnessEntry::default() };
+            return Ok(Some(Self { recorder: None, directory, entry }));
         }
         let of_target = |(target, device): &(usize, Device)| WitnessedTarget {
             target: *target,
@@ -167,12 +187,9 @@ impl Witness {
             targets,
             without,
             notes: recorder.notes().to_vec(),
-            incomplete: None,
-            lost: 0,
-            cpu_ns: 0,
+            ..WitnessEntry::default()
         };
-        let directory = raw_directory(run.path());
-        Ok(Some(Self { recorder, directory, entry }))
+        Ok(Some(Self { recorder: Some(recorder), directory, entry }))
     }
 
     /// What `run.toml` says of it so far.
@@ -184,10 +201,15 @@ impl Witness {
     /// the witness incomplete and never the run: its results do not hang on it.
     pub(crate) fn finish(self, run: &RunDirectory, stop: &AtomicBool) -> WitnessEntry {
         let Self { recorder, directory, mut entry } = self;
+        let Some(recorder) = recorder else { return entry };
         let summary = recorder.stop();
         let mut reasons = Vec::new();
-        if !summary.ending.is_good() {
-            reasons.push(format!("it ended before the run: {}", summary.ending.phrase()));
+        match &summary.ending {
+            Ending::Asked => {}
+            Ending::DeviceGone(why) => {
+                reasons.push(format!("the device went away while the run went on: {why}"));
+            }
+            ending => reasons.push(format!("it ended before the run: {}", ending.phrase())),
         }
         if summary.blind.0 > 0 {
             reasons.push(format!("for {} events were kept from coming", summary.blind));
@@ -201,6 +223,7 @@ impl Witness {
             tell(&format!("warning: the witness is incomplete: {why}"));
             entry.incomplete = Some(why);
         }
+        (entry.bytes, entry.sha256) = seal::of(&run.witness()).unzip();
         entry
     }
 }
@@ -268,6 +291,14 @@ impl Source for Until<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_names_the_flag_that_is_typed() {
+        let remedy = "take `--interface tracefs`, or use another kernel".to_owned();
+        let traced = RecordError::Traced { device: "sda".to_owned(), by: String::new(), remedy };
+        let text = format!("{:#}", refused(traced));
+        assert!(text.contains("`--witness=tracefs`") && !text.contains("--interface"), "{text}");
+    }
 
     #[test]
     fn a_conversion_that_does_not_succeed_keeps_what_was_recorded() {

@@ -2,18 +2,40 @@
 
 use ioecho_report::{Listing, Witness, charts};
 use ioecho_stats::fidelity::{ErrorFigures, FidelityFigures, Pair, Spread};
+use ioecho_stats::run_summary::EngineFacts;
 use ioecho_stats::witnessed::{Sight, WitnessPanels};
 use ioecho_trace::recording::Recording;
 use ioecho_trace::{Header, Nanos};
 
 use super::held::{self, Witnessed};
+use super::seal;
 use crate::run::directory::RunDirectory;
 
 /// What the page says of the witness of a run that ended at `end`; nothing where there is none.
-pub(crate) fn section(run: &RunDirectory, facts: &toml::Table, end: Nanos) -> Option<Witness> {
+pub(crate) fn section(
+    run: &RunDirectory,
+    facts: &toml::Table,
+    engine: &EngineFacts,
+    end: Nanos,
+) -> Option<Witness> {
     facts.get("witness")?;
+    if let Some(why) = seal::broken(run, facts) {
+        let told = format!(
+            "There is nothing to show of what the device saw: {why}. The verdict is that of the \
+             time when it was there."
+        );
+        return Some(Witness { text: vec![told], ..Witness::default() });
+    }
     if !held::holds(run) {
-        let text = text(facts, &FidelityFigures { absolute: true, ..FidelityFigures::default() });
+        let mut text =
+            text(facts, &FidelityFigures { absolute: true, ..FidelityFigures::default() });
+        let failure = engine.witness.as_ref().map(|seen| seen.failure.as_str());
+        let failure = failure.filter(|why| !why.is_empty());
+        if text.is_empty()
+            && let Some(why) = failure
+        {
+            text.push(format!("A witness was asked for, and there is none: {why}."));
+        }
         return (!text.is_empty()).then(|| Witness { text, ..Witness::default() });
     }
     let mut panels = WitnessPanels::new(end);
@@ -65,6 +87,13 @@ fn text(facts: &toml::Table, figures: &FidelityFigures) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if figures.not_witnessed > 0 {
+        text.push(format!(
+            "{} requests were issued where the recorder could see nothing, and are in no other \
+             figure.",
+            figures.not_witnessed
+        ));
+    }
     if figures.windowed {
         text.push(
             "The run is longer than what is compared at once: a request that reached the device \
@@ -100,6 +129,7 @@ fn requests(figures: &FidelityFigures) -> Listing {
         ("seen in pieces (splits)", figures.split),
         ("seen as parts of longer ones (merges)", figures.merged),
         ("missing: never seen", figures.missing_counted()),
+        ("not witnessed: the recorder could see nothing then", figures.not_witnessed),
         ("flushes that ended above the device", figures.flushes_ended_above),
         ("extra: seen and not asked for", figures.extra),
     ];

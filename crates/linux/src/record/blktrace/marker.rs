@@ -101,14 +101,12 @@ impl Marker {
     /// Whether a trace is the one that this marker speaks of. `is_read` says whether somebody has
     /// it open, which is asked only where it matters.
     pub(super) fn speaks_of(&self, found: &Identity, is_read: impl FnOnce() -> bool) -> bool {
-        match self.identity {
-            Some(identity) => identity == *found,
-            None => {
-                // The kernel gives both files their times by one clock.
-                let after = found.made.duration_since(self.written);
-                after.is_ok_and(|after| after <= SETTING_UP) && !is_read()
-            }
+        if let Some(identity) = self.identity {
+            return identity == *found;
         }
+        // The kernel gives both files their times by one clock.
+        let after = found.made.duration_since(self.written);
+        after.is_ok_and(|after| after <= SETTING_UP) && !is_read()
     }
 
     /// Removes the marker of a device.

@@ -43,9 +43,10 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
     let missing = of_asked(seen.missing);
     let held_back = share(seen.held_back, seen.found);
     let mut all = Vec::new();
-    if seen.missing > 0 && seen.lost_events > 0 {
+    if seen.not_witnessed > 0 {
         all.push((Grade::Suspect, LOST));
-    } else if seen.missing > 0 {
+    }
+    if seen.missing > 0 {
         all.push((graded(missing, 0.0, REFUSED_SHARE), MISSING));
     }
     if of_asked(seen.extra) > EXTRA_SHARE {
@@ -77,6 +78,9 @@ fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
             seen.reordered,
             share(seen.reordered, seen.found) * 100.0
         ));
+    }
+    if seen.not_witnessed > 0 {
+        parts.push(format!("{} not witnessed", seen.not_witnessed));
     }
     if seen.held_back > 0 {
         parts.push(format!("{} held back by more than 1 ms", seen.held_back));
@@ -125,7 +129,7 @@ mod tests {
         assert_eq!(graded_of(sound()), Grade::Pass);
         assert_eq!(graded_of(WitnessFacts { missing: 1, ..sound() }), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { missing: 11, ..sound() }), Grade::Invalid);
-        let lost = WitnessFacts { missing: 11, lost_events: 40, ..sound() };
+        let lost = WitnessFacts { not_witnessed: 11, lost_events: 40, ..sound() };
         assert_eq!(graded_of(lost), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { extra: 10, ..sound() }), Grade::Pass);
         assert_eq!(graded_of(WitnessFacts { extra: 11, ..sound() }), Grade::Suspect);

@@ -52,6 +52,7 @@ impl Segments {
     /// Reads the next frame into `buffer`; answers whether frames are missing before it, or `None`
     /// at the end.
     pub(super) fn next(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, TraceError> {
+        let mut is_torn = false;
         loop {
             let Some(reader) = &mut self.reader else {
                 let Some(path) = self.waiting.pop_front() else { return Ok(None) };
@@ -69,11 +70,12 @@ impl Segments {
                     if is_missing {
                         self.damage(offset, "frames before this one are missing")?;
                     }
-                    return Ok(Some(is_missing));
+                    return Ok(Some(is_missing || is_torn));
                 }
                 Next::End => self.reader = None,
                 Next::Damage(why) => {
                     self.reader = None;
+                    is_torn = true;
                     self.damage(offset, &why)?;
                 }
             }

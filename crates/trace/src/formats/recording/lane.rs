@@ -123,15 +123,17 @@ impl Pages {
     fn decode(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<(), TraceError> {
         self.events.clear();
         self.given = 0;
-        let Some(_) = self.segments.next(&mut self.page)? else {
+        let Some(is_torn) = self.segments.next(&mut self.page)? else {
             self.ended = true;
             return Ok(());
         };
+        self.decoded.torn |= is_torn;
         let (layouts, kinds) = (&self.layouts, wanted.kinds);
         let done = self.decoded.page(layouts, &self.page, kinds, &mut self.events, notices);
         if let Err(why) = done {
             let why = format!("{why} (a page whose checksum is sound)");
             self.segments.damage(0, &why)?;
+            self.decoded.torn = true;
         }
         Ok(())
     }

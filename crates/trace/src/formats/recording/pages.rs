@@ -138,6 +138,8 @@ pub(super) struct Decoded {
     pub(super) gaps: Gaps,
     /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
     is_counted: bool,
+    /// Whether pages before the next one are missing or broken.
+    pub(super) torn: bool,
     /// The instant of the last event.
     last: u64,
     names: FxHashMap<u32, [u8; NAME_BYTES]>,
@@ -167,6 +169,9 @@ impl Decoded {
             // Before the first page nothing is known of when.
             let from = if self.last == 0 { head.time } else { self.last };
             self.gaps.add(from, head.time, head.missed_events.unwrap_or(0));
+        }
+        if std::mem::take(&mut self.torn) {
+            self.gaps.add(self.last, head.time, 0);
         }
         let PageHead { mut time, data: mut at, end, .. } = head;
         let page = &page[..end];

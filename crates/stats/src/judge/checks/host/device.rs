@@ -27,6 +27,10 @@ const OTHERS_SHARE_BELOW: f64 = 0.25;
 const OTHERS_REQUESTS: u64 = 100;
 /// As many bytes.
 const OTHERS_BYTES: u64 = 4 << 20;
+/// What a file system below writes of its own for a flush of the run: a commit of its journal, of
+/// at least a descriptor, a block of metadata and a commit block (`fs/jbd2/commit.c`), of 4 KiB
+/// each, and another block of metadata.
+const COMMIT_BYTES: u64 = 16 << 10;
 /// The share of writes that may need a block to be read first: beyond, it reaches the 99th
 /// percentile.
 const MISALIGNED_SHARE: f64 = 0.01;
@@ -282,7 +286,8 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 others(below, own)
             } else {
                 // What a page cache makes of requests is nobody's to count; bytes are bytes.
-                (0, below.bytes().saturating_sub(own.bytes))
+                let journal = reach.flushes.saturating_mul(COMMIT_BYTES);
+                (0, below.bytes().saturating_sub(own.bytes).saturating_sub(journal))
             };
             let most = if layer.is_disk { OTHERS_SHARE } else { OTHERS_SHARE_BELOW };
             busy |= is_busy(below, (requests, bytes), most);
@@ -292,6 +297,14 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 layer.name,
                 Bytes(bytes),
                 share(bytes, below.bytes()) * 100.0
+            );
+        }
+        if reach.flushes > 0 && device.layers.iter().any(|layer| !layer.is_disk) {
+            let _ = write!(
+                measured,
+                " (up to {} below taken for a journal's, for {} flushes)",
+                Bytes(reach.flushes.saturating_mul(COMMIT_BYTES)),
+                reach.flushes
             );
         }
         Found {

@@ -215,6 +215,27 @@ fn flushes_are_the_runs_own_also_where_the_kernel_counts_them_as_writes() {
 }
 
 #[test]
+fn what_a_journal_below_writes_for_the_runs_flushes_is_the_runs_doing() {
+    let mut requests: Vec<_> = (0..1000).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
+    requests.extend((0..500).map(|_| (Op::Flush, 0, 0, 8)));
+    let below = |write_bytes| {
+        let counted = CountedFacts { write_bytes, ..counted() };
+        let layer = LayerFacts { name: "sdy".to_owned(), is_disk: false, counted: Some(counted) };
+        on(DeviceFacts {
+            counted: Some(CountedFacts { writes: 1500, flushes: 500, ..self::counted() }),
+            layers: vec![layer],
+            ..device()
+        })
+    };
+    let own = 1000 * 4096;
+    let journal = 500 * (16 << 10);
+    let of = |bytes| grade(&figures(&requests), &below(bytes), "other-load");
+    assert_eq!((of(own + journal), of(own + journal + (9 << 20))), (Grade::Pass, Grade::Suspect));
+    // Without flushes there is no reason for a journal.
+    assert_eq!(grade(&writes(), &below(own + journal), "other-load"), Grade::Suspect);
+}
+
+#[test]
 fn what_checks_every_write_is_the_runs_own_and_what_was_lost_is_nobodys() {
     let reread = CountedFacts { reads: 1000, read_bytes: 1000 * 4096, ..counted() };
     let engine = on(DeviceFacts { counted: Some(reread), ..device() });

@@ -74,6 +74,11 @@ fn what_is_behind_a_damage_is_read_from_the_next_segment_on() {
     let damage = header.damage.unwrap();
     assert!(damage.starts_with(&segment_file(0, 0)), "{damage}");
     assert!(damage.contains("bytes into a frame"), "{damage}");
+    // What lies between was seen by nobody.
+    let gaps = header.recording.unwrap().gaps;
+    assert_eq!(gaps.len(), 1, "{gaps:?}");
+    assert!((requests[8].issue.0..requests[9].issue.0).contains(&gaps[0].from_ns), "{gaps:?}");
+    assert!(gaps[0].to_ns > gaps[0].from_ns && gaps[0].to_ns <= requests[9].issue.0, "{gaps:?}");
     let strict = ReadOptions { strict: true, ..ReadOptions::default() };
     assert!(open(directory.path(), &strict).is_err());
 }

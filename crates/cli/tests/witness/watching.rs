@@ -1,0 +1,57 @@
+//! What it takes to watch a run: a device whose requests the kernel lets us see.
+
+use std::io::Write as _;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::loop_device::LoopDevice;
+use crate::stand::Stand;
+
+/// Ends a test that this machine cannot make.
+macro_rules! or_skip {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(reason) => {
+                crate::watching::skipped(&reason);
+                return;
+            }
+        }
+    };
+}
+pub(crate) use or_skip;
+
+/// Says why a test was not made.
+pub(crate) fn skipped(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+/// What `ioecho check` says of the run, with limits on counts alone: this host may be busy, and
+/// what it makes late it issues in bursts, in whatever order.
+pub(crate) fn counted(stand: &Stand, run: &str) -> (Option<i32>, Value) {
+    let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered"]
+        .map(|name| format!("{name}=none"));
+    let mut arguments = vec!["check", run, "--json"];
+    for limit in &times {
+        arguments.extend(["--limit", limit]);
+    }
+    stand.checked(&arguments)
+}
+
+/// A directory and a loop device whose requests the kernel lets us see.
+pub(crate) fn watched_device() -> Result<(Stand, LoopDevice), String> {
+    let (stand, device) = (Stand::new(), LoopDevice::new(64)?);
+    let words =
+        ["replay", LOAD, "-t", device.path(), "-o", "dry", "--read-only", "--witness", "--dry-run"];
+    let tried = stand.ioecho(&words);
+    if tried.status.success() { Ok((stand, device)) } else { Err(said(&tried)) }
+}
+
+/// Reads and writes of several sizes, slowly enough for any host.
+pub(crate) const LOAD: &str = "gen:random?read=60&size=4k:3,16k:1&rate=1000&count=1500&area=32M";
+
+/// What a command said.
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}

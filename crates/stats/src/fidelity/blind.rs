@@ -1,0 +1,135 @@
+//! Where a recorder cannot have seen anything, though requests were there.
+//!
+//! A recorder is killed, its disk fills up, its buffers overflow, its file is damaged later. What
+//! lies behind the end of such a recording, or in a gap of it, was not seen by anybody: to call
+//! these requests missing would blame the replay for the recorder. They are *not witnessed*.
+
+use ioecho_trace::Header;
+use ioecho_trace::recording::{ASKED_TO, Interface};
+
+use super::matching::difference;
+
+/// A recorder empties the buffers of all processors at least once in this time
+/// (`SLEEP_MAX` of the recorder, and a busy host), so one that was killed knows of some processors
+/// until the end, and of others until so long before.
+pub(super) const END_SLACK_NS: i64 = 1_000_000_000;
+
+/// Where a recording is blind. Instants in nanoseconds, in the time of [`Event::at`] of what was
+/// seen.
+///
+/// [`Event::at`]: super::Event::at
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blind {
+    /// Whether it may break off before the end of what was to be seen.
+    pub ends_early: bool,
+    /// Stretches in which events were lost, in order and apart from each other.
+    pub(super) gaps: Vec<(i64, i64)>,
+    /// So many requests may be unseen of which nobody knows where.
+    pub anywhere: u64,
+}
+
+impl Blind {
+    /// As a recording's header has it at its end; its zero lies `shift_ns` behind that of the other
+    /// side.
+    pub fn of(header: &Header, shift_ns: i64) -> Self {
+        let is_damaged = header.damage.is_some();
+        let Some(recording) = &header.recording else {
+            return Self { ends_early: is_damaged, ..Self::default() };
+        };
+        let is_ours = recording.interface != Interface::File;
+        let ended = recording.stopped.as_deref();
+        let lost = recording.lost.values().fold(0, |all: u64, lost| all.saturating_add(*lost));
+        let placed = recording.gaps.iter().fold(0, |all: u64, gap| all.saturating_add(gap.events));
+        // Relay files do not tell where in them something is broken.
+        let is_torn = is_damaged && recording.interface == Interface::Blktrace;
+        let gaps = recording
+            .gaps
+            .iter()
+            .map(|gap| (gap.from_ns.saturating_add(shift_ns), gap.to_ns.saturating_add(shift_ns)));
+        let gaps: Vec<_> = gaps.collect();
+        let is_placed = !gaps.is_empty() && placed == 0;
+        let blind = Self {
+            ends_early: is_damaged || is_ours && ended.is_none_or(|why| !why.starts_with(ASKED_TO)),
+            anywhere: if is_torn {
+                u64::MAX
+            } else if is_placed {
+                0
+            } else {
+                lost.saturating_sub(placed)
+            },
+            ..Self::default()
+        };
+        blind.with_gaps(gaps)
+    }
+
+    /// The same with these stretches, in any order.
+    #[must_use]
+    pub fn with_gaps(mut self, mut gaps: Vec<(i64, i64)>) -> Self {
+        gaps.retain(|gap| gap.0 <= gap.1);
+        gaps.sort_unstable();
+        self.gaps.clear();
+        for gap in gaps {
+            match self.gaps.last_mut() {
+                Some(last) if gap.0 <= last.1 => last.1 = last.1.max(gap.1),
+                _ => self.gaps.push(gap),
+            }
+        }
+        self
+    }
+
+    /// Whether a request that ought to have been seen at this instant, or up to `slack_ns` later,
+    /// may have been there unseen.
+    pub(super) fn hides(&self, at: i64, slack_ns: i64) -> bool {
+        let next = self.gaps.partition_point(|gap| gap.1 < at);
+        self.gaps.get(next).is_some_and(|gap| difference(gap.0, slack_ns) <= at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_trace::recording::{Gap, Recording};
+
+    #[test]
+    fn gaps_of_all_processors_hide_what_lies_in_them_and_a_little_before() {
+        let blind = Blind::default().with_gaps(vec![(500, 600), (100, 200), (150, 300), (9, 1)]);
+        assert_eq!(blind.gaps, [(100, 300), (500, 600)]);
+        let hidden = [89, 90, 100, 300, 301, 490, 600, 601].map(|at| blind.hides(at, 10));
+        assert_eq!(hidden, [false, true, true, true, false, true, true, false]);
+        let ends = Blind::default().with_gaps(vec![(i64::MIN, i64::MIN), (i64::MAX, i64::MAX)]);
+        assert!(ends.hides(i64::MAX, i64::MAX) && ends.hides(i64::MIN, 0));
+    }
+
+    #[test]
+    fn a_recording_that_was_not_asked_to_end_may_end_early() {
+        let of = |stopped: Option<&str>, interface, damage: Option<&str>| {
+            let stopped = stopped.map(str::to_owned);
+            let recording = Recording { interface, stopped, ..Recording::default() };
+            let damage = damage.map(str::to_owned);
+            let header = Header { recording: Some(recording), damage, ..Header::default() };
+            Blind::of(&header, 0)
+        };
+        assert!(!of(Some(ASKED_TO), Interface::Tracefs, None).ends_early);
+        assert!(!of(Some("asked to: SIGTERM"), Interface::Tracefs, None).ends_early);
+        assert!(of(None, Interface::Tracefs, None).ends_early);
+        assert!(of(Some("the disk is full"), Interface::Blktrace, None).ends_early);
+        assert!(!of(None, Interface::File, None).ends_early);
+        assert!(of(Some(ASKED_TO), Interface::Tracefs, Some("torn")).ends_early);
+        assert_eq!(of(Some(ASKED_TO), Interface::Blktrace, Some("torn")).anywhere, u64::MAX);
+        assert_eq!(Blind::of(&Header::default(), 5), Blind::default());
+    }
+
+    #[test]
+    fn losses_that_have_no_place_may_be_anywhere() {
+        let gap = |events| Gap { from_ns: 10, to_ns: 20, events };
+        let of = |gaps: Vec<Gap>| {
+            let lost = [(0, 7)].into_iter().collect();
+            let recording = Recording { lost, gaps, ..Recording::default() };
+            Blind::of(&Header { recording: Some(recording), ..Header::default() }, 5)
+        };
+        assert_eq!(of(vec![]).anywhere, 7);
+        assert_eq!(of(vec![gap(4)]).anywhere, 3);
+        assert_eq!(of(vec![gap(0)]).anywhere, 0);
+        assert!(of(vec![gap(7)]).hides(25, 0) && !of(vec![gap(7)]).hides(14, 0));
+    }
+}

@@ -1,0 +1,121 @@
+//! Requests that were asked for and have no counterpart: never issued, missing, or not witnessed.
+//!
+//! Where a recording is blind is known only once it was read to its end, and requests leave the
+//! window before. So it is kept of each when it ought to have been seen.
+
+use std::collections::BTreeMap;
+
+use ioecho_trace::Op;
+
+use super::blind::Blind;
+use super::event::Event;
+use super::figures::Place;
+use super::sample::Sample;
+
+/// How many requests of a kind are told as examples.
+pub(super) const EXAMPLES_MAX: usize = 5;
+
+/// From how many examples those are taken that are not excused in the end.
+const CANDIDATES_MAX: usize = 1 << 16;
+
+/// Requests by number, and flushes among them.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    all: u64,
+    flushes: u64,
+}
+
+impl Count {
+    fn add(&mut self, op: Op, count: u64) {
+        self.all = self.all.saturating_add(count);
+        self.flushes = self.flushes.saturating_add(if op == Op::Flush { count } else { 0 });
+    }
+}
+
+/// What is counted of them.
+#[derive(Default)]
+pub(super) struct Unseen {
+    not_issued: BTreeMap<String, u64>,
+    /// Issued, before the end of what was seen.
+    before: Count,
+    /// When each of these ought to have been seen.
+    at: Sample<(i64, Op)>,
+    /// Issued, behind the end of what was seen or a little before.
+    behind: Count,
+    /// Examples: when it ought to have been seen, and whether that is behind the end.
+    first: Vec<(i64, bool, Place)>,
+    first_not_issued: Vec<Place>,
+}
+
+/// What became of them.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Missing, those that were not issued included.
+    pub(super) missing: u64,
+    pub(super) not_issued: BTreeMap<String, u64>,
+    /// Of the missing ones flushes that were issued.
+    pub(super) flushes: u64,
+    pub(super) not_witnessed: u64,
+    pub(super) first: Vec<Place>,
+}
+
+impl Unseen {
+    /// Counts one that nobody could have seen.
+    pub(super) fn not_issued(&mut self, event: &Event, outcome: &str) {
+        *self.not_issued.entry(outcome.to_owned()).or_default() += 1;
+        if self.first_not_issued.len() < EXAMPLES_MAX {
+            self.first_not_issued.push(Place::of(event));
+        }
+    }
+
+    /// Counts one that ought to have been seen at `at`, which may lie behind the end of what was.
+    pub(super) fn missing(&mut self, event: &Event, at: i64, is_behind: bool) {
+        if is_behind {
+            self.behind.add(event.op, 1);
+        } else {
+            self.before.add(event.op, 1);
+            self.at.push((at, event.op));
+        }
+        if self.first.len() < CANDIDATES_MAX {
+            self.first.push((at, is_behind, Place::of(event)));
+        }
+    }
+
+    /// What they are, by what is known of the recording at its end.
+    pub(super) fn figures(&self, blind: &Blind, slack_ns: i64) -> Found {
+        let (mut missing, mut hidden) = (self.before, Count::default());
+        for (_, op) in self.at.rows().iter().filter(|(at, _)| blind.hides(*at, slack_ns)) {
+            hidden.add(*op, self.at.every());
+        }
+        hidden.flushes = hidden.flushes.min(missing.flushes);
+        hidden.all = hidden.all.min(missing.all);
+        missing.all -= hidden.all;
+        missing.flushes = (missing.flushes - hidden.flushes).min(missing.all);
+        if blind.ends_early {
+            hidden.all = hidden.all.saturating_add(self.behind.all);
+        } else {
+            missing.all = missing.all.saturating_add(self.behind.all);
+            missing.flushes = missing.flushes.saturating_add(self.behind.flushes);
+        }
+        // Of what was lost somewhere nobody knows the kind. Flushes are excused otherwise too.
+        let anywhere = blind.anywhere.min(missing.all);
+        missing.all -= anywhere;
+        missing.flushes = missing.flushes.min(missing.all);
+        let not_issued: u64 = self.not_issued.values().sum();
+        let is_excused = |(at, is_behind, _): &&(i64, bool, Place)| {
+            if *is_behind { blind.ends_early } else { blind.hides(*at, slack_ns) }
+        };
+        let told = if missing.all > 0 { &self.first[..] } else { &[] };
+        let told = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
+        let mut first: Vec<Place> = self.first_not_issued.iter().cloned().chain(told).collect();
+        first.sort_by_key(|place| place.at_ns);
+        first.truncate(EXAMPLES_MAX);
+        Found {
+            missing: missing.all.saturating_add(not_issued),
+            not_issued: self.not_issued.clone(),
+            flushes: missing.flushes,
+            not_witnessed: hidden.all.saturating_add(anywhere),
+            first,
+        }
+    }
+}
