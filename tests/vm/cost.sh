@@ -1,7 +1,8 @@
 #!/bin/sh
 # What a recorder takes at the highest rate that fio reaches: ioecho by both interfaces, blktrace
-# and trace-cmd, in turn, in the same machine, on null_blk and zram. It judges one thing, the goal:
-# ioecho's processor time is at most trace-cmd's. The processor is emulated: ratios count only.
+# and trace-cmd, in turn, in the same machine, on null_blk and zram. It judges nothing. The processor
+# is emulated: ratios count only. What trace-cmd's processes take between the last look at them and
+# their end is missed here, often all of it: bench/record.py, on a real host, compares with them.
 #
 #   tests/vm/run.sh 'sh /vm/cost.sh [ROUNDS [REQUESTS]]'
 set -u
@@ -125,10 +126,5 @@ for device in nullb0 zram0; do
         done | tr '\n' ' ' | awk -v device=$device -v by=$by '
             {printf "| %s | %s | %s | %s | %s | %s | %s |\n", device, by, $1, $2, $3, $4, $5}'
     done
-done | tee medians
-for device in nullb0 zram0; do
-    awk -v device=$device '$2 == device && $4 == "ioecho-tracefs" {own = $14}
-        $2 == device && $4 == "trace-cmd" {peer = $14} END {exit !(own <= peer)}' medians ||
-        fail "$device: ioecho takes more than trace-cmd"
 done
 finish
