@@ -1,12 +1,13 @@
 #!/bin/sh
 # All tests inside the virtual machine, each in a machine of its own. See README.md.
 #
-#   tests/vm/all.sh [NAME…]      requests, faults, layers, lockdown; all of them by default
+#   tests/vm/all.sh [NAME…]      requests, faults, kills, layers, witness, lockdown; by default
+#                                all of them
 #
 # Exit code: 0 where all passed or were skipped, 77 where all were skipped, 1 otherwise.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-[ "$#" -gt 0 ] || set -- requests faults layers lockdown
+[ "$#" -gt 0 ] || set -- requests faults kills layers witness lockdown
 
 failed=0
 passed=0

@@ -100,28 +100,65 @@ scsi_disk() {
     done
 }
 
-for interface in blktrace tracefs; do
-    step "a disk that is removed while it is recorded, by $interface"
-    modprobe scsi_debug dev_size_mb=16 2>/dev/null
-    sleep 2
-    disk=$(scsi_disk)
-    [ -n "$disk" ] || {
-        echo 'skipped: no scsi_debug'
-        break
-    }
-    ioecho record "/dev/$disk" -o "$interface.load" --to blkreplay --quiet \
-        --interface "$interface" >removed.log 2>&1 &
+# Records a disk, and pulls it out half a second after a load.
+removed() { # disk interface command
+    ioecho record "/dev/$1" -o "$1.$2.load" --to blkreplay --quiet --interface "$2" \
+        >removed.log 2>&1 &
     recorder=$!
     sleep 3
-    load "/dev/$disk"
+    load "/dev/$1"
     sleep 1
-    echo 1 >"/sys/block/$disk/device/delete"
-    wait "$recorder" && fail 'no exit code'
-    grep -q "$disk was removed" removed.log || { fail 'not told'; cat removed.log; }
-    [ "$(listed "$interface.load" | wc -l)" -ge 200 ] ||
-        { fail "$(listed "$interface.load" | wc -l) requests"; cat removed.log; }
-    modprobe -r scsi_debug
+    eval "$3"
+    for _ in $(seq 100); do
+        kill -0 "$recorder" 2>/dev/null || break
+        sleep 0.2
+    done
+    kill -KILL "$recorder" 2>/dev/null && fail 'it goes on without a device'
+    wait "$recorder"
+    code=$?
+    [ "$code" = 13 ] || fail "exit code $code"
+    grep -q "$1 was removed" removed.log || { fail 'not told'; cat removed.log; }
+    [ "$(listed "$1.$2.load" | wc -l)" -ge 200 ] ||
+        { fail "$(listed "$1.$2.load" | wc -l) requests"; cat removed.log; }
+    [ ! -e "/sys/block/$1" ] || fail 'the disk is still there; the test shows nothing'
+    no_markers
+    [ -z "$(find /sys/kernel/tracing/instances -maxdepth 1 -name 'ioecho-*' 2>/dev/null)" ] ||
+        fail 'an instance is left'
+}
+
+for interface in blktrace tracefs; do
+    step "a disk that is removed while it is recorded, by $interface"
+    # Nothing loads the disk driver by itself here, as udev does.
+    modprobe sd_mod
+    if modprobe scsi_debug dev_size_mb=32 && sleep 2 && disk=$(scsi_disk) && [ -n "$disk" ]; then
+        removed "$disk" "$interface" "echo 1 >/sys/block/$disk/device/delete"
+        modprobe -r scsi_debug
+    else
+        fail 'no scsi_debug'
+    fi
+
+    step "a disk that is made by configfs and taken away, by $interface"
+    mount -t configfs configfs /sys/kernel/config 2>/dev/null
+    configured=/sys/kernel/config/nullb/gone
+    if mkdir "$configured" && echo 64 >"$configured/size" && echo 1 >"$configured/power"; then
+        # Up to 6.1 the name is nullbN, later it is the directory's.
+        disk=gone
+        [ -e /sys/block/gone ] || disk=nullb$(cat "$configured/index")
+        removed "$disk" "$interface" "echo 0 >$configured/power"
+        rmdir "$configured"
+    else
+        fail 'no null_blk by configfs'
+    fi
 done
+
+step 'a disk that is pulled out of the machine, by tracefs'
+if [ -e /sys/block/vdb ]; then
+    # What the kernel does when the slot of a running machine loses its card.
+    card=$(dirname "$(readlink -f /sys/block/vdb/device)")
+    removed vdb tracefs "echo 1 >$card/remove"
+else
+    fail 'no second disk'
+fi
 
 step 'a hundred recordings leave nothing behind'
 for round in $(seq 100); do

@@ -27,6 +27,51 @@ for interface in blktrace tracefs; do
 done
 dmsetup remove mapped
 
+# A mirror without a superblock and without mdadm: Documentation/admin-guide/md.rst.
+mirror() { # device device
+    modprobe raid1 && modprobe md_mod 2>/dev/null
+    echo md_m >/sys/module/md_mod/parameters/new_array || return
+    md=/sys/block/md_m/md
+    echo none >$md/metadata_version && echo raid1 >$md/level && echo 2 >$md/raid_disks || return
+    slot=0
+    for leg; do
+        cat "/sys/block/$leg/dev" >$md/new_dev || return
+        echo 32768 >"$md/dev-$leg/size" && echo $slot >"$md/dev-$leg/slot" || return
+        slot=$((slot + 1))
+    done
+    # There is nothing to bring into step.
+    echo none >$md/resync_start && echo 32768 >$md/component_size &&
+        echo active >$md/array_state
+}
+
+step 'a mirror over two loop devices'
+for number in 3 4; do
+    truncate -s 64M /tmp/leg$number
+    losetup /dev/loop$number /tmp/leg$number
+done
+if mirror loop3 loop4; then
+    number=$(cat /sys/block/md_m/dev)
+    [ -b /dev/md_m ] || mknod /dev/md_m b "${number%:*}" "${number#*:}"
+    for interface in blktrace tracefs; do
+        for unstack in '' --unstack; do
+            output=mirror.$interface$unstack
+            ioecho record /dev/md_m /dev/loop3 /dev/loop4 -o "$output.csv" --quiet $unstack \
+                --interface "$interface" -- sh -c '. /vm/lib.sh; load /dev/md_m' \
+                >"$output.log" 2>&1 || { fail "exit code $?"; cat "$output.log"; }
+            # A read goes to one leg, a write to both.
+            wanted=$(awk -F , -v once="$unstack" 'NR > 1 && $6 == "md_m" {
+                sum += once != "" ? 1 : $2 == "read" ? 2 : 3} END {print sum}' "$output.csv")
+            [ "$(grep -c ',md_m,' "$output.csv")" = 200 ] || fail "$output: not 200 of the mirror"
+            [ "$(($(wc -l <"$output.csv") - 1))" = "$wanted" ] ||
+                { fail "$output: not $wanted in all"; cat "$output.log"; }
+            [ -n "$unstack" ] || grep -q unstack "$output.log" ||
+                { fail 'duplicates are not told'; cat "$output.log"; }
+        done
+    done
+else
+    fail 'no mirror'
+fi
+
 step 'a partition of a loop device'
 truncate -s 64M /tmp/parted
 # An MBR with one partition: sectors 2048 to 67583.

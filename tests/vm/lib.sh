@@ -96,10 +96,16 @@ is_traced() { # name
     [ "$(cat "/sys/block/$1/trace/enable")" = 1 ]
 }
 
+# No marker says that a trace is ours; the lock that stays is none.
+no_markers() {
+    markers=$(find /run/ioecho -name 'blktrace-*' 2>/dev/null)
+    [ -z "$markers" ] || fail "markers are left: $markers"
+}
+
 # Nothing of ours is left in the kernel.
 nothing_left() { # name
     ! is_traced "$1" || fail "$1 is still traced"
-    [ -z "$(ls /run/ioecho 2>/dev/null)" ] || fail "markers are left: $(ls /run/ioecho)"
+    no_markers
     for root in /sys/kernel/tracing /sys/kernel/debug/tracing; do
         left=$(find "$root/instances" -maxdepth 1 -name 'ioecho-*' 2>/dev/null)
         [ -z "$left" ] || fail "instances are left: $left"

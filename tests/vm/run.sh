@@ -14,13 +14,15 @@
 # IOECHO_VM_KERNEL and IOECHO_VM_MODULES (a kernel image and its lib/modules/VERSION instead),
 # IOECHO_VM_BINARY (ioecho, default target/debug/ioecho), IOECHO_VM_FILES (further files, which
 # lie in /host inside), IOECHO_VM_TIMEOUT (seconds, default 600), IOECHO_VM_MEMORY (MiB),
-# IOECHO_VM_APPEND (further words for the kernel, such as lockdown=integrity).
+# IOECHO_VM_APPEND (further words for the kernel, such as lockdown=integrity), IOECHO_VM_FETCH (no:
+# nothing is fetched or installed).
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 cache=${IOECHO_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/ioecho-vm}
 binary=${IOECHO_VM_BINARY:-$top/target/debug/ioecho}
+fetch=${IOECHO_VM_FETCH:-yes}
 
 # Programs that are copied with their libraries where they exist.
 programs='blktrace blkparse btt fio trace-cmd dmsetup losetup blkid mkfs.ext4 mdadm'
@@ -40,7 +42,7 @@ export PATH
 
 need() { # program package
     command -v "$1" >/dev/null 2>&1 && return 0
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    if [ "$fetch" = yes ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "installing $2"
         DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$2" \
             >"$cache/apt.log" 2>&1 || true
@@ -67,6 +69,7 @@ fetch_kernel() {
         { [ -n "$wanted" ] && [ "$wanted" != "$(cat "$kernel/package")" ]; }; then
         command -v dpkg-deb >/dev/null 2>&1 ||
             skip 'no Debian tools to unpack a kernel with; set IOECHO_VM_KERNEL instead'
+        [ "$fetch" = yes ] || skip 'no kernel was fetched before (tests/vm/run.sh fetches one)'
         [ -n "$wanted" ] || wanted=$(newest_kernel)
         [ -n "$wanted" ] || skip 'the package lists know no linux-image-*-cloud-amd64'
         rm -rf "$kernel" "$cache/base.key"
@@ -181,6 +184,8 @@ build_extra() {
 boot() {
     : >"$run/result"
     truncate -s 512M "$run/disk"
+    # A second disk, which a test may pull out.
+    truncate -s 64M "$run/unplugged"
     # The emulated processor without cmpxchg16b: with it a guest panics now and then.
     nice timeout "${IOECHO_VM_TIMEOUT:-600}" qemu-system-x86_64 \
         -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m "${IOECHO_VM_MEMORY:-2048}" \
@@ -188,6 +193,8 @@ boot() {
         -kernel "$image" -initrd "$run/initramfs" \
         -append "console=ttyS0 panic=-1 mitigations=off quiet ${IOECHO_VM_APPEND:-}" \
         -drive "file=$run/disk,if=virtio,format=raw,cache=unsafe" \
+        -blockdev "driver=file,filename=$run/unplugged,node-name=unplugged" \
+        -device virtio-blk-pci,drive=unplugged \
         -serial "file:$run/console" -serial stdio -serial "file:$run/result" \
         </dev/null || return $?
 }
