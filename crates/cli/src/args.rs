@@ -36,7 +36,7 @@ pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::fetch::FetchArgs;
 pub(crate) use self::library::{
-    AddArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
+    AddArgs, IndexArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::exit::{self, Coded};
+use crate::library;
 use crate::run::directory::RunDirectory;
 use crate::run::target::same_file;
 
@@ -32,6 +33,9 @@ pub(crate) fn check<'a>(
     };
     let Ok(there) = fs::metadata(output) else { return Ok(()) };
     for input in inputs {
+        let load = library::named(input)
+            .map(|(library, name)| library.join(name).join(library::LOAD_FILE));
+        let input = load.as_deref().unwrap_or(input);
         if there.is_file() && same_file(output, input) {
             return refuse("is an input, which would be lost");
         }

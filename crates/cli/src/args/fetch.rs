@@ -1,7 +1,9 @@
 //! How loads at an URL are fetched: understood by every command, because any may read a trace.
 
-use ioecho_trace::Bytes;
+use std::time::Duration;
+
 use ioecho_trace::units::QuantityError;
+use ioecho_trace::{Bytes, Nanos};
 
 use crate::run::fetch::{DOWNLOAD_LIMIT, Settings};
 
@@ -22,15 +24,40 @@ pub(crate) struct FetchArgs {
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_limit: Bytes,
+
+    /// How long a server may send nothing, or less than 4 KiB, before it is asked for the rest; a
+    /// few times in a row, then the command ends
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "SPAN",
+        value_parser = patience,
+        default_value = "30s",
+        help_heading = "Loads at an URL"
+    )]
+    pub(crate) download_timeout: Duration,
 }
 
 impl FetchArgs {
     /// What these say together.
     pub(crate) fn settings(self) -> Settings {
-        Settings { offline: self.offline, limit: self.download_limit }
+        Settings {
+            offline: self.offline,
+            limit: self.download_limit,
+            patience: self.download_timeout,
+        }
     }
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error: QuantityError| error.to_string())
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let span: Nanos = text.parse().map_err(|error: QuantityError| error.to_string())?;
+    match u64::try_from(span.0) {
+        Ok(ns) if ns > 0 => Ok(Duration::from_nanos(ns)),
+        _ => Err("must be longer than nothing".to_owned()),
+    }
 }

@@ -9,6 +9,7 @@ use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::{ReadOptions, write};
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
 
+use super::refuse_url;
 use crate::args::{AddArgs, LoadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import};
@@ -18,15 +19,11 @@ use crate::library::{
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
 use crate::run::everything::{self, Found};
-use crate::run::fetch::{digest, is_url, kept_path};
+use crate::run::fetch::digest;
 use crate::run::{open, page};
 
 pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
-    if is_url(&args.library) {
-        let text = "a library at an URL cannot be added to\n  = help: add to the directory that is \
-                    published there";
-        return Err(Coded::error(exit::USAGE, text));
-    }
+    refuse_url(&args.library)?;
     let name = name_of(args)?;
     open::refuse_endless(&args.trace, &args.load)?;
     let stop = stop_on_signals()?;
@@ -38,7 +35,7 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     let mut source = Labelled::over(stop.over(source), args);
     let sink = write::create_as(None, &load, source.header())?;
     let (_, written) = stream::copy(&mut source, sink)
-        .with_context(|| format!("adding {}", kept_path(&args.trace).display()))?;
+        .with_context(|| format!("adding {}", args.trace.display()))?;
     let code = tell_import(source.header());
     for note in written.lost.iter() {
         tell(&format!("lost: {} {}", note.count, note.what));
