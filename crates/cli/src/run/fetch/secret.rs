@@ -54,7 +54,7 @@ pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
             let named = &text[..text.len() - value.len()];
             format!("{named}{}{settings}", keep_in_mind(url))
         };
-        before = text.to_owned();
+        text.clone_into(&mut before);
         taken.into()
     };
     words.into_iter().map(&mut take).collect()
