@@ -14,9 +14,10 @@ mod replay;
 mod transforms;
 mod watched;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
 use ioecho_trace::formats::{
@@ -55,6 +56,19 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) fetch: FetchArgs,
+}
+
+impl Args {
+    /// All that can be typed.
+    pub(crate) fn line() -> clap::Command {
+        fetch::hidden_where_idle(Self::command())
+    }
+
+    /// What was typed; ends the process where it makes no sense, or help was asked for.
+    pub(crate) fn typed(words: &[OsString]) -> Self {
+        let matches = Self::line().get_matches_from(words);
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What ioecho can do.
@@ -316,10 +330,9 @@ fn positive_span(text: &str) -> Result<Nanos, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_sound() {
-        super::Args::command().debug_assert();
+        super::Args::line().debug_assert();
     }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use clap::{Arg, Args as _, Command};
 use ioecho_trace::units::QuantityError;
 use ioecho_trace::{Bytes, Nanos};
 
-use crate::run::fetch::{DOWNLOAD_LIMIT, Settings};
+use crate::run::fetch::Settings;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct FetchArgs {
@@ -20,7 +21,7 @@ pub(crate) struct FetchArgs {
         hide_short_help = true,
         value_name = "SIZE",
         value_parser = size,
-        default_value_t = DOWNLOAD_LIMIT,
+        default_value = "64G",
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_limit: Bytes,
@@ -37,6 +38,20 @@ pub(crate) struct FetchArgs {
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_timeout: Duration,
+}
+
+/// Commands that read no trace, and so nothing at an URL.
+const OFF_THE_NETWORK: [&str; 7] =
+    ["calibrate", "completions", "demo", "explain", "man", "record", "verify"];
+
+/// The command line with these flags hidden where they mean nothing. They are understood there all
+/// the same, as anything is that applies to all commands.
+pub(crate) fn hidden_where_idle(command: Command) -> Command {
+    let fetch = FetchArgs::augment_args(Command::new(""));
+    let hidden: Vec<Arg> = fetch.get_arguments().map(|flag| flag.clone().hide(true)).collect();
+    OFF_THE_NETWORK
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, |of| of.args(hidden.clone())))
 }
 
 impl FetchArgs {
