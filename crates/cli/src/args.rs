@@ -121,7 +121,8 @@ pub(crate) struct ReadArgs {
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
 
-    /// For blktrace recordings: the event that counts as the issue of a request
+    /// For recordings by blktrace, and raw ones of ioecho: the event that counts as the issue of a
+    /// request
     #[arg(long, value_enum, default_value_t, help_heading = "Reading")]
     pub(crate) event: EventArg,
 

@@ -33,9 +33,7 @@ pub(crate) fn check<'a>(
     };
     let Ok(there) = fs::metadata(output) else { return Ok(()) };
     for input in inputs {
-        let load = library::named(input)
-            .map(|(library, name)| library.join(name).join(library::LOAD_FILE));
-        let input = load.as_deref().unwrap_or(input);
+        let input = &*library::file_named(input);
         if there.is_file() && same_file(output, input) {
             return refuse("is an input, which would be lost");
         }

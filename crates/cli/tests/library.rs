@@ -224,7 +224,7 @@ fn a_load_is_named_in_a_library_here_as_at_an_url() {
     let (code, _, err) = stand.ioecho(&["info", "lib#y"]);
     assert!(code == 3 && err.contains("there are: x"), "{err}");
     let (code, _, err) = stand.ioecho(&["convert", "lib#x", "lib/x/load.parquet"]);
-    assert!(code == 2 && err.contains("is an input"), "{err}");
+    assert!(code == 2 && err.contains("both input and output"), "{err}");
     // A file with such a name is that file.
     fs::copy(stand.path("in.load"), stand.path("lib#y")).unwrap();
     assert_eq!(stand.json(&["info", "--json", "lib#y"])["requests"], 300);

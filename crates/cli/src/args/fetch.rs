@@ -41,8 +41,8 @@ pub(crate) struct FetchArgs {
 }
 
 /// Commands that read no trace, and so nothing at an URL.
-const OFF_THE_NETWORK: [&str; 7] =
-    ["calibrate", "completions", "demo", "explain", "man", "record", "verify"];
+const OFF_THE_NETWORK: [&str; 9] =
+    ["calibrate", "compare", "completions", "demo", "explain", "man", "merge", "record", "verify"];
 
 /// The command line with these flags hidden where they mean nothing. They are understood there all
 /// the same, as anything is that applies to all commands.

@@ -19,6 +19,14 @@ pub(crate) fn named(path: &Path) -> Option<(&Path, &str)> {
     (library.is_dir() && !path.exists()).then_some((library, name))
 }
 
+/// The file that a path names in a library, whatever it holds; the path itself if it names none.
+pub(crate) fn file_named(path: &Path) -> PathBuf {
+    match named(path) {
+        Some((library, name)) => library.join(name).join(LOAD_FILE),
+        None => path.to_owned(),
+    }
+}
+
 /// The file of the load, which is what the index says of it.
 ///
 /// # Errors

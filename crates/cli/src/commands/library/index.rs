@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 
+use ioecho_trace::units::counted;
+
 use super::{refuse_url, unprinted};
 use crate::args::IndexArgs;
 use crate::exit;
@@ -14,8 +16,7 @@ pub(super) fn run(args: &IndexArgs) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
     let loads = Library::existing(&args.library)?.make_index()?.loads;
     let index = args.library.join(INDEX_FILE);
-    let plural = if loads.len() == 1 { "" } else { "s" };
-    writeln!(io::stdout(), "{} load{plural} in {}", loads.len(), index.display())
-        .map_err(unprinted)?;
+    let loads = counted(loads.len() as u64, "load");
+    writeln!(io::stdout(), "{loads} in {}", index.display()).map_err(unprinted)?;
     Ok(exit::OK)
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Stop, TraceError};
 use serde::Serialize;
 use serde_json::json;
@@ -104,7 +105,7 @@ fn print(out: &mut impl Write, all: &[Checked]) -> io::Result<()> {
         }
     }
     let broken = all.iter().filter(|checked| !checked.problems.is_empty()).count();
-    writeln!(out, "{} loads, {broken} not as published", all.len())
+    writeln!(out, "{}, {broken} not as published", counted_of(all.len() as u64, "load"))
 }
 
 fn check(
