@@ -14,9 +14,10 @@ mod replay;
 mod transforms;
 mod watched;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
 use ioecho_trace::formats::{
@@ -36,7 +37,7 @@ pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
 pub(crate) use self::fetch::FetchArgs;
 pub(crate) use self::library::{
-    AddArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
+    AddArgs, IndexArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
@@ -55,6 +56,19 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) fetch: FetchArgs,
+}
+
+impl Args {
+    /// All that can be typed.
+    pub(crate) fn line() -> clap::Command {
+        fetch::hidden_where_idle(Self::command())
+    }
+
+    /// What was typed; ends the process where it makes no sense, or help was asked for.
+    pub(crate) fn typed(words: &[OsString]) -> Self {
+        let matches = Self::line().get_matches_from(words);
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What ioecho can do.
@@ -107,7 +121,8 @@ pub(crate) struct ReadArgs {
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
 
-    /// For blktrace recordings: the event that counts as the issue of a request
+    /// For recordings by blktrace, and raw ones of ioecho: the event that counts as the issue of a
+    /// request
     #[arg(long, value_enum, default_value_t, help_heading = "Reading")]
     pub(crate) event: EventArg,
 
@@ -316,10 +331,9 @@ fn positive_span(text: &str) -> Result<Nanos, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_are_sound() {
-        super::Args::command().debug_assert();
+        super::Args::line().debug_assert();
     }
 }

@@ -17,14 +17,12 @@ mod run;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Args, Command};
 
 fn main() -> ExitCode {
     exit::survive_file_size_limits();
     panics::hush_parquet();
-    let args = Args::parse();
+    let args = Args::typed(run::command::typed());
     run::fetch::set(args.fetch.settings());
     let result = match args.command {
         Command::Info(args) => commands::info::run(&args),

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::exit::{self, Coded};
+use crate::library;
 use crate::run::directory::RunDirectory;
 use crate::run::target::same_file;
 
@@ -32,6 +33,7 @@ pub(crate) fn check<'a>(
     };
     let Ok(there) = fs::metadata(output) else { return Ok(()) };
     for input in inputs {
+        let input = &*library::file_named(input);
         if there.is_file() && same_file(output, input) {
             return refuse("is an input, which would be lost");
         }

@@ -173,6 +173,69 @@ fn whatever_moment_a_crash_comes_at_the_library_stays_valid() {
 }
 
 #[test]
+fn an_index_that_is_lost_or_broken_is_made_anew_as_the_message_says() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let index = stand.path("lib/library.json");
+    let before = fs::read(&index).unwrap();
+    let damages: [&dyn Fn(); 3] = [
+        &|| fs::remove_file(&index).unwrap(),
+        &|| fs::write(&index, "{\"version\": 1, \"loa").unwrap(),
+        &|| fs::write(&index, "").unwrap(),
+    ];
+    for damage in damages {
+        damage();
+        for command in [&["library", "list", "lib"][..], &["library", "verify", "lib"]] {
+            let (code, _, err) = stand.ioecho(command);
+            assert!(code == 3 && err.contains("`ioecho library index lib`"), "{err}");
+        }
+        assert_eq!(stand.done(&["library", "index", "lib"]), "1 load in lib/library.json\n");
+        assert_eq!(fs::read(&index).unwrap(), before);
+    }
+    // Who adds has it made anew, too.
+    for (name, damage) in ["a", "b", "c"].into_iter().zip(damages) {
+        damage();
+        stand.add(name, &[]);
+        assert_eq!(stand.problems(), Vec::<String>::new());
+    }
+    fs::remove_dir_all(stand.path("lib/x")).unwrap();
+    stand.done(&["library", "index", "lib"]);
+    assert_eq!(stand.problems(), Vec::<String>::new());
+    // A later version's is nobody's to make anew, and what is no library does not become one.
+    fs::write(&index, "{\"version\": 9}").unwrap();
+    let (code, _, err) = stand.ioecho(&["library", "index", "lib"]);
+    assert!(code == 3 && err.contains("newer ioecho"), "{err}");
+    fs::create_dir(stand.path("empty")).unwrap();
+    for none in ["empty", "nowhere"] {
+        let (code, _, err) = stand.ioecho(&["library", "index", none]);
+        assert!(code == 3 && err.contains("is no library"), "{err}");
+        assert!(!stand.path(none).join("library.json").exists());
+    }
+}
+
+#[test]
+fn a_load_is_named_in_a_library_here_as_at_an_url() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    assert_eq!(stand.json(&["info", "--json", "lib#x"])["requests"], 300);
+    assert_eq!(stand.json(&["analyze", "--json", "./lib/#x"])["requests"], 300);
+    stand.done(&["replay", "lib#x", "--target", "sim:size=1G", "-o", "run"]);
+    stand.done(&["convert", "in.load", "out.parquet", "--merge", "lib#x"]);
+    let (code, _, err) = stand.ioecho(&["info", "lib#y"]);
+    assert!(code == 3 && err.contains("there are: x"), "{err}");
+    let (code, _, err) = stand.ioecho(&["convert", "lib#x", "lib/x/load.parquet"]);
+    assert!(code == 2 && err.contains("both input and output"), "{err}");
+    // A file with such a name is that file.
+    fs::copy(stand.path("in.load"), stand.path("lib#y")).unwrap();
+    assert_eq!(stand.json(&["info", "--json", "lib#y"])["requests"], 300);
+    // What was changed since is not what others get by that name.
+    stand.done(&["convert", "in.load", "other.parquet", "--speed", "2"]);
+    fs::rename(stand.path("other.parquet"), stand.path("lib/x/load.parquet")).unwrap();
+    let (code, _, err) = stand.ioecho(&["info", "lib#x"]);
+    assert!(code == 17 && err.contains("not what its library says"), "{err}");
+}
+
+#[test]
 fn every_damage_is_found_and_named() {
     let stand = Stand::new();
     stand.add("x", &[]);

@@ -144,7 +144,7 @@ function layerButtons(panel, chart) {
     const name = `${chart.name}.${i}`;
     const value = element("span", { className: "value" });
     layer.hidden = !kept(name, true);
-    const sign = swatch(layer.ink, layer.shape !== "grid");
+    const sign = swatch(layer.ink, layer.shape !== "grid", layer.stroke === "dashed");
     panel.controls.append(toggle([sign, `${layer.name} `, value], !layer.hidden, (on) => {
       chosen[name] = on;
       layer.hidden = !on;

@@ -44,9 +44,11 @@ function choice(options, changed, chosen = options[0][0]) {
   return buttons;
 }
 
-function swatch(colourName, thin = false) {
+function swatch(colourName, thin = false, dashed = false) {
   const made = element("span", { className: thin ? "swatch thin" : "swatch" });
-  made.style.background = `var(${colourName})`;
+  const colour = `var(${colourName})`;
+  made.style.background = dashed
+    ? `repeating-linear-gradient(90deg, ${colour} 0 4px, transparent 4px 7px)` : colour;
   return made;
 }
 
@@ -94,8 +96,8 @@ class Panel {
       canvas.style.height = `${this.height}px`;
     }
     this.dense = dense;
-    const right = wide > 760 ? 112 : 18;
-    this.area = { x: 62, y: 8, w: Math.max(20, wide - 62 - right), h: this.height - 8 - 24, right };
+    const left = 70, right = wide > 760 ? 124 : 18;
+    this.area = { x: left, y: 8, w: Math.max(20, wide - left - right), h: this.height - 8 - 24, right };
     // Whole pixels: a raster that starts between two pixels is blurred.
     this.area.w = Math.floor(this.area.w);
   }
@@ -180,7 +182,7 @@ class Panel {
       if (at > y - 4 && at < y + h + 4) pen.fillText(toText(value), x - 6, at);
     }
     pen.save();
-    pen.translate(9, y + h / 2);
+    pen.translate(7, y + h / 2);
     pen.rotate(-Math.PI / 2);
     pen.textAlign = "center";
     pen.fillText(this.label(), 0, 0);

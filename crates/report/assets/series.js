@@ -68,7 +68,7 @@ class Series extends Panel {
     this.text = options.text;
     this.items = this.series.map((series) => {
       const value = element("span", { className: "value" });
-      const sign = swatch(series.colour, true);
+      const sign = swatch(series.colour, true, series.dash?.length > 0);
       this.legend.append(element("span", { className: "item" }, sign, `${series.name} `, value));
       return value;
     });
@@ -128,7 +128,7 @@ class Series extends Panel {
       pen.fillStyle = colour(series.colour);
       pen.fillText(series.name, left, y);
       pen.fillStyle = colour("--soft");
-      pen.fillText(series.over(points, known, series), left, y + 13);
+      pen.fillText(series.over(points, known, series), left, y + 13, this.area.right - 12);
       y += 32;
     });
   }

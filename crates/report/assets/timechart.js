@@ -111,9 +111,11 @@ class TimeChart extends Panel {
     let y = this.area.y;
     for (const layer of this.shown().slice(0, Math.floor(this.area.h / 44))) {
       pen.fillStyle = colour(layer.ink);
-      pen.fillText(layer.name, left, y);
+      pen.fillText(layer.name, left, y, this.area.right - 12);
       pen.fillStyle = colour("--soft");
-      for (const part of this.told(layer).split(", ")) pen.fillText(part, left, y += 13);
+      for (const part of this.told(layer).split(", ")) {
+        pen.fillText(part, left, y += 13, this.area.right - 12);
+      }
       y += 18;
     }
   }

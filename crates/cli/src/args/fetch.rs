@@ -1,9 +1,12 @@
 //! How loads at an URL are fetched: understood by every command, because any may read a trace.
 
-use ioecho_trace::Bytes;
-use ioecho_trace::units::QuantityError;
+use std::time::Duration;
 
-use crate::run::fetch::{DOWNLOAD_LIMIT, Settings};
+use clap::{Arg, Args as _, Command};
+use ioecho_trace::units::QuantityError;
+use ioecho_trace::{Bytes, Nanos};
+
+use crate::run::fetch::Settings;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct FetchArgs {
@@ -18,19 +21,58 @@ pub(crate) struct FetchArgs {
         hide_short_help = true,
         value_name = "SIZE",
         value_parser = size,
-        default_value_t = DOWNLOAD_LIMIT,
+        default_value = "64G",
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_limit: Bytes,
+
+    /// How long a server may send nothing, or less than 4 KiB, before it is asked for the rest; a
+    /// few times in a row, then the command ends
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "SPAN",
+        value_parser = patience,
+        default_value = "30s",
+        help_heading = "Loads at an URL"
+    )]
+    pub(crate) download_timeout: Duration,
+}
+
+/// Commands that read no trace, and so nothing at an URL.
+const OFF_THE_NETWORK: [&str; 9] =
+    ["calibrate", "compare", "completions", "demo", "explain", "man", "merge", "record", "verify"];
+
+/// The command line with these flags hidden where they mean nothing. They are understood there all
+/// the same, as anything is that applies to all commands.
+pub(crate) fn hidden_where_idle(command: Command) -> Command {
+    let fetch = FetchArgs::augment_args(Command::new(""));
+    let hidden: Vec<Arg> = fetch.get_arguments().map(|flag| flag.clone().hide(true)).collect();
+    OFF_THE_NETWORK
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, |of| of.args(hidden.clone())))
 }
 
 impl FetchArgs {
     /// What these say together.
     pub(crate) fn settings(self) -> Settings {
-        Settings { offline: self.offline, limit: self.download_limit }
+        Settings {
+            offline: self.offline,
+            limit: self.download_limit,
+            patience: self.download_timeout,
+        }
     }
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error: QuantityError| error.to_string())
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    let span: Nanos = text.parse().map_err(|error: QuantityError| error.to_string())?;
+    match u64::try_from(span.0) {
+        Ok(ns) if ns > 0 => Ok(Duration::from_nanos(ns)),
+        _ => Err("must be longer than nothing".to_owned()),
+    }
 }

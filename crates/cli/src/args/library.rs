@@ -22,6 +22,9 @@ pub(crate) enum LibraryCommand {
     Show(ShowArgs),
     /// Check that every load is what the library says: files, hashes, requests and figures
     Verify(VerifyLibraryArgs),
+    /// Make `library.json` anew of the loads that are there: after one was taken away, or it was
+    /// lost
+    Index(IndexArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -88,8 +91,14 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct VerifyLibraryArgs {
+pub(crate) struct IndexArgs {
     /// The directory of the library
+    pub(crate) library: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyLibraryArgs {
+    /// The directory of the library, or its URL: then everything is fetched anew
     pub(crate) library: PathBuf,
 
     /// Print JSON (stable, see docs/library.md) instead of text

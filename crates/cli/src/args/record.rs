@@ -73,7 +73,8 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) keep_raw: bool,
 
-    /// Remove the copies of requests that stacked devices were given twice (docs/transforms.md)
+    /// Of requests that went through two of the recorded devices, one on the other, keep those to
+    /// the upper one alone (docs/transforms.md)
     #[arg(long)]
     pub(crate) unstack: bool,
 

@@ -61,6 +61,8 @@ fn flag(kind: &'static Kind) -> Arg {
         .long(kind.name)
         .help(kind.help)
         .help_heading("Transforms, applied in the order given")
+        // Beside the longest of their values there is no room for words.
+        .next_line_help(true)
         .action(ArgAction::Append)
         .value_parser(AskedParser(kind));
     if kind.value.is_empty() {

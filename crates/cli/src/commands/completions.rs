@@ -2,14 +2,12 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
-
 use crate::args::{Args, CompletionsArgs};
 use crate::exit;
 
 pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "ioecho", &mut script);
+    clap_complete::generate(args.shell, &mut Args::line(), "ioecho", &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(exit::OK)
 }

@@ -9,13 +9,15 @@ use ioecho_trace::formats::write;
 use ioecho_trace::transform::Asked;
 use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::units::counted;
-use ioecho_trace::{Batch, Header, Source, TraceError, stream};
+use ioecho_trace::{Header, Source, TraceError, stream};
 
 use crate::args::ConvertArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
+use crate::library::file_named;
 use crate::run::directory::RunDirectory;
+use crate::run::labelled::Labelled;
 use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
@@ -24,14 +26,14 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let described =
-        |source| -> Box<dyn Source> { Box::new(Described::new(stop.over(source), args)) };
+        |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };
     if let Some(parts) = open::parts(&stop, &args.input, &options, &args.load, described)? {
         return into_parts(args, parts);
     }
     refuse_place(&args.output)?;
     let source = open::trace_until(&stop, &args.input, &options, &args.load)?;
     // What a transform holds on disk is long, too.
-    let mut source = Described::new(stop.over(source), args);
+    let mut source = Labelled::new(stop.over(source), label(args));
     let sink = write::create_as(args.to, &args.output, source.header())?;
     let (requests, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("converting {}", args.input.display()))?;
@@ -112,7 +114,7 @@ fn refuse_same_file(args: &ConvertArgs, output: &Path) -> anyhow::Result<()> {
     }
     let merged = args.load.transforms.chain.iter().filter_map(Asked::other_trace);
     for name in iter::once(&*args.input).chain(merged) {
-        let input = RunDirectory::at(name).map_or(name.to_owned(), |run| run.requests());
+        let input = RunDirectory::at(name).map_or_else(|| file_named(name), |run| run.requests());
         if let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize())
             && input == output
         {
@@ -124,41 +126,11 @@ fn refuse_same_file(args: &ConvertArgs, output: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A trace with the description and the terms that the user gave it.
-struct Described {
-    source: Box<dyn Source>,
-    description: Option<String>,
-    license: Option<String>,
-    header: Header,
-}
-
-impl Described {
-    fn new(source: Box<dyn Source>, args: &ConvertArgs) -> Self {
-        let (description, license) = (args.description.clone(), args.license.clone());
-        let mut described = Self { source, description, license, header: Header::default() };
-        described.take_header();
-        described
-    }
-
-    fn take_header(&mut self) {
-        self.header = self.source.header().clone();
-        self.header.description = self.description.clone().or(self.header.description.take());
-        self.header.license = self.license.clone().or(self.header.license.take());
-    }
-}
-
-impl Source for Described {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        let more = self.source.next_batch(batch)?;
-        if more {
-            self.header.learn(self.source.header());
-        } else {
-            self.take_header();
-        }
-        Ok(more)
+/// Puts the description and the terms that the user gave it into the header of a trace.
+fn label(args: &ConvertArgs) -> impl Fn(&mut Header) + Send + Clone + 'static {
+    let (description, license) = (args.description.clone(), args.license.clone());
+    move |header| {
+        header.description = description.clone().or(header.description.take());
+        header.license = license.clone().or(header.license.take());
     }
 }

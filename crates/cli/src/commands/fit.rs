@@ -17,7 +17,7 @@ use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
-use crate::run::{fetch, open};
+use crate::run::open;
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
     let natural = measure(&mut *source)?;
-    let name = fetch::kept_path(&args.trace).display().to_string();
+    let name = args.trace.display().to_string();
     if let Some((fault, remedy)) = line::fault(&natural) {
         return Err(Coded::error(exit::TRACE, format!("{name}: {fault}\n  = help: {remedy}")));
     }

@@ -242,13 +242,16 @@ fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
     let mean = Bytes(figures.length_mean.unwrap_or_default() as u64);
     row!(out, "sizes", "min {min}, mean {mean}, max {max}")?;
     let with_range = figures.requests - figures.flushes;
-    let shown: Vec<String> = figures
-        .sizes
+    let listed = &figures.sizes[..figures.sizes.len().min(SIZES_SHOWN)];
+    let shown: Vec<String> = listed
         .iter()
-        .take(SIZES_SHOWN)
         .map(|size| {
             let share = size.requests as f64 * 100.0 / with_range.max(1) as f64;
-            format!("{} {share:.1} %", size.length)
+            let name = size.length.to_string();
+            // Two sizes that differ in their last digits are not one listed twice.
+            let is_alone = listed.iter().filter(|of| of.length.to_string() == name).count() == 1;
+            let name = if is_alone { name } else { format!("{} B", size.length.0) };
+            format!("{name} {share:.1} %")
         })
         .collect();
     row!(out, "", "{}", shown.join(", "))?;

@@ -3,7 +3,8 @@
 //! Who presses Ctrl-C on a conversion wants it gone, with its half-made files and its shell
 //! commands. The signals raise a flag that the sources look at, so that everything is dropped in
 //! good order and takes its files along. A source may however wait for a pipe that says nothing;
-//! after a while the files are then removed from outside, and the process ends.
+//! after a while the files are then removed from outside, and the process ends; at once where it
+//! waits for a server.
 
 use std::fs;
 use std::thread;
@@ -16,6 +17,7 @@ use signal_hook::iterator::Signals;
 
 use crate::commands::tell;
 use crate::exit;
+use crate::run::fetch;
 
 /// How long good order may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +35,9 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
             return;
         }
         asked.ask();
-        thread::sleep(PATIENCE);
+        if !fetch::is_under_way() {
+            thread::sleep(PATIENCE);
+        }
         // From here on no output gets its name.
         let _none_is_finished = PartialFile::remove_unfinished();
         tell("error: stopped before the end; nothing was written");

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::facts::Facts;
-use super::index::Index;
+use super::index::{Index, Unread};
 use super::name::Name;
 use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::{tell, visible};
@@ -70,21 +70,42 @@ impl Library {
         };
         let directory = lock().map_err(|error| unwritable(path, &error))?;
         let library = Self { path: path.to_owned(), directory };
-        let index = path.join(INDEX_FILE);
-        if !index.exists() {
-            if !library.entries()?.is_empty() {
-                let text = format!(
-                    "{} is no library, and not empty\n  = help: name a new directory",
-                    path.display()
-                );
-                return Err(Coded::error(exit::USAGE, text));
+        match Index::read(path) {
+            Ok(_) => {}
+            Err(Unread::Missing(error)) if error.kind() == io::ErrorKind::NotFound => {
+                if !library.entries()?.is_empty() && !has_loads(path) {
+                    let text = format!(
+                        "{} is no library, and not empty\n  = help: name a new directory",
+                        path.display()
+                    );
+                    return Err(Coded::error(exit::USAGE, text));
+                }
+                library.make_index()?;
             }
-            library.write_index(&Index::default())?;
+            Err(Unread::Broken(_)) if has_loads(path) => {
+                tell(&format!("warning: {INDEX_FILE} cannot be understood, and is made anew"));
+                library.make_index()?;
+            }
+            // One of a later version, above all: nothing is touched then.
+            Err(unread) => return Err(unread.told(&path.join(INDEX_FILE))),
         }
-        // An index that cannot be understood may be of a later version: nothing is touched then.
-        Index::of(path)?;
         library.take_away_unfinished()?;
         Ok(library)
+    }
+
+    /// The library in this directory, if there is one, whatever became of its index.
+    pub(crate) fn existing(path: &Path) -> anyhow::Result<Self> {
+        match Index::read(path) {
+            Err(unread) if !has_loads(path) => Err(unread.told(&path.join(INDEX_FILE))),
+            _ => Self::open(path),
+        }
+    }
+
+    /// Writes the index of what is there; answers it.
+    pub(crate) fn make_index(&self) -> anyhow::Result<Index> {
+        let index = self.index_of_what_is_there()?;
+        self.write_index(&index)?;
+        Ok(index)
     }
 
     /// The names of everything in the directory, in their order.
@@ -132,7 +153,7 @@ impl Library {
         };
         publish().map_err(|error| unwritable(&path, &error))?;
         drop(staged);
-        self.write_index(&self.index_of_what_is_there()?)
+        self.make_index().map(drop)
     }
 
     /// The index as the loads themselves have it.
@@ -177,6 +198,12 @@ fn names_in(path: &Path) -> anyhow::Result<Vec<String>> {
 pub(crate) fn loads_in(library: &Path) -> anyhow::Result<Vec<Name>> {
     let names = names_in(library)?.into_iter().filter_map(|name| Name::try_from(name).ok());
     Ok(names.filter(|name| is_directory(&library.join(name.as_str()))).collect())
+}
+
+/// Whether there are loads in the directory of a library, or of what was one.
+pub(crate) fn has_loads(library: &Path) -> bool {
+    let is_load = |name: &Name| library.join(name.as_str()).join(FACTS_FILE).exists();
+    loads_in(library).is_ok_and(|names| names.iter().any(is_load))
 }
 
 /// What the load of this name says of itself.

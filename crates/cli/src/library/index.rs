@@ -1,12 +1,14 @@
 //! The index of a library: a file here, or one that a stranger publishes.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::facts::Facts;
+use super::folder::has_loads;
 use super::{INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::visible;
 use crate::exit::{self, Coded};
@@ -24,6 +26,50 @@ pub(crate) struct Index {
     pub(crate) loads: Vec<Facts>,
 }
 
+/// What helps against an index of a later version.
+const NEWER: &str = "use a newer ioecho";
+
+/// Why an index cannot be read.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    Missing(io::Error),
+    Broken(String),
+    /// It is of this later version, so nothing here may be changed.
+    Later(u64),
+}
+
+impl Unread {
+    fn reason(&self) -> String {
+        match self {
+            Self::Missing(error) => format!("cannot be read: {error}"),
+            Self::Broken(reason) => format!("this is no index of a library: {}", visible(reason)),
+            Self::Later(version) => {
+                format!("it is of version {version}, and this program knows {LIBRARY_VERSION}")
+            }
+        }
+    }
+
+    /// The error for the index at this path.
+    pub(crate) fn told(&self, index: &Path) -> anyhow::Error {
+        let directory = index.parent().unwrap_or(index);
+        let shown = directory.display();
+        let help = match self {
+            Self::Later(_) => NEWER.to_owned(),
+            _ if has_loads(directory) => format!(
+                "`ioecho library index {shown}` makes it anew of what is in the directories of \
+                 the loads"
+            ),
+            _ => "`ioecho library add DIR TRACE` makes a library".to_owned(),
+        };
+        let reason = self.reason();
+        let text = match self {
+            Self::Missing(_) => format!("{shown} is no library: {INDEX_FILE} {reason}"),
+            _ => format!("{}: {reason}", index.display()),
+        };
+        Coded::error(exit::TRACE, format!("{text}\n  = help: {help}"))
+    }
+}
+
 impl Default for Index {
     fn default() -> Self {
         Self { version: LIBRARY_VERSION, loads: Vec::new() }
@@ -36,51 +82,38 @@ impl Index {
         if is_url(library) {
             return Self::fetch(&fetch::parse(library)?);
         }
-        let path = library.join(INDEX_FILE);
-        let bytes = fs::read(&path).map_err(|error| {
-            let text = format!(
-                "{} is no library: cannot read {INDEX_FILE}: {error}\n  = help: `ioecho library \
-                 add DIR TRACE` makes one",
-                library.display()
-            );
-            Coded::error(exit::TRACE, text)
-        })?;
-        Self::parse(&bytes, &path.display().to_string())
+        Self::read(library).map_err(|unread| unread.told(&library.join(INDEX_FILE)))
+    }
+
+    /// The index of the library in this directory, or why there is none.
+    pub(crate) fn read(library: &Path) -> Result<Self, Unread> {
+        let bytes = fs::read(library.join(INDEX_FILE)).map_err(Unread::Missing)?;
+        Self::understand(&bytes)
     }
 
     /// The index of the library at this URL.
     pub(crate) fn fetch(library: &Location) -> anyhow::Result<Self> {
         let location = library.in_library(INDEX_FILE);
-        Self::parse(&fetch::bytes(&location)?, &location.to_string())
+        Self::understand(&fetch::bytes(&location)?).map_err(|unread| {
+            let (reason, help) = match &unread {
+                Unread::Later(_) => (unread.reason(), NEWER),
+                _ => (unread.reason(), "tell the owner of the library"),
+            };
+            Coded::error(exit::TRACE, format!("{location}: {reason}\n  = help: {help}"))
+        })
     }
 
-    /// The index in these bytes, which came from `place`.
-    pub(crate) fn parse(bytes: &[u8], place: &str) -> anyhow::Result<Self> {
-        let broken = |reason: &str, help: &str| {
-            let text = format!("{place}: {}\n  = help: {help}", visible(reason));
-            Coded::error(exit::TRACE, text)
-        };
-        let no_index = |error: serde_json::Error| {
-            broken(
-                &format!("this is no index of a library: {error}"),
-                "`ioecho library add` makes it anew of what is in the directories of the loads",
-            )
-        };
-        let value: Value = serde_json::from_slice(bytes).map_err(no_index)?;
+    /// The index in these bytes.
+    fn understand(bytes: &[u8]) -> Result<Self, Unread> {
+        let broken = |error: serde_json::Error| Unread::Broken(error.to_string());
+        let value: Value = serde_json::from_slice(bytes).map_err(broken)?;
         let version = value.get("version").and_then(Value::as_u64);
-        if version.is_some_and(|version| version > LIBRARY_VERSION.into()) {
-            let reason = format!(
-                "it is of version {}, and this program knows {LIBRARY_VERSION}",
-                version.unwrap_or_default()
-            );
-            return Err(broken(&reason, "use a newer ioecho"));
+        if let Some(version) = version.filter(|version| *version > LIBRARY_VERSION.into()) {
+            return Err(Unread::Later(version));
         }
-        let index: Self = serde_json::from_value(value).map_err(no_index)?;
+        let index: Self = serde_json::from_value(value).map_err(broken)?;
         match index.loads.iter().find(|load| !digest::is_digest(&load.sha256)) {
-            Some(load) => Err(broken(
-                &format!("the hash of {} is no SHA-256", load.name),
-                "tell the owner of the library",
-            )),
+            Some(load) => Err(Unread::Broken(format!("the hash of {} is no SHA-256", load.name))),
             None => Ok(index),
         }
     }
@@ -88,17 +121,33 @@ impl Index {
     /// What is known of the load of this name in the library called `library`.
     pub(crate) fn load(&self, name: &str, library: &str) -> anyhow::Result<&Facts> {
         self.loads.iter().find(|load| load.name.as_str() == name).ok_or_else(|| {
-            let names: Vec<_> =
-                self.loads.iter().map(|load| load.name.as_str()).take(NAMES_SHOWN).collect();
-            let more = self.loads.len().saturating_sub(NAMES_SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let text = format!(
-                "{library}: no load here is called '{}'\n  = help: there are: {}{more}",
+                "{library}: no load here is called '{}'\n  = help: there are: {}",
                 visible(name),
-                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+                self.names()
             );
             Coded::error(exit::TRACE, text)
         })
+    }
+
+    /// The error where a load is asked for and the library called `library` was named.
+    pub(crate) fn is_no_load(&self, library: &str) -> anyhow::Error {
+        let library = library.strip_suffix(INDEX_FILE).unwrap_or(library).trim_end_matches('/');
+        let text = format!(
+            "{library} is a library of loads, and no load\n  = help: name one of them, as \
+             {library}#NAME; there are: {}",
+            self.names()
+        );
+        Coded::error(exit::TRACE, text)
+    }
+
+    /// The names of the loads, as many as fit into a message.
+    fn names(&self) -> String {
+        let names: Vec<_> =
+            self.loads.iter().map(|load| load.name.as_str()).take(NAMES_SHOWN).collect();
+        let more = self.loads.len().saturating_sub(NAMES_SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") + &more }
     }
 }
 
@@ -107,7 +156,8 @@ mod tests {
     use super::*;
 
     fn error(text: &str) -> String {
-        Index::parse(text.as_bytes(), "x").unwrap_err().to_string()
+        let unread = Index::understand(text.as_bytes()).unwrap_err();
+        unread.told(Path::new("/nowhere/library.json")).to_string()
     }
 
     #[test]
@@ -122,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_empty_index_is_read_and_has_no_load() {
-        let index = Index::parse(b"{\"version\":1,\"loads\":[]}", "x").unwrap();
+        let index = Index::understand(b"{\"version\":1,\"loads\":[]}").unwrap();
         assert_eq!(index, Index::default());
         let error = index.load("a\u{1b}[2J", "lib").unwrap_err().to_string();
         assert!(error.contains("there are: none") && !error.contains('\u{1b}'), "{error}");

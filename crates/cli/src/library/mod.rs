@@ -17,12 +17,14 @@ mod folder;
 mod hash;
 mod index;
 mod name;
+mod named;
 
 pub(crate) use facts::{Facts, Mix, Recorded, Steady};
 pub(crate) use folder::{Library, facts_of, loads_in};
 pub(crate) use hash::RequestsHash;
 pub(crate) use index::Index;
 pub(crate) use name::Name;
+pub(crate) use named::{file_named, load_file, named};
 
 /// The version of `library.json` and `load.toml`: it changes when a key changes its meaning.
 pub(crate) const LIBRARY_VERSION: u32 = 1;

@@ -3,7 +3,9 @@
 //! It is kept so that a run can be repeated. But a directory is given away, and what an anonymised
 //! trace is called, what was merged into it and the key itself would be given away with it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::args::{LoadArgs, ReplayArgs};
 use crate::run::fetch;
@@ -14,6 +16,19 @@ const NOT_KEPT: &str = "not-kept";
 /// Transforms whose values name files, programs, devices or the key.
 const TELLING: [&str; 5] = ["anonymise", "merge", "cmd", "filter", "split"];
 
+/// The words that this process was started with, as far as others may see them.
+static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// The command line, without what opens a store to whoever reads it.
+pub(crate) fn typed() -> &'static [OsString] {
+    WORDS.get_or_init(|| fetch::taken_out(std::env::args_os()))
+}
+
+/// The same as text.
+pub(crate) fn words() -> Vec<String> {
+    typed().iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// Whether the trace is anonymised on its way.
 fn is_anonymised(load: &LoadArgs) -> bool {
     load.transforms.chain.iter().any(|asked| asked.kind.name == "anonymise")
@@ -21,10 +36,7 @@ fn is_anonymised(load: &LoadArgs) -> bool {
 
 /// The words of the command line of this replay that are kept.
 pub(crate) fn recorded(args: &ReplayArgs) -> Vec<String> {
-    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let words = if is_anonymised(&args.load) { without_names(words, &args.trace) } else { words };
-    // An URL may hold what opens a store to whoever reads it.
-    words.iter().map(|word| fetch::kept(word)).collect()
+    if is_anonymised(&args.load) { without_names(words(), &args.trace) } else { words() }
 }
 
 /// The trace's path as it is kept.
@@ -32,7 +44,7 @@ pub(crate) fn recorded_trace(args: &ReplayArgs) -> PathBuf {
     if is_anonymised(&args.load) {
         return PathBuf::from(NOT_KEPT);
     }
-    fetch::kept_path(&args.trace)
+    args.trace.clone()
 }
 
 fn without_names(words: Vec<String>, trace: &Path) -> Vec<String> {

@@ -17,6 +17,7 @@ pub(crate) mod fetch;
 pub(crate) mod fill;
 pub(crate) mod forecast;
 pub(crate) mod inside;
+pub(crate) mod labelled;
 pub(crate) mod lane;
 pub(crate) mod live;
 pub(crate) mod load;

@@ -34,12 +34,22 @@ pub(crate) fn trace_until(
 ) -> anyhow::Result<Box<dyn Source>> {
     refuse_two_inputs(path, &load.transforms.chain)?;
     let file = fetch::local(path)?;
+    let opened = |file: &Path| {
+        formats::open(file, options).map_err(|error| match fetch::is_library(path) {
+            Some(library) => library,
+            // Where it is kept says nothing to whoever asked for it.
+            None if fetch::is_url(path) => {
+                anyhow::Error::from(error).context(path.display().to_string())
+            }
+            None => error.into(),
+        })
+    };
     let source: Box<dyn Source> = match RunDirectory::at(&file) {
         None => {
             if options.order == Order::Whole {
                 tell_spill("--sort-whole");
             }
-            formats::open(&file, options)?
+            opened(&file)?
         }
         Some(run) => {
             // A directory of a version that this program does not know is refused here.
@@ -67,8 +77,7 @@ pub(crate) fn trace_until(
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
-        let name = fetch::kept_path(path);
-        let name = name.display();
+        let name = path.display();
         if !is_part && chain.is_empty() {
             let text = format!(
                 "{name}: it makes no request\n  = help: give it a longer `duration`, or a rate"
@@ -126,9 +135,8 @@ fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'
     // What was said of the trace need not be true of one that is merged into it.
     let options = ReadOptions { all_apply: false, ..options.clone() };
     let open = |path: &Path| {
-        let unfetched = |error: anyhow::Error| {
-            TraceError::read(&fetch::kept_path(path), io::Error::other(error.to_string()))
-        };
+        let unfetched =
+            |error: anyhow::Error| TraceError::read(path, io::Error::other(error.to_string()));
         let file = fetch::local(path).map_err(unfetched)?;
         Ok(stop.over(formats::open(&file, &options)?))
     };
@@ -183,7 +191,7 @@ fn has_no_end(path: &Path) -> anyhow::Error {
     let text = format!(
         "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
          with --window START,DURATION before whatever needs the end",
-        fetch::kept_path(path).display()
+        path.display()
     );
     Coded::error(exit::USAGE, text)
 }

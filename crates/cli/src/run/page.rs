@@ -5,8 +5,8 @@ use std::path::Path;
 use ioecho_report::{Page, Section, Subject, charts};
 use ioecho_trace::Header;
 
+use crate::run::command;
 use crate::run::everything::Found;
-use crate::run::fetch;
 use crate::run::settle::{TOLD_ELSEWHERE, label, quoted, shown};
 
 /// Everything that the page of a trace shows.
@@ -15,10 +15,7 @@ pub(crate) fn of_trace(path: &Path, found: &Found) -> Page {
     Page {
         subject: if found.is_run() { Subject::Run } else { Subject::Load },
         title: name_of(path),
-        command: std::env::args()
-            .map(|word| quoted(&fetch::kept(&word)))
-            .collect::<Vec<_>>()
-            .join(" "),
+        command: command::words().iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
         facts: vec![Section { heading: "Trace".to_owned(), rows: facts(found) }],
         warnings: warnings(header),
         volumes: charts::volume_names(header),
@@ -32,8 +29,6 @@ pub(crate) fn of_trace(path: &Path, found: &Found) -> Page {
 
 /// The last part of a path.
 pub(crate) fn name_of(path: &Path) -> String {
-    // The last part of an URL may hold what opens a store.
-    let path = &fetch::kept_path(path);
     let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_owned()));
     let name = name.or_else(|| path.file_name().map(ToOwned::to_owned));
     name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())

@@ -18,7 +18,7 @@ use crate::exit::{self, Coded};
 use crate::required::Requirement;
 use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
-use crate::run::{command, fetch, open, routes};
+use crate::run::{command, open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
 const LOOK_AHEAD: usize = 1 << 12;
@@ -295,7 +295,7 @@ fn refuse_unchosen_seconds(args: &ReplayArgs, trace: &Header) -> anyhow::Result<
         "{}: its recording knew no more than the second of a request, and nobody chose where in it \
          to put them\n  = help: convert the original again with --whole-seconds even, poisson or \
          burst",
-        fetch::kept_path(&args.trace).display()
+        args.trace.display()
     );
     Err(Coded::error(exit::TRACE, text))
 }
@@ -307,7 +307,7 @@ fn follows_what_is_known(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()
         let text = format!(
             "{} does not tell how long its requests took, so nobody knows how many were in \
              flight\n  = help: record with completions, or cap the number with --in-flight-max N",
-            fetch::kept_path(&args.trace).display()
+            args.trace.display()
         );
         return Err(Coded::error(exit::USAGE, text));
     }
@@ -368,7 +368,7 @@ fn targets(args: &ReplayArgs, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target
 
 impl fmt::Display for ReplayPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "trace         {}", fetch::kept_path(&self.trace).display())?;
+        writeln!(f, "trace         {}", self.trace.display())?;
         let from = self.window.start.map_or("its first request".to_owned(), |at| at.to_string());
         let length =
             self.window.duration.map_or("its end".to_owned(), |span| format!("{span} later"));

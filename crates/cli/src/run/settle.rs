@@ -387,6 +387,21 @@ pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
             .filter_map(|item| item.get("name").and_then(Value::as_str))
             .collect::<Vec<_>>()
             .join(" "),
+        Value::Table(all) => {
+            let all = all.iter().map(|(key, value)| (label(key), shown(key, value), value));
+            let parts = all.filter(|(_, text, _)| !text.is_empty()).map(|(label, text, value)| {
+                if value.is_table() {
+                    format!("{label} ({text})")
+                } else {
+                    format!("{label} {text}")
+                }
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        Value::Float(number) => {
+            let text = format!("{number:.3}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         other => other.to_string(),
     }
 }

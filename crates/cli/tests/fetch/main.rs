@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "fetch")]
 
+mod secrets;
 mod server;
+mod slow;
 mod stand;
 
 use std::fs;
@@ -263,14 +265,60 @@ fn an_index_that_leads_out_of_its_library_is_not_followed() {
 }
 
 #[test]
-fn passwords_and_signatures_are_kept_nowhere() {
+fn a_library_without_the_name_of_a_load_is_told_with_the_names() {
     let (stand, ..) = published();
-    let bytes = fs::read(stand.path("in.load")).unwrap();
-    stand.server.serve("/x.load?sign=SECRET", Served { bytes, ..Served::default() });
-    let url = stand.server.url("/x.load?sign=SECRET");
-    stand.done(&["replay", &url, "--target", "sim:size=1G", "-o", "run"]);
-    let run = fs::read_to_string(stand.path("run/run.toml")).unwrap();
-    assert!(run.contains("/x.load?…") && !run.contains("SECRET"), "{run}");
-    let report = fs::read_to_string(stand.path("run/report.html")).unwrap();
-    assert!(!report.contains("SECRET"));
+    for place in ["/lib", "/lib/", "/lib/library.json"] {
+        let said = stand.ioecho(&["info", &stand.server.url(place)]);
+        assert!(said.code == 3 && said.err.contains("there are: oltp"), "{}", said.err);
+        assert!(said.err.contains("/lib#NAME"), "{}", said.err);
+    }
+    for place in ["lib", "lib/library.json"] {
+        let said = stand.ioecho(&["info", place]);
+        assert!(said.code == 3 && said.err.contains("lib#NAME; there are: oltp"), "{}", said.err);
+    }
+}
+
+#[test]
+fn what_is_fetched_is_nobody_elses_to_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (stand, url, _) = published();
+    let mode = || {
+        let cache = fs::metadata(stand.path("cache/ioecho/loads")).unwrap();
+        cache.permissions().mode() & 0o777
+    };
+    stand.requests(&url);
+    assert_eq!(mode(), 0o700);
+    // One that an older version made.
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(stand.path("cache/ioecho/loads"), open).unwrap();
+    stand.requests(&url);
+    assert_eq!(mode(), 0o700);
+}
+
+#[test]
+fn a_library_at_an_url_is_verified_as_it_is_there_now() {
+    let (stand, url, mut bytes) = published();
+    let library = stand.server.url("/lib");
+    let verified = || stand.ioecho(&["library", "verify", &library]);
+    let whole = verified();
+    assert!(whole.code == 0 && whole.out.contains("as published, 500"), "{}", whole.err);
+    // What rots on the server, with the date and the tag of what it was, is found out although the
+    // whole file was fetched before.
+    stand.requests(&url);
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    serve(&stand, Served { bytes, etag: Some("\"one\""), in_parts: true, ..Served::default() });
+    let broken = verified();
+    assert!(broken.code == 17, "{}", broken.err);
+    assert!(
+        broken.out.contains("oltp: load.parquet is not what SHA256SUMS says"),
+        "{}",
+        broken.out
+    );
+    let gone = Served { status: Some((404, None)), ..Served::default() };
+    stand.server.serve("/lib/oltp/report.html", gone);
+    assert!(verified().out.contains("oltp: cannot read report.html"));
+    assert!(!stand.path("cache/ioecho/loads/verify").exists());
+    // What others use is what it was.
+    assert_eq!(stand.requests(&url), 500);
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// How a file is served.
 #[derive(Clone, Debug, Default)]
@@ -16,10 +17,20 @@ pub(crate) struct Served {
     /// The connection ends after so many bytes of the body, as often as `cuts` says.
     pub(crate) cut_after: usize,
     pub(crate) cuts: usize,
+    /// What happens where a cut would come: the connection stays, and a byte follows from time to
+    /// time, or nothing at all.
+    pub(crate) slowly: Option<Slowly>,
     /// What stands there when all cuts are done.
     pub(crate) then: Option<Box<Served>>,
     /// A status in place of the file, and where to go instead.
     pub(crate) status: Option<(u16, Option<String>)>,
+}
+
+/// How a server keeps others waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slowly {
+    Silent,
+    Trickling,
 }
 
 #[derive(Default)]
@@ -105,7 +116,17 @@ fn answer(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         Some(served) if served.cuts > 0 => served.cut_after.min(length),
         _ => length,
     };
-    stream.write_all(&body[..end])
+    stream.write_all(&body[..end])?;
+    let slowly = served.and_then(|served| served.slowly).filter(|_| end < length);
+    for byte in body[end..].chunks(1) {
+        match slowly {
+            None => break,
+            Some(Slowly::Silent) => thread::sleep(Duration::from_mins(10)),
+            Some(Slowly::Trickling) => thread::sleep(Duration::from_millis(20)),
+        }
+        stream.write_all(byte)?;
+    }
+    Ok(())
 }
 
 fn what(served: Option<&Served>, headers: &BTreeMap<String, String>) -> (u16, String, Vec<u8>) {

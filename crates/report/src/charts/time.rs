@@ -30,6 +30,11 @@ fn ink(group: &str) -> Ink {
     }
 }
 
+/// The stroke of a group of requests: both kinds that are pushed back have one colour.
+fn told_apart(group: &str, stroke: Stroke) -> Stroke {
+    if group == "pushed writes" && stroke == Stroke::Steps { Stroke::Dashed } else { stroke }
+}
+
 /// What was demanded and what was achieved (blkreplay's `g000.overview`).
 pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
     let (name, demanded, achieved) = match amount {
@@ -81,7 +86,11 @@ fn of_groups(chart: Chart, series: &[Series], stroke: Stroke) -> Chart {
     let all = series.iter().filter(|series| series.name == "all");
     // The sum lies at the bottom: over its parts it would hide them.
     all.chain(series.iter().filter(|series| series.name != "all")).fold(chart, |chart, series| {
-        chart.with(Shape::Series(series.clone()), ink(&series.name), stroke)
+        chart.with(
+            Shape::Series(series.clone()),
+            ink(&series.name),
+            told_apart(&series.name, stroke),
+        )
     })
 }
 
@@ -136,7 +145,7 @@ pub fn bins(figures: &[SpanFigures], lateness: bool) -> Chart {
         chart.with(
             named(Shape::Bins(figures.bins.clone()), &figures.group),
             ink(&figures.group),
-            Stroke::Steps,
+            told_apart(&figures.group, Stroke::Steps),
         )
     })
 }

@@ -63,13 +63,13 @@ pub const OWN: &str = "requests to lower layers are no copy of one to an upper l
                        time within= (their own, or parts of a split one) and were kept";
 
 /// The note on devices of a recording that lie above each other.
-pub const LAYERED: &str = "pairs of devices lie above each other, so their requests are recorded \
-                           twice (--unstack removes the copies of the lower ones, \
-                           --unstack=layer=lower the requests to the upper ones)";
+pub const LAYERED: &str = "pair(s) of recorded devices of which one lies on the other: what goes \
+                           through both is in the trace twice (--unstack keeps the requests to \
+                           the upper one, --unstack=layer=lower those to the lower one)";
 
 /// The note on requests that seem to be copies.
-pub const SEEN: &str = "requests seem to be recorded twice, by stacked devices (--unstack removes \
-                        the copies)";
+pub const SEEN: &str = "requests seem to be in the trace twice, once for each of two stacked \
+                        devices (--unstack keeps those to the upper one)";
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;

@@ -9,6 +9,7 @@ use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::{ReadOptions, write};
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
 
+use super::refuse_url;
 use crate::args::{AddArgs, LoadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import};
@@ -18,15 +19,12 @@ use crate::library::{
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
 use crate::run::everything::{self, Found};
-use crate::run::fetch::{digest, is_url, kept_path};
+use crate::run::fetch::digest;
+use crate::run::labelled::Labelled;
 use crate::run::{open, page};
 
 pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
-    if is_url(&args.library) {
-        let text = "a library at an URL cannot be added to\n  = help: add to the directory that is \
-                    published there";
-        return Err(Coded::error(exit::USAGE, text));
-    }
+    refuse_url(&args.library)?;
     let name = name_of(args)?;
     open::refuse_endless(&args.trace, &args.load)?;
     let stop = stop_on_signals()?;
@@ -35,10 +33,10 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     let library = Library::open(&args.library)?;
     let staged = library.stage(&name)?;
     let load = staged.file(LOAD_FILE);
-    let mut source = Labelled::over(stop.over(source), args);
+    let mut source = Labelled::new(stop.over(source), label(args));
     let sink = write::create_as(None, &load, source.header())?;
     let (_, written) = stream::copy(&mut source, sink)
-        .with_context(|| format!("adding {}", kept_path(&args.trace).display()))?;
+        .with_context(|| format!("adding {}", args.trace.display()))?;
     let code = tell_import(source.header());
     for note in written.lost.iter() {
         tell(&format!("lost: {} {}", note.count, note.what));
@@ -155,29 +153,15 @@ fn unread(path: &Path, error: std::io::Error) -> TraceError {
     TraceError::read(path, error)
 }
 
-/// A trace with what the user says of it, and without the directories of its user.
-struct Labelled<'a> {
-    source: Box<dyn Source>,
-    args: &'a AddArgs,
-    header: Header,
-}
-
-impl<'a> Labelled<'a> {
-    fn over(source: Box<dyn Source>, args: &'a AddArgs) -> Self {
-        let mut labelled = Self { source, args, header: Header::default() };
-        labelled.take_header();
-        labelled
-    }
-
-    fn take_header(&mut self) {
-        let mut header = self.source.header().clone();
-        header.description = self.args.description.clone().or(header.description);
-        header.license = self.args.license.clone().or(header.license);
+/// Puts what the user says of a trace into its header, and takes the user's directories out of it.
+fn label(args: &AddArgs) -> impl Fn(&mut Header) + Send + '_ {
+    |header| {
+        header.description = args.description.clone().or(header.description.take());
+        header.license = args.license.clone().or(header.license.take());
         for header in header.merged.iter_mut().map(|merged| &mut merged.source) {
             without_directory(header);
         }
         without_directory(&mut header.source);
-        self.header = header;
     }
 }
 
@@ -187,22 +171,6 @@ fn without_directory(source: &mut String) {
         && let Some(name) = Path::new(source.as_str()).file_name()
     {
         *source = name.to_string_lossy().into_owned();
-    }
-}
-
-impl Source for Labelled<'_> {
-    fn header(&self) -> &Header {
-        &self.header
-    }
-
-    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
-        let more = self.source.next_batch(batch)?;
-        if more {
-            self.header.learn(self.source.header());
-        } else {
-            self.take_header();
-        }
-        Ok(more)
     }
 }
 

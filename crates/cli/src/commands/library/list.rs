@@ -28,8 +28,8 @@ fn print(out: &mut impl Write, loads: &[Facts]) -> io::Result<()> {
     let widest = loads.iter().map(|load| load.name.as_str().len()).max().unwrap_or_default().max(4);
     writeln!(
         out,
-        "{:<widest$} {:>10} {:>9} {:>6} {:>9} {:>9}  description",
-        "name", "requests", "duration", "reads", "device", "file"
+        "{:<widest$} {:>10} {:>9} {:>6} {:>11} {:>9}  description",
+        "name", "requests", "duration", "reads", "device size", "file"
     )?;
     for load in loads {
         let reads = load.mix.reads as f64 * 100.0 / load.requests.max(1) as f64;
@@ -38,7 +38,7 @@ fn print(out: &mut impl Write, loads: &[Facts]) -> io::Result<()> {
         let description = load.description.as_deref().unwrap_or_default();
         writeln!(
             out,
-            "{:<widest$} {:>10} {:>9} {:>5.1}% {:>9} {:>9}  {}",
+            "{:<widest$} {:>10} {:>9} {:>5.1}% {:>11} {:>9}  {}",
             load.name.as_str(),
             load.requests,
             Nanos(load.duration_ns).to_string(),

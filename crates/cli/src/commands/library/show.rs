@@ -14,8 +14,7 @@ use crate::run::fetch::{self, is_url};
 
 pub(super) fn run(args: &ShowArgs) -> anyhow::Result<u8> {
     let index = Index::of(&args.library)?;
-    let library = fetch::kept(&args.library.to_string_lossy());
-    let load = index.load(&args.name, &library)?;
+    let load = index.load(&args.name, &args.library.display().to_string())?;
     let mut out = io::stdout().lock();
     if args.json {
         let text = serde_json::to_string_pretty(load)?;

@@ -8,7 +8,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use ioecho_trace::Stop;
+use ioecho_trace::units::counted as counted_of;
+use ioecho_trace::{Stop, TraceError};
 use serde::Serialize;
 use serde_json::json;
 
@@ -17,11 +18,11 @@ use super::unprinted;
 use crate::args::VerifyLibraryArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::visible;
-use crate::exit::{self, Coded};
+use crate::exit;
 use crate::library::{
     Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
 };
-use crate::run::fetch::{digest, is_url};
+use crate::run::fetch::{self, Location, digest, is_url};
 
 /// What was found of a load.
 #[derive(Debug, Serialize)]
@@ -34,26 +35,12 @@ struct Checked {
 }
 
 pub(super) fn run(args: &VerifyLibraryArgs) -> anyhow::Result<u8> {
-    if is_url(&args.library) {
-        let text = "a library at an URL is not verified as a whole\n  = help: every load is held \
-                    against its hash when it is fetched; verify the directory that is published";
-        return Err(Coded::error(exit::USAGE, text));
-    }
-    let index = Index::of(&args.library)?;
     let stop = stop_on_signals()?;
-    let mut stated: BTreeMap<&Name, &Facts> =
-        index.loads.iter().map(|load| (&load.name, load)).collect();
-    let mut all = Vec::new();
-    for name in loads_in(&args.library)? {
-        stop.check()?;
-        let mut checked = check(&args.library, &name, stated.remove(&name), &stop)?;
-        checked.problems.sort_unstable();
-        all.push(checked);
-    }
-    for name in stated.into_keys() {
-        let problems = vec!["the index has it, and there is no such directory".to_owned()];
-        all.push(Checked { name: name.clone(), requests: None, problems });
-    }
+    let mut all = if is_url(&args.library) {
+        published(&fetch::parse(&args.library)?, &stop)?
+    } else {
+        here(&args.library, &stop)?
+    };
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let is_whole = all.iter().all(|checked| checked.problems.is_empty());
     let mut out = io::stdout().lock();
@@ -67,6 +54,47 @@ pub(super) fn run(args: &VerifyLibraryArgs) -> anyhow::Result<u8> {
     Ok(if is_whole { exit::OK } else { exit::NOT_AS_PUBLISHED })
 }
 
+/// The loads in a directory.
+fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
+    let index = Index::of(library)?;
+    let mut stated: BTreeMap<&Name, &Facts> =
+        index.loads.iter().map(|load| (&load.name, load)).collect();
+    let mut all = Vec::new();
+    for name in loads_in(library)? {
+        stop.check()?;
+        all.push(check(library, &name, stated.remove(&name), stop)?);
+    }
+    for name in stated.into_keys() {
+        let problems = vec!["the index has it, and there is no such directory".to_owned()];
+        all.push(Checked { name: name.clone(), requests: None, problems });
+    }
+    Ok(all)
+}
+
+/// The loads at an URL, as they are there now, whatever was fetched before: one after the other is
+/// fetched into a directory and checked like any other. What the index does not have nobody finds.
+fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
+    let index = Index::fetch(library)?;
+    let (workshop, _lock) = fetch::workshop()?;
+    let mut all = Vec::new();
+    for load in &index.loads {
+        let directory = workshop.join(load.name.as_str());
+        let unkept = |error| TraceError::write(&directory, error);
+        fs::create_dir(&directory).map_err(unkept)?;
+        for name in SUMMED_FILES.into_iter().chain([SUMS_FILE]) {
+            stop.check()?;
+            let location = library.in_library(&format!("{}/{name}", load.name));
+            if let Some(file) = fetch::afresh(&location, &workshop)? {
+                fs::rename(file, directory.join(name)).map_err(unkept)?;
+            }
+        }
+        all.push(check(&workshop, &load.name, Some(load), stop)?);
+        fs::remove_dir_all(&directory).map_err(unkept)?;
+    }
+    fs::remove_dir_all(&workshop).map_err(|error| TraceError::write(&workshop, error))?;
+    Ok(all)
+}
+
 fn print(out: &mut impl Write, all: &[Checked]) -> io::Result<()> {
     for Checked { name, requests, problems } in all {
         if problems.is_empty() {
@@ -77,7 +105,7 @@ fn print(out: &mut impl Write, all: &[Checked]) -> io::Result<()> {
         }
     }
     let broken = all.iter().filter(|checked| !checked.problems.is_empty()).count();
-    writeln!(out, "{} loads, {broken} not as published", all.len())
+    writeln!(out, "{}, {broken} not as published", counted_of(all.len() as u64, "load"))
 }
 
 fn check(
@@ -99,7 +127,7 @@ fn check(
     };
     match stated {
         None => problems
-            .push("the index does not have it; adding any load makes the index anew".to_owned()),
+            .push("the index does not have it; `ioecho library index` makes it anew".to_owned()),
         Some(stated) if !stated.agrees(&facts) => {
             problems.push("the index says something else than its load.toml".to_owned());
         }
@@ -137,6 +165,7 @@ fn check(
             }
         }
     }
+    problems.sort_unstable();
     Ok(checked)
 }
 

@@ -21,7 +21,7 @@ use crate::args::{AlignArg, MergeArgs};
 use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
 use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of, write_whole};
-use crate::run::settle;
+use crate::run::{command, settle};
 
 /// A run to be merged.
 struct Part {
@@ -386,8 +386,7 @@ fn write_facts(
     set("run", numbers.join("+").into());
     set("started", parts.iter().map(|part| text(part, "started")).min().unwrap_or_default().into());
     set("ended", parts.iter().map(|part| text(part, "ended")).max().unwrap_or_default().into());
-    let command: Vec<String> = std::env::args_os().map(|arg| arg.display().to_string()).collect();
-    set("command", command.into());
+    set("command", command::words().into());
     set("verdict", toml::Value::try_from(&summary.verdict)?);
     let targets: Vec<toml::Value> = parts
         .iter()

@@ -5,8 +5,9 @@
 //! directory of its own with a lock; a file is a load only when `about.json` beside it says so, and
 //! that is written last.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -17,6 +18,9 @@ use super::location::Location;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::directory::write_whole;
+
+/// The rights of the cache's directory: its owner alone.
+const PRIVATE: u32 = 0o700;
 
 /// What is known of a fetched file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +74,14 @@ pub(crate) fn root() -> anyhow::Result<PathBuf> {
 impl Place {
     /// The place of this URL, for this process alone until it is dropped.
     pub(crate) fn of(location: &Location) -> anyhow::Result<Self> {
-        let directory = root()?.join(&digest::of_bytes(location.asked().as_bytes())[..32]);
+        Self::below(&root()?, location)
+    }
+
+    /// The place of this URL below another directory than that of the cache.
+    pub(crate) fn below(root: &Path, location: &Location) -> anyhow::Result<Self> {
+        let directory = root.join(&digest::of_bytes(location.asked().as_bytes())[..32]);
         let open = || -> io::Result<File> {
+            make_private(root)?;
             fs::create_dir_all(&directory)?;
             let lock = File::create(directory.join("lock"))?;
             match lock.try_lock() {
@@ -176,6 +186,17 @@ impl About {
             written_ns: 0,
         }
     }
+}
+
+/// Makes a directory that nobody else on this host may look into: what took a password to fetch is
+/// not given away. One that is there and open to others is closed.
+pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
+    let permissions = fs::metadata(directory)?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        fs::set_permissions(directory, Permissions::from_mode(PRIVATE))?;
+    }
+    Ok(())
 }
 
 /// The size of a file, and when it was last written.

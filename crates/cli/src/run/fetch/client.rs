@@ -4,6 +4,8 @@
 //! answers that matter here are few, and each has its sentence.
 
 use std::io::Read;
+#[cfg(not(feature = "fetch"))]
+use std::time::Duration;
 
 use super::location::Location;
 
@@ -46,7 +48,7 @@ const NETWORK: &str = "is the network there, and does https_proxy name the proxy
                        one? --offline takes what was fetched before";
 
 #[cfg(not(feature = "fetch"))]
-pub(crate) fn ask(_: &Location, _: &Question) -> Result<Answer, NoAnswer> {
+pub(crate) fn ask(_: &Location, _: &Question, _: Duration) -> Result<Answer, NoAnswer> {
     let _ = NETWORK;
     let reason = "this ioecho was built without its feature `fetch`".to_owned();
     Err(NoAnswer { reason, help: "fetch it with another program, and name the file" })
@@ -57,6 +59,7 @@ pub(crate) use asking::ask;
 
 #[cfg(feature = "fetch")]
 mod asking {
+    use std::io::{self, Read};
     use std::sync::OnceLock;
     use std::time::Duration;
 
@@ -65,9 +68,6 @@ mod asking {
     use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
     use super::{Answer, Location, NETWORK, NoAnswer, Question};
-
-    /// How long a server may be silent.
-    const PATIENCE: Duration = Duration::from_secs(30);
 
     /// How often a server may send us elsewhere.
     const REDIRECTS_MAX: u32 = 5;
@@ -99,7 +99,7 @@ mod asking {
         TRUSTED.get_or_init(|| read().unwrap_or(RootCerts::WebPki)).clone()
     }
 
-    fn agent(is_secure: bool) -> Agent {
+    fn agent(is_secure: bool, patience: Duration) -> Agent {
         let tls = TlsConfig::builder().root_certs(trusted()).build();
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -110,16 +110,21 @@ mod asking {
             // What is counted and resumed are the bytes of the file.
             .accept_encoding("identity")
             .user_agent(concat!("ioecho/", env!("CARGO_PKG_VERSION")))
-            .timeout_resolve(Some(PATIENCE))
-            .timeout_connect(Some(PATIENCE))
-            .timeout_recv_response(Some(PATIENCE))
-            .timeout_per_read(Some(PATIENCE));
+            .timeout_resolve(Some(patience))
+            .timeout_connect(Some(patience))
+            .timeout_recv_response(Some(patience))
+            .timeout_per_read(Some(patience));
         config.tls_config(tls).build().new_agent()
     }
 
-    /// Asks for a file; follows where the server sends us.
-    pub(crate) fn ask(location: &Location, question: &Question) -> Result<Answer, NoAnswer> {
-        let mut request = agent(location.is_secure()).get(location.asked());
+    /// Asks for a file; follows where the server sends us. A server may be silent for as long as
+    /// `patience` says, before it answers and between any two pieces of the file.
+    pub(crate) fn ask(
+        location: &Location,
+        question: &Question,
+        patience: Duration,
+    ) -> Result<Answer, NoAnswer> {
+        let mut request = agent(location.is_secure(), patience).get(location.asked());
         if let Some(etag) = &question.unless_etag {
             request = request.header("If-None-Match", etag);
         }
@@ -144,8 +149,23 @@ mod asking {
             has_end: is_chunked || length.is_some(),
             length,
             first,
-            body: Box::new(answer.into_body().into_reader()),
+            body: Box::new(Body(answer.into_body().into_reader())),
         })
+    }
+
+    /// What follows an answer; a time that is over is told as one.
+    struct Body<R>(R);
+
+    impl<R: Read> Read for Body<R> {
+        fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+            self.0.read(piece).map_err(|error| {
+                let of_ureq = error.get_ref().and_then(|error| error.downcast_ref());
+                match of_ureq {
+                    Some(ureq::Error::Timeout(_)) => io::ErrorKind::TimedOut.into(),
+                    _ => error,
+                }
+            })
+        }
     }
 
     fn text(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -161,7 +181,15 @@ mod asking {
         let host = location.host();
         let (reason, help) = match error {
             ureq::Error::HostNotFound => (format!("nobody knows a host called {host}"), NETWORK),
-            ureq::Error::Timeout(_) => (format!("{host} does not answer ({error})"), NETWORK),
+            ureq::Error::Timeout(_) => (
+                format!("{host} does not answer in time ({error})"),
+                "--download-timeout SPAN waits longer, and --offline takes what was fetched before",
+            ),
+            // It would quote an URL, which may hold what opens a store.
+            ureq::Error::BadUri(_) | ureq::Error::Protocol(_) => (
+                format!("{host} is no host, sends us to what is no URL, or speaks no HTTP"),
+                "is this the URL of a load?",
+            ),
             ureq::Error::TooManyRedirects => (
                 format!("{host} sends us elsewhere more than {REDIRECTS_MAX} times"),
                 "ask its owner for the load's own URL",

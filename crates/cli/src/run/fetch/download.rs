@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ioecho_trace::Bytes;
+use ioecho_trace::{Bytes, Nanos};
 
 use super::cache::{About, Place, cannot_keep};
 use super::client::{self, Answer, Question};
@@ -19,12 +19,17 @@ use super::location::Location;
 use super::{Settings, Wanted, digest, failed};
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::library::INDEX_FILE;
 
 /// How often in a row an attempt may bring nothing new.
 const FRUITLESS_MAX: u32 = 3;
 
 /// How long to wait before the next attempt; longer each time.
 const PAUSE: Duration = Duration::from_millis(300);
+
+/// A server that brings less than this in the time that it may be silent is as good as silent, and
+/// an attempt that brings less has brought nothing.
+const PROGRESS_BYTES: u64 = 4 << 10;
 
 /// How much is received at once.
 const PIECE_BYTES: usize = 1 << 18;
@@ -49,6 +54,12 @@ pub(super) fn bring(place: &Place, wanted: &Wanted, settings: Settings) -> anyho
     bring_if_there(place, wanted, settings)?.ok_or_else(|| {
         let location = &wanted.location;
         let name = location.file_name();
+        if wanted.sha256.is_none()
+            && name != INDEX_FILE
+            && let Some(error) = super::at(location)
+        {
+            return error;
+        }
         let help =
             format!("is {name} spelt as on the server? `ioecho library list URL` lists loads");
         failed(location, "the server has no such file (404)", &help)
@@ -71,7 +82,7 @@ pub(super) fn bring_if_there(
         return offline(place, wanted, held).map(Some);
     }
     let location = &wanted.location;
-    let (mut fruitless, mut most, mut is_resumed) = (0, 0, false);
+    let (mut fruitless, mut most, mut is_resumed) = (0, 0_u64, false);
     loop {
         let begun = place.begun();
         let question = question(
@@ -79,7 +90,7 @@ pub(super) fn bring_if_there(
             wanted,
             held.as_ref(),
         );
-        let ended = match client::ask(location, &question) {
+        let ended = match client::ask(location, &question, settings.patience) {
             // Where nobody answers the first question there is no point in more of them.
             Err(none) if most == 0 && fruitless == 0 => {
                 return Err(failed(location, &none.reason, none.help));
@@ -106,7 +117,7 @@ pub(super) fn bring_if_there(
                 };
                 is_resumed |= at > 0;
                 let facts = (answer.etag.clone(), answer.modified.clone());
-                match receive(place, wanted, answer, at, settings.limit)? {
+                match receive(place, wanted, answer, at, settings)? {
                     Ended::Whole => {
                         if let Some(about) = finish(place, wanted, facts, is_resumed)? {
                             return Ok(Some(about));
@@ -120,13 +131,12 @@ pub(super) fn bring_if_there(
         };
         let Ended::Cut(reason) = ended else { continue };
         let here = std::fs::metadata(place.partial()).map_or(0, |metadata| metadata.len());
-        fruitless = if here > most { 0 } else { fruitless + 1 };
+        let is_more = here >= most.saturating_add(PROGRESS_BYTES);
+        fruitless = if is_more { 0 } else { fruitless + 1 };
         most = most.max(here);
-        refuse_if_stuck(
-            fruitless,
-            location,
-            &format!("it breaks off after {}: {reason}", Bytes(here)),
-        )?;
+        let broken = format!("it breaks off after {}: {reason}", Bytes(here));
+        refuse_if_stuck(fruitless, location, &broken)?;
+        tell(&format!("{location}: {broken}; asking for the rest"));
         thread::sleep(PAUSE * (fruitless + 1));
     }
 }
@@ -202,9 +212,9 @@ fn receive(
     wanted: &Wanted,
     mut answer: Answer,
     at: u64,
-    limit: Bytes,
+    settings: Settings,
 ) -> anyhow::Result<Ended> {
-    let location = &wanted.location;
+    let (location, limit) = (&wanted.location, settings.limit);
     let unkept = |error: &io::Error| cannot_keep(place.directory(), error);
     let end = answer.length.map(|length| at.saturating_add(length));
     if let Some(end) = end {
@@ -223,19 +233,28 @@ fn receive(
     .map_err(|error| unkept(&error))?;
     let (mut here, mut looked) = (at, at);
     let mut piece = vec![0; PIECE_BYTES];
+    let (mut since, mut came) = (Instant::now(), 0);
     let ended = loop {
         let length = match answer.body.read(&mut piece) {
             Ok(0) => break Ended::Whole,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_timeout(&error) => break Ended::Cut(silent(settings.patience)),
             Err(error) => break Ended::Cut(error.to_string()),
         };
         here += length as u64;
+        came += length as u64;
         if here > limit.0 {
             place.forget_part();
             within(location, here, limit)?;
         }
         file.write_all(&piece[..length]).map_err(|error| unkept(&error))?;
+        if since.elapsed() >= settings.patience {
+            if came < PROGRESS_BYTES {
+                break Ended::Cut(silent(settings.patience));
+            }
+            (since, came) = (Instant::now(), 0);
+        }
         if here - looked > LOOK_BYTES {
             room_for(place.directory(), location, 0)?;
             looked = here;
@@ -253,6 +272,17 @@ fn receive(
         (Ended::Whole, Some(end)) if here != end => Ended::Cut("the connection ended".to_owned()),
         (ended, _) => ended,
     })
+}
+
+/// What is said of a server that keeps us waiting.
+fn silent(patience: Duration) -> String {
+    let (least, span) = (Bytes(PROGRESS_BYTES), Nanos(patience.as_nanos() as i64));
+    format!("less than {least} came in {span} (--download-timeout)")
+}
+
+/// Whether a read ended because its time was over.
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
 fn within(location: &Location, bytes: u64, limit: Bytes) -> anyhow::Result<()> {

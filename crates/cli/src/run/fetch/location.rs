@@ -1,11 +1,12 @@
 //! The URL of a load, taken apart.
 //!
-//! A command line is read by others: a run's directory keeps it, and messages are pasted into
-//! mails. An URL may hold a password or a signature that opens a store to whoever has it, so what
-//! is shown is never all of it. And what a library names must never lead out of that library.
+//! What a library names must never lead out of that library, what is no URL must not become another
+//! request, and who reads a message must not learn what opens the store ([`super::secret`]).
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::secret;
 
 /// An URL of `http` or `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,32 +28,12 @@ pub(crate) fn is_url(path: &Path) -> bool {
     path.to_str().is_some_and(|text| scheme_of(text).is_some())
 }
 
-fn scheme_of(text: &str) -> Option<&str> {
+/// The scheme that a word begins with, if it does.
+pub(super) fn scheme_of(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_name = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     is_name.then_some(scheme)
-}
-
-/// The word as it may be kept: an URL without its password and its query, also behind the `=` of a
-/// flag; all else as it is.
-pub(crate) fn kept(word: &str) -> String {
-    let flag = word.split_once('=').filter(|(flag, _)| flag.starts_with("--"));
-    if let Some((flag, value)) = flag {
-        return format!("{flag}={}", kept(value));
-    }
-    if scheme_of(word).is_none() {
-        return word.to_owned();
-    }
-    match Location::parse(word) {
-        Ok(location) => location.to_string(),
-        Err(_) => "not-kept".to_owned(),
-    }
-}
-
-/// The path as it may be shown and kept: like a [`kept`] word.
-pub(crate) fn kept_path(path: &Path) -> PathBuf {
-    path.to_str().map_or_else(|| path.to_owned(), |word| PathBuf::from(kept(word)))
 }
 
 impl Location {
@@ -61,8 +42,14 @@ impl Location {
         let scheme = scheme_of(text).ok_or("it does not begin like https://")?;
         let rest = &text[scheme.len() + "://".len()..];
         let scheme = scheme.to_ascii_lowercase();
+        if scheme == "file" {
+            return Err("a file of this host has no URL here: name it by its path".to_owned());
+        }
         if scheme != "http" && scheme != "https" {
             return Err(format!("loads are fetched by http and https, not by {scheme}"));
+        }
+        if text.contains('…') {
+            return Err("'…' stands for what is kept nowhere: type the URL as it was".to_owned());
         }
         // Whatever else it is, it is no name that a server knows, and might become another request.
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || !c.is_ascii() || c == '\\') {
@@ -127,13 +114,10 @@ impl Location {
     }
 }
 
-/// Without a password, and without the query: either may open a store.
+/// Without what opens a store.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", self.scheme, self.host(), self.path)?;
-        if !self.query.is_empty() {
-            write!(f, "?…")?;
-        }
+        f.write_str(&secret::shown(&self.asked()))?;
         match &self.fragment {
             Some(fragment) => write!(f, "#{fragment}"),
             None => Ok(()),
@@ -166,12 +150,6 @@ mod tests {
         assert_eq!(location.to_string(), "https://host:8443/a/b.parquet?…#oltp");
         assert_eq!(location.asked(), "https://me:word@host:8443/a/b.parquet?sign=abc");
         assert_eq!((location.host(), location.is_secure()), ("host:8443", true));
-        assert_eq!(kept(secret), "https://host:8443/a/b.parquet?…#oltp");
-        assert_eq!(kept("https://me:word@host/a b"), "not-kept");
-        assert_eq!(kept("plain.load"), "plain.load");
-        assert_eq!(kept("--merge=https://me:word@h/x?sig=a,at=5s"), "--merge=https://h/x?…");
-        assert_eq!(kept("--merge=a.load,at=5s"), "--merge=a.load,at=5s");
-        assert_eq!(kept_path(Path::new("http://me@h/a?b")), Path::new("http://h/a?…"));
     }
 
     #[test]
@@ -200,5 +178,8 @@ mod tests {
             assert!(Location::parse(wrong).is_err(), "{wrong}");
         }
         assert!(Location::parse("http://h/\nX: y").is_err());
+        let reason = |text| Location::parse(text).unwrap_err();
+        assert!(reason("file:///tmp/x").contains("by its path"));
+        assert!(reason("http://h/x?…").contains("type the URL as it was"));
     }
 }

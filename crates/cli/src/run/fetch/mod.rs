@@ -12,24 +12,32 @@ pub(crate) mod digest;
 mod download;
 mod location;
 mod published;
+mod secret;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use ioecho_trace::Bytes;
 
 use crate::exit::{self, Coded};
+use crate::library::{self, INDEX_FILE, Index};
 
 use self::cache::Place;
-pub(crate) use self::location::{Location, is_url, kept, kept_path};
+pub(crate) use self::location::{Location, is_url};
+pub(crate) use self::secret::taken_out;
 
 /// How large an index of a library may be.
 pub(crate) const INDEX_BYTES_MAX: u64 = 64 << 20;
 
 /// How much is fetched at most, unless somebody says more.
 pub(crate) const DOWNLOAD_LIMIT: Bytes = Bytes(64 << 30);
+
+/// How long a server may be silent, unless somebody says otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How this process fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +46,13 @@ pub(crate) struct Settings {
     pub(crate) offline: bool,
     /// No larger file is fetched.
     pub(crate) limit: Bytes,
+    /// How long a server may be silent, or all but silent.
+    pub(crate) patience: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { offline: false, limit: DOWNLOAD_LIMIT }
+        Self { offline: false, limit: DOWNLOAD_LIMIT, patience: PATIENCE }
     }
 }
 
@@ -50,6 +60,31 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// What was fetched by this process: a command that opens its trace twice opens one file.
 static FETCHED: Mutex<BTreeMap<PathBuf, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// How many files are being fetched.
+static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
+
+/// A file is being fetched as long as this is there.
+struct UnderWay;
+
+impl UnderWay {
+    fn begin() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a file is being fetched, so that the process waits for others and can be ended at any
+/// moment: what was received is gone on with next time.
+pub(crate) fn is_under_way() -> bool {
+    UNDER_WAY.load(Ordering::Relaxed) > 0
+}
 
 /// Chooses how this process fetches, once, before anything is.
 pub(crate) fn set(settings: Settings) {
@@ -68,16 +103,24 @@ struct Wanted {
     sha256: Option<String>,
 }
 
-/// The file behind a path: the path itself, or what was fetched from the URL that it is.
+/// The file behind a path: the path itself, or what was fetched from the URL that it is, or the
+/// load that it names in a library here.
 pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
-    if !is_url(path) {
+    let named = if is_url(path) { None } else { library::named(path) };
+    if !is_url(path) && named.is_none() {
         return Ok(path.to_owned());
     }
     let known = || FETCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = known().get(path) {
         return Ok(file.clone());
     }
+    if let Some((library, name)) = named {
+        let file = library::load_file(library, name)?;
+        known().insert(path.to_owned(), file.clone());
+        return Ok(file);
+    }
     let location = parse(path)?;
+    let _under_way = UnderWay::begin();
     let wanted = match location.fragment.clone() {
         Some(name) => published::load(&location, &name)?,
         None => Wanted { sha256: published::sum(&location)?, location },
@@ -89,8 +132,58 @@ pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
+/// The error for a path that is no load but a library, here or at an URL.
+pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
+    if is_url(path) {
+        let location = parse(path).ok()?;
+        return if location.fragment.is_none() { at(&location) } else { None };
+    }
+    let directory = if path.ends_with(INDEX_FILE) { path.parent()? } else { path };
+    directory
+        .join(INDEX_FILE)
+        .exists()
+        .then(|| Index::of(directory))?
+        .map_or_else(Some, |index| Some(index.is_no_load(&directory.display().to_string())))
+}
+
+/// The same for an URL, of which nothing else was found.
+fn at(location: &Location) -> Option<anyhow::Error> {
+    Some(Index::fetch(location).ok()?.is_no_load(&location.to_string()))
+}
+
+/// Fetches a file as it is now, whatever was fetched before, to be held against what is said of it;
+/// `None` if the server has none. The directory is the caller's own.
+pub(crate) fn afresh(location: &Location, directory: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let _under_way = UnderWay::begin();
+    let wanted = Wanted { location: location.clone(), sha256: None };
+    let place = Place::below(directory, location)?;
+    let about = download::bring_if_there(&place, &wanted, settings())?;
+    Ok(about.map(|_| place.file()))
+}
+
+/// An empty directory in the cache for this process alone, as long as the file is open.
+pub(crate) fn workshop() -> anyhow::Result<(PathBuf, fs::File)> {
+    let root = cache::root()?;
+    let directory = root.join("verify");
+    let make = || {
+        cache::make_private(&root)?;
+        let lock = fs::File::create(root.join("verify.lock"))?;
+        lock.lock()?;
+        // What a process that was ended early left.
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        fs::create_dir(&directory)?;
+        Ok(lock)
+    };
+    let lock = make().map_err(|error| cache::cannot_keep(&root, &error))?;
+    Ok((directory, lock))
+}
+
 /// The bytes of a small file.
 pub(crate) fn bytes(location: &Location) -> anyhow::Result<Vec<u8>> {
+    let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
     let place = Place::of(location)?;
     let limit = Bytes(settings().limit.0.min(INDEX_BYTES_MAX));
@@ -101,11 +194,11 @@ pub(crate) fn bytes(location: &Location) -> anyhow::Result<Vec<u8>> {
 /// The URL that a path is.
 pub(crate) fn parse(path: &Path) -> anyhow::Result<Location> {
     let text = path.to_str().unwrap_or_default();
-    Location::parse(text).map_err(|reason| {
+    Location::parse(&secret::typed(text)).map_err(|reason| {
         let text = format!(
             "{}: {reason}\n  = help: a load's URL is like https://HOST/LIBRARY/NAME/load.parquet \
              or https://HOST/LIBRARY#NAME",
-            kept(text)
+            secret::shown(text)
         );
         Coded::error(exit::USAGE, text)
     })

@@ -1,0 +1,172 @@
+//! What an URL may hold that nobody else is to see.
+//!
+//! An URL with a password or a signature opens a store to whoever reads it, and a command line is
+//! read by many: a run's directory keeps it, reports print it, messages are pasted into mails. What
+//! each place that shows a name had to remember to hide, some would forget. So the secrets are
+//! taken out of the words of the command line before anything else sees them, and only who asks the
+//! server gets them back.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::sync::{Mutex, PoisonError};
+
+use super::location::scheme_of;
+
+/// What stands for a query.
+const HIDDEN: &str = "?…";
+
+/// Flags whose values are prose or a program of a user's own, to be taken as they are.
+const PROSE: [&str; 8] = [
+    "--cmd",
+    "--columns",
+    "--description",
+    "--device",
+    "--kernel",
+    "--license",
+    "--origin",
+    "--pattern",
+];
+
+/// The settings that may follow the other trace of `--merge`.
+const SETTINGS: [&str; 4] = [",at=", ",offset=", ",align=", ",volumes="];
+
+/// The URLs that are shown as something shorter than they are, by what is shown.
+static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+
+/// The words of a command line without passwords and queries of URLs, which are kept in mind.
+pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let (mut before, mut is_recorder, mut is_others) = (String::new(), false, false);
+    let mut take = |word: OsString| {
+        let Some(text) = word.to_str() else { return word };
+        // Behind `record … --` stands a command that is run as it is.
+        is_recorder |= text == "record";
+        is_others |= is_recorder && text == "--";
+        let (flag, value) = match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with("--") => (flag, value),
+            _ => (before.as_str(), text),
+        };
+        let taken = if is_others || PROSE.contains(&flag) || scheme_of(value).is_none() {
+            text.to_owned()
+        } else {
+            let ends = SETTINGS.iter().filter_map(|setting| value.find(setting));
+            let end = ends.filter(|_| flag == "--merge").min().unwrap_or(value.len());
+            let (url, settings) = value.split_at(end);
+            let named = &text[..text.len() - value.len()];
+            format!("{named}{}{settings}", keep_in_mind(url))
+        };
+        text.clone_into(&mut before);
+        taken.into()
+    };
+    words.into_iter().map(&mut take).collect()
+}
+
+/// What is shown of an URL, which leads back to it.
+fn keep_in_mind(url: &str) -> String {
+    let shown = shown(url);
+    if shown == url {
+        return shown;
+    }
+    let mut typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut name, mut number) = (shown.clone(), 2);
+    // Two URLs that differ in what stands in their queries are two all the same.
+    while typed.get(&name).is_some_and(|other| other != url) && shown.contains(HIDDEN) {
+        name = shown.replacen(HIDDEN, &format!("{HIDDEN}{number}"), 1);
+        number += 1;
+    }
+    typed.insert(name.clone(), url.to_owned());
+    name
+}
+
+/// The URL that was typed where this is shown.
+pub(super) fn typed(shown: &str) -> String {
+    let typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
+    typed.get(shown).cloned().unwrap_or_else(|| shown.to_owned())
+}
+
+/// What may be shown of an URL, right or wrong: neither who asks, nor with which word, nor the
+/// query. Any other text as it is.
+pub(crate) fn shown(url: &str) -> String {
+    let Some(scheme) = scheme_of(url) else { return url.to_owned() };
+    let rest = &url[scheme.len() + "://".len()..];
+    let host_end = |text: &str| text.find(['/', '?', '#']).unwrap_or(text.len());
+    let authority = &rest[..host_end(rest)];
+    let rest = match authority.rfind('@') {
+        Some(at) => &rest[at + 1..],
+        // A password may hold what ends a host, where it is not written as it should be.
+        None if authority.contains(':') && !is_port(authority) => {
+            rest.rfind('@').map_or(rest, |at| &rest[at + 1..])
+        }
+        None => rest,
+    };
+    let (rest, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
+    match rest.split_once('?') {
+        Some((rest, _)) => format!("{scheme}://{rest}{HIDDEN}{fragment}"),
+        None => format!("{scheme}://{rest}{fragment}"),
+    }
+}
+
+/// Whether what follows the last colon can be a port.
+fn is_port(authority: &str) -> bool {
+    let port = authority.rsplit(':').next().unwrap_or_default();
+    port.bytes().all(|byte| byte.is_ascii_digit()) || authority.ends_with(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(words: &[&str]) -> Vec<String> {
+        let words = words.iter().map(OsString::from);
+        taken_out(words).into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn neither_password_nor_query_is_shown_of_any_url_right_or_wrong() {
+        for (url, is_shown) in [
+            ("https://me:word@host:8443/a/b?sign=abc#oltp", "https://host:8443/a/b?…#oltp"),
+            ("https://me:word@host/a b?c", "https://host/a b?…"),
+            ("ftp://me:word@host/x", "ftp://host/x"),
+            ("file:///tmp/x", "file:///tmp/x"),
+            ("http://me:wo/rd@host/x", "http://host/x"),
+            ("http://me:wo#rd@host/x", "http://host/x"),
+            ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
+            ("http://[::1]/a@b", "http://[::1]/a@b"),
+            ("http://host:80/a@b", "http://host:80/a@b"),
+            ("http://me@/?", "http:///?…"),
+            ("x?y@z", "x?y@z"),
+        ] {
+            assert_eq!(shown(url), is_shown);
+            assert_eq!(shown(is_shown), is_shown);
+        }
+    }
+
+    #[test]
+    fn what_is_taken_out_of_a_command_line_is_given_back_to_who_asks_the_server() {
+        let first = "https://me:word@taken/x?sig=a#n";
+        let words = taken(&["ioecho", "info", first, "--merge=http://me@taken/y?b,c,at=5s"]);
+        assert_eq!(
+            words,
+            ["ioecho", "info", "https://taken/x?…#n", "--merge=http://taken/y?…,at=5s"]
+        );
+        assert_eq!(typed("https://taken/x?…#n"), first);
+        assert_eq!(typed("http://taken/y?…"), "http://me@taken/y?b,c");
+        assert_eq!(typed("http://other/y"), "http://other/y");
+    }
+
+    #[test]
+    fn two_urls_that_differ_in_what_is_hidden_stay_two() {
+        let words = taken(&["http://two/x?a=1", "http://two/x?a=2#n", "http://two/x?a=3"]);
+        assert_eq!(words, ["http://two/x?…", "http://two/x?…#n", "http://two/x?…2"]);
+        assert_eq!(typed(&words[2]), "http://two/x?a=3");
+        assert_eq!(taken(&["http://two/x?a=1"]), ["http://two/x?…"]);
+    }
+
+    #[test]
+    fn prose_and_files_are_left_as_they_are() {
+        let words =
+            ["--origin", "https://example.org/?id=5", "--cmd=ftp://x?y", "a?b", "x=http://"];
+        assert_eq!(taken(&words), words);
+        let words = ["record", "/dev/x", "--", "curl", "http://me:word@h/x?y"];
+        assert_eq!(taken(&words), words);
+    }
+}

@@ -1,0 +1,144 @@
+//! What an URL holds that opens a store, looked for in all that any command says and leaves.
+
+use std::fs;
+use std::path::Path;
+
+use super::published;
+use crate::server::Served;
+use crate::stand::Stand;
+
+/// Every command that an URL can be given to, and some where it is a mistake. `URL` and `LIBRARY`
+/// stand for the two, `OUT` for a name of its own.
+const COMMANDS: [&str; 47] = [
+    "info URL",
+    "info --json URL",
+    "info URL --nonsense",
+    "info URL URL",
+    "info URL --filter size=1T",
+    "info URL --format nonsense",
+    "info --offline URL",
+    "analyze URL",
+    "analyze --json URL",
+    "analyze in.load --merge URL",
+    "analyze URL --partial OUT.part",
+    "convert URL OUT.parquet",
+    "convert URL OUT.load",
+    "convert URL URL",
+    "convert in.load URL",
+    "convert in.load OUT.merged.parquet --merge URL",
+    "convert in.load OUT.later.parquet --merge=URL,at=5s",
+    "convert URL OUT{}.parquet --split volume",
+    "fit URL",
+    "fit --json URL",
+    "report URL -o OUT.html",
+    "report in.load -o URL",
+    "plot URL -o OUT.plot",
+    "replay URL --target sim:size=1G --dry-run",
+    "replay URL --target sim:size=1G -o OUT.run",
+    "replay URL --target sim:size=1G -o OUT.follow --follow-in-flight",
+    "replay URL --target sim:size=1G -o OUT.lines --interval-json OUT.lines.json",
+    "replay in.load --merge URL --target sim:size=1G -o OUT.merged",
+    "replay in.load --target URL -o OUT.target",
+    "replay in.load --map URL --target sim: -o OUT.map",
+    "replay in.load --map-file URL --target sim: -o OUT.map",
+    "replay in.load --target sim:size=1G -o URL",
+    "prepare --part touched --trace URL OUT.file --size 1G",
+    "compare URL URL",
+    "check URL URL",
+    "merge URL URL -o OUT.both",
+    "verify URL",
+    "record URL",
+    "demo URL",
+    "library add OUT.lib URL --name x",
+    "library add OUT.lib in.load --name y --merge URL",
+    "library add LIBRARY in.load",
+    "library list LIBRARY",
+    "library show LIBRARY oltp",
+    "library show LIBRARY nope",
+    "library verify LIBRARY",
+    "library index LIBRARY",
+];
+
+/// Whatever the file holds, the secrets are no part of it.
+fn look(path: &Path, from: &str) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            look(&entry.unwrap().path(), from);
+        }
+    } else {
+        holds_none(&fs::read(path).unwrap(), &format!("{from}: {}", path.display()));
+    }
+}
+
+fn holds_none(bytes: &[u8], place: &str) {
+    let text = String::from_utf8_lossy(bytes);
+    for secret in ["PASSWORD", "SIGNATURE"] {
+        assert!(!text.contains(secret), "{place}: {text}");
+    }
+}
+
+fn with_secrets(url: &str) -> String {
+    format!("{}?sig=SIGNATURE", url.replace("http://", "http://me:PASSWORD@"))
+}
+
+fn go_through(stand: &Stand, url: &str, library: &str) {
+    fs::create_dir(stand.path("out")).unwrap();
+    for (n, line) in COMMANDS.into_iter().enumerate() {
+        let words = line.replace("OUT", &format!("out/{n}"));
+        let words = words.replace("URL", url).replace("LIBRARY", library);
+        let said = stand.ioecho(&words.split(' ').collect::<Vec<_>>());
+        assert!((0..40).contains(&said.code), "{line}: {} {}", said.code, said.err);
+        holds_none(said.out.as_bytes(), line);
+        holds_none(said.err.as_bytes(), line);
+        look(&stand.path("out"), line);
+    }
+    look(&stand.path("cache"), url);
+    fs::remove_dir_all(stand.path("out")).unwrap();
+}
+
+#[test]
+fn passwords_and_signatures_are_shown_and_kept_nowhere() {
+    let (stand, ..) = published();
+    let serve = |path: &str, bytes| {
+        stand.server.serve(path, Served { bytes, ..Served::default() });
+    };
+    serve("/x.load?sig=SIGNATURE", fs::read(stand.path("in.load")).unwrap());
+    for file in ["library.json", "oltp/load.parquet", "oltp/load.toml"] {
+        let bytes = fs::read(stand.path("lib").join(file)).unwrap();
+        serve(&format!("/lib/{file}?sig=SIGNATURE"), bytes);
+    }
+    let library = with_secrets(&stand.server.url("/lib"));
+    let url = with_secrets(&stand.server.url("/x.load"));
+    go_through(&stand, &url, &library);
+    assert_eq!(stand.requests(&url), 500);
+    let run = ["replay", &url, "--target", "sim:size=1G", "-o", "run"];
+    stand.done(&run);
+    let run = fs::read_to_string(stand.path("run/run.toml")).unwrap();
+    assert!(run.contains("/x.load?…"), "{run}");
+    // What cannot be fetched, is no load, is no URL of one, or leads nowhere.
+    for wrong in [
+        with_secrets(&stand.server.url("/none.load")),
+        with_secrets("http://127.0.0.1:1/x"),
+        with_secrets("http://127.0.0.1:99999/x"),
+        with_secrets("http://:80/x"),
+        "ftp://me:PASSWORD@h/x?sig=SIGNATURE".to_owned(),
+        "http://me:PASS/PASSWORD@127.0.0.1:1/x?sig=SIGNATURE".to_owned(),
+        format!("{library}#nope"),
+    ] {
+        let said = stand.ioecho(&["info", &wrong]);
+        assert!(said.code > 0, "{wrong}");
+        holds_none(said.err.as_bytes(), &wrong);
+    }
+}
+
+#[test]
+fn a_redirect_to_what_is_signed_is_not_shown() {
+    let (stand, ..) = published();
+    for to in ["http://127.0.0.1:1/x?sig=SIGNATURE", "http://me:PASSWORD@h h/x?SIGNATURE", "::"] {
+        let served = Served { status: Some((302, Some(to.to_owned()))), ..Served::default() };
+        stand.server.serve("/moved", served);
+        let said = stand.ioecho(&["info", &stand.server.url("/moved")]);
+        assert_eq!(said.code, 8, "{}", said.err);
+        holds_none(said.err.as_bytes(), to);
+    }
+}
