@@ -8,7 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use png::{BitDepth, ColorType, DeflateCompression, EncodingError, Filter};
-use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::tiny_skia::{Pixmap, PremultipliedColorU8, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 
 use crate::ReportError;
@@ -47,11 +47,11 @@ const LEVEL: u8 = 4;
 /// The pixels as a file. What is drawn is flat colour, which a filter only makes harder to pack.
 fn encode(pixels: &Pixmap) -> Result<Vec<u8>, EncodingError> {
     let all = pixels.pixels();
-    let is_opaque = all.iter().all(|pixel| pixel.is_opaque());
+    let is_opaque = all.iter().all(PremultipliedColorU8::is_opaque);
     let bytes = if is_opaque {
         all.iter().flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()]).collect()
     } else {
-        let plain = all.iter().map(|pixel| pixel.demultiply());
+        let plain = all.iter().map(PremultipliedColorU8::demultiply);
         plain.flat_map(|of| [of.red(), of.green(), of.blue(), of.alpha()]).collect::<Vec<u8>>()
     };
     let mut file = Vec::new();

@@ -7,9 +7,10 @@
 //! alike. The picture of a run holds one of them; whoever wants all pays for them here.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use ioecho_trace::{Batch, Nanos, Op, Outcome, Request};
+use rustc_hash::FxHashMap;
 
 use crate::analysis::shape::{Axis, Grid, Quantity, Scale, Series};
 use crate::picture::Class;
@@ -64,7 +65,7 @@ pub struct Orders {
     longest: [Nanos; 2],
     /// Completions that others may still precede: instant, volume, kind, offset.
     waiting: BinaryHeap<Reverse<(i64, u32, usize, u64)>>,
-    before: HashMap<(u32, usize), u64>,
+    before: FxHashMap<(u32, usize), u64>,
     turns: [Timeline<Turned>; KINDS.len()],
 }
 

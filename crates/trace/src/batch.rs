@@ -182,7 +182,10 @@ impl Batch {
     }
 
     /// The request in row `row`.
-    #[inline]
+    // Made where it is wanted: 110 bytes that are returned are copied, by a function that looks up
+    // how. 3 % of an analysis.
+    #[expect(clippy::inline_always, reason = "measured")]
+    #[inline(always)]
     pub fn get(&self, row: usize) -> Request {
         Request {
             issue: Nanos(self.issue_ns[row]),

@@ -25,8 +25,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let in_order = |origin: &_| orders(&args.file, &options, &args.load, &stop, origin);
-    let (found, orders) =
-        everything::count_and(&args.file, &options, &args.load, &stop, in_order)?;
+    let (found, orders) = everything::count_and(&args.file, &options, &args.load, &stop, in_order)?;
     let all = pictures(&args.file, &found, &mut orders?);
     let size = (f64::from(args.size.0), f64::from(args.size.1));
     let sheet = sheet(&args.file, size, &found)?;
