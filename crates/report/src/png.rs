@@ -41,7 +41,8 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, ReportError> {
 }
 
 /// How hard the pixels are packed. Of the 43 pictures of a real run: the defaults of the library
-/// (filtered, with transparency) 3.2 MB in 2.1 s, this 2.9 MB in 0.5 s, its fastest 4.6 MB in 0.1.
+/// (filtered, with transparency) 3.2 MB in 2.1 s, this 2.9 MB in 0.5 s, its fastest
+/// 4.6 MB in 0.1 (a busy processor).
 const LEVEL: u8 = 4;
 
 /// The pixels as a file. What is drawn is flat colour, which a filter only makes harder to pack.

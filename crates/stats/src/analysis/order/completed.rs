@@ -23,34 +23,13 @@ pub(super) const HEAD: usize = 1024;
 const FLYING_MAX: usize = 1 << 17;
 
 /// A completion. The order is that of completion and then that of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Completion {
     at: i64,
     number: u64,
     begin: u64,
     end: u64,
     is_write: bool,
-}
-
-impl Completion {
-    /// What it is ordered by, as one number: a heap compares it all the time, and instants that are
-    /// compared one after the other are guessed wrong. They are never negative.
-    #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.at as u64) << 64 | u128::from(self.number)
-    }
-}
-
-impl Ord for Completion {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl PartialOrd for Completion {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// The completions of a volume.

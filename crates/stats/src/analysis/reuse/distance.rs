@@ -4,11 +4,7 @@
 //! page is how many others were accessed since (Bennett and Kruskal 1975, with the tree of Fenwick
 //! 1994 to count marks). Sixty-four accesses share a word, so that the tree stays in the cache.
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
-
-/// How often a page of a real load is accessed in a sample, at least: so many pages have room from
-/// the start.
-const AGAIN: usize = 4;
+use rustc_hash::FxHashMap;
 
 /// Marks at places, and how many there are up to one. All places carry one from the start: only
 /// those behind are counted, so that what is still to come need not be marked when it comes.
@@ -85,8 +81,7 @@ fn count(bins: &mut Vec<u64>, distance: u32) {
 pub(super) fn distances(accesses: impl ExactSizeIterator<Item = (u64, usize)>) -> Distances {
     let mut found = Distances::default();
     let mut marks = Marks::new(accesses.len());
-    let mut pages: FxHashMap<u64, Known> =
-        FxHashMap::with_capacity_and_hasher(accesses.len() / AGAIN, FxBuildHasher);
+    let mut pages: FxHashMap<u64, Known> = FxHashMap::default();
     for (at, (page, kind)) in accesses.enumerate() {
         found.accesses[kind] += 1;
         let marked = pages.len() as u32;
