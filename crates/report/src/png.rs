@@ -7,7 +7,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use resvg::tiny_skia::{Pixmap, Transform};
+use png::{BitDepth, ColorType, DeflateCompression, EncodingError, Filter};
+use resvg::tiny_skia::{Pixmap, PremultipliedColorU8, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 
 use crate::ReportError;
@@ -36,7 +37,32 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, ReportError> {
     let mut pixels = Pixmap::new(size.width(), size.height())
         .ok_or_else(|| failed(&"there is no memory for so many pixels"))?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| failed(&error))
+    encode(&pixels).map_err(|error| failed(&error))
+}
+
+/// How hard the pixels are packed. Of the 43 pictures of a real run: the defaults of the library
+/// (filtered, with transparency) 3.2 MB in 2.1 s, this 2.9 MB in 0.5 s, its fastest
+/// 4.6 MB in 0.1 (a busy processor).
+const LEVEL: u8 = 4;
+
+/// The pixels as a file. What is drawn is flat colour, which a filter only makes harder to pack.
+fn encode(pixels: &Pixmap) -> Result<Vec<u8>, EncodingError> {
+    let all = pixels.pixels();
+    let is_opaque = all.iter().all(PremultipliedColorU8::is_opaque);
+    let bytes = if is_opaque {
+        all.iter().flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()]).collect()
+    } else {
+        let plain = all.iter().map(PremultipliedColorU8::demultiply);
+        plain.flat_map(|of| [of.red(), of.green(), of.blue(), of.alpha()]).collect::<Vec<u8>>()
+    };
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, pixels.width(), pixels.height());
+    encoder.set_color(if is_opaque { ColorType::Rgb } else { ColorType::Rgba });
+    encoder.set_depth(BitDepth::Eight);
+    encoder.set_deflate_compression(DeflateCompression::Level(LEVEL));
+    encoder.set_filter(Filter::NoFilter);
+    encoder.write_header()?.write_image_data(&bytes)?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -56,5 +82,27 @@ mod tests {
         // No font has a letter for what is no character: that is the box.
         assert_ne!(drawn("→"), drawn("\u{fdd0}"));
         assert_ne!(drawn("→"), drawn(" "));
+    }
+
+    /// The pixels of a file, and whether they have a fourth byte for transparency.
+    fn decoded(file: &[u8]) -> (Vec<u8>, bool) {
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        (bytes, info.color_type == ColorType::Rgba)
+    }
+
+    #[test]
+    fn colours_are_kept_and_transparency_where_there_is_some() {
+        let drawn = |shape: &str| {
+            let svg = format!(
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"2\" height=\"1\">{shape}</svg>"
+            );
+            decoded(&png(&svg, 1.0).unwrap())
+        };
+        let left = "<rect width=\"1\" height=\"1\" fill=\"#102030\"/>";
+        assert_eq!(drawn(left), (vec![16, 32, 48, 255, 0, 0, 0, 0], true));
+        let both = format!("<rect width=\"2\" height=\"1\" fill=\"#fff\"/>{left}");
+        assert_eq!(drawn(&both), (vec![16, 32, 48, 255, 255, 255], false));
     }
 }

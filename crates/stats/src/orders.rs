@@ -7,13 +7,14 @@
 //! alike. The picture of a run holds one of them; whoever wants all pays for them here.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use ioecho_trace::{Batch, Nanos, Op, Outcome, Request};
+use rustc_hash::FxHashMap;
 
 use crate::analysis::shape::{Axis, Grid, Quantity, Scale, Series};
 use crate::picture::Class;
-use crate::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
+use crate::raster::{self, LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use crate::timeline::{Cell, FINEST_NS, Timeline};
 
 /// What runs along below.
@@ -64,7 +65,7 @@ pub struct Orders {
     longest: [Nanos; 2],
     /// Completions that others may still precede: instant, volume, kind, offset.
     waiting: BinaryHeap<Reverse<(i64, u32, usize, u64)>>,
-    before: HashMap<(u32, usize), u64>,
+    before: FxHashMap<(u32, usize), u64>,
     turns: [Timeline<Turned>; KINDS.len()],
 }
 
@@ -95,16 +96,18 @@ impl Orders {
         if measured {
             let delay = submitted.saturating_sub(scheduled);
             self.longest[1] = self.longest[1].max(delay);
-            self.delay[Order::Setpoint as usize][class].at(scheduled).record(delay);
-            self.delay[Order::Points as usize][class].at(number).record(delay);
+            let row = raster::row(delay);
+            self.delay[Order::Setpoint as usize][class].at(scheduled).record_row(row);
+            self.delay[Order::Points as usize][class].at(number).record_row(row);
         }
         let Some(completed) = completed else { return };
         let latency = completed.saturating_sub(submitted);
         self.longest[0] = self.longest[0].max(latency);
+        let row = raster::row(latency);
         for (order, instant) in
             Order::ALL.into_iter().zip([submitted, scheduled, completed, number])
         {
-            self.latency[order as usize][class].at(instant).record(latency);
+            self.latency[order as usize][class].at(instant).record_row(row);
         }
         let kind = match request.op {
             Op::Read => 0,

@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_stats::orders::Orders;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
-use ioecho_trace::{Batch, Header, Source as _, Stop};
+use ioecho_trace::{Batch, Header, Nanos, Source as _, Stop};
 
 use crate::args::{LoadArgs, PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
@@ -22,8 +24,9 @@ use crate::run::{everything, inside, open, page, pass, settle};
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let options = args.read.options();
-    let found = everything::count(&args.file, &options, &args.load, &stop)?;
-    let all = pictures(&args.file, &options, &args.load, &stop, &found)?;
+    let in_order = |origin: &_| orders(&args.file, &options, &args.load, &stop, origin);
+    let (found, orders) = everything::count_and(&args.file, &options, &args.load, &stop, in_order)?;
+    let all = pictures(&args.file, &found, &mut orders?);
     let size = (f64::from(args.size.0), f64::from(args.size.1));
     let sheet = sheet(&args.file, size, &found)?;
     let chosen = chosen(all, &args.only)?;
@@ -62,7 +65,8 @@ pub(crate) fn write_main(
     found: &everything::Found,
     directory: &Path,
 ) -> anyhow::Result<()> {
-    let all = pictures(file, options, load, stop, found)?;
+    let mut orders = orders(file, options, load, stop, &found.origin)?;
+    let all = pictures(file, found, &mut orders);
     let only = MAIN.map(str::to_owned);
     let drawn: Vec<Chart> =
         chosen(all, &only)?.into_iter().filter(|chart| !chart.is_empty()).collect();
@@ -75,25 +79,30 @@ pub(crate) fn write_main(
     Ok(())
 }
 
-/// Every picture of what was counted. Numbers of requests do not merge, so the clouds need a pass
-/// of their own, in the trace's order.
-fn pictures(
+/// What the clouds show. Numbers of requests do not merge, so it takes a pass of its own, in the
+/// trace's order.
+fn orders(
     file: &Path,
     options: &ReadOptions,
     load: &LoadArgs,
     stop: &Stop,
-    found: &everything::Found,
-) -> anyhow::Result<Vec<Chart>> {
+    origin: &OnceLock<Nanos>,
+) -> anyhow::Result<Orders> {
     let source = open::trace_until(stop, file, options, load)?;
-    let mut source = pass::FromFirst::over(source, &found.origin);
+    let mut source = pass::FromFirst::over(source, origin);
     let mut orders = Orders::default();
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {
         orders.observe(&batch);
     }
-    let mut all = charts::pictures(&found.analysis, &found.header, &mut orders);
+    Ok(orders)
+}
+
+/// Every picture of what was counted.
+fn pictures(file: &Path, found: &everything::Found, orders: &mut Orders) -> Vec<Chart> {
+    let mut all = charts::pictures(&found.analysis, &found.header, orders);
     all.extend(of_engine(file, found));
-    Ok(all)
+    all
 }
 
 /// The file of a picture: after the trace, then its own name.
@@ -137,16 +146,13 @@ fn write_all(
         let path = path(chart);
         fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
     };
+    // Some weigh ten times as much as others: whoever is done takes the next one.
+    let next = AtomicUsize::new(0);
+    let take = || charts.get(next.fetch_add(1, Ordering::Relaxed));
+    let all_left = || std::iter::from_fn(take).try_for_each(&draw);
     thread::scope(|scope| {
-        // Each takes every so-many-th: neighbours in name are alike in weight.
-        let spawn = |first: usize| {
-            let draw = &draw;
-            scope.spawn(move || charts.iter().skip(first).step_by(threads).try_for_each(draw))
-        };
-        let workers: Vec<_> = (0..threads).map(spawn).collect();
-        workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&all_left)).collect();
+        workers.into_iter().try_for_each(pass::finished)
     })
 }
 

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::thread;
 
 use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary};
@@ -105,6 +106,18 @@ pub(crate) fn count(
     load: &LoadArgs,
     stop: &Stop,
 ) -> anyhow::Result<Found> {
+    count_and(path, options, load, stop, |_| ()).map(|(found, ())| found)
+}
+
+/// The same; while the figures are made of what was counted, which takes one thread, another one
+/// does what is to be done besides, with the trace's own zero.
+pub(crate) fn count_and<T: Send>(
+    path: &Path,
+    options: &ReadOptions,
+    load: &LoadArgs,
+    stop: &Stop,
+    besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
+) -> anyhow::Result<(Found, T)> {
     let settings = Settings::default();
     let origin = OnceLock::new();
     let threads = pass::threads();
@@ -116,6 +129,10 @@ pub(crate) fn count(
         space: Space::new(&settings),
     };
     let (Everything { run, load, time, space }, header) = pass::count(&input, new)?;
-    let analysis = Analysis::of(settings.clone(), time, space).figures(&header, &Asked::default());
-    Ok(Found { run, load, analysis, header, origin })
+    let (analysis, done) = thread::scope(|scope| {
+        let done = scope.spawn(|| besides(&origin));
+        let counted = Analysis::of(settings.clone(), time, space);
+        (counted.figures(&header, &Asked::default()), pass::finished(done))
+    });
+    Ok((Found { run, load, analysis, header, origin }, done))
 }

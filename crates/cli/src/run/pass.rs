@@ -221,7 +221,7 @@ fn each(batches: &Receiver<Arc<Batch>>, mut observe: impl FnMut(&Batch)) {
 }
 
 /// What a thread answers; its panic goes on in this one.
-fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn finished<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

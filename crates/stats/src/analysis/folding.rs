@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::steps::Cell;
 
+/// The volume of a cell and its number on it.
+type Key = (u32, u64);
+
 /// Cells by volume and number, at most so many.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Rows<C>", into = "Rows<C>")]
@@ -16,7 +19,11 @@ use super::steps::Cell;
 pub(super) struct Folding<C> {
     limit: usize,
     shift: u32,
-    cells: FxHashMap<(u32, u64), C>,
+    cells: Vec<(Key, C)>,
+    /// Where the cell of a key stands.
+    places: FxHashMap<Key, u32>,
+    /// The place that was asked for last: cells of time are asked for again and again.
+    latest: usize,
 }
 
 /// [`Folding`] as it is written down.
@@ -29,9 +36,12 @@ struct Rows<C> {
 
 impl<C: Cell> From<Rows<C>> for Folding<C> {
     fn from(rows: Rows<C>) -> Self {
-        let cells = rows.cells.into_iter().map(|(volume, index, cell)| ((volume, index), cell));
-        let shift = rows.shift.min(u64::BITS - 1);
-        Self { limit: (rows.limit as usize).max(1), shift, cells: cells.collect() }
+        let mut folding = Self::new(rows.limit as usize);
+        folding.shift = rows.shift.min(u64::BITS - 1);
+        for (volume, index, cell) in rows.cells {
+            folding.cell((volume, index)).add(&cell);
+        }
+        folding
     }
 }
 
@@ -47,7 +57,9 @@ impl<C: Cell> From<Folding<C>> for Rows<C> {
 
 impl<C: Cell> Folding<C> {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), shift: 0, cells: FxHashMap::default() }
+        // Places are 32 bits wide.
+        let limit = limit.clamp(1, 1 << 30);
+        Self { limit, shift: 0, cells: Vec::new(), places: FxHashMap::default(), latest: 0 }
     }
 
     /// How often cells were made twice as large.
@@ -67,11 +79,27 @@ impl<C: Cell> Folding<C> {
     /// Adds to the cell that holds this index of the smallest cells.
     #[inline]
     pub(super) fn add(&mut self, volume: u32, index: u64, add: &C) {
-        let cell = self.cells.entry((volume, index >> self.shift)).or_default();
-        cell.add(add);
-        if self.cells.len() > self.limit {
-            self.fold_to(self.shift + 1);
+        let key = (volume, index >> self.shift);
+        match self.cells.get_mut(self.latest) {
+            Some((latest, cell)) if *latest == key => cell.add(add),
+            _ => {
+                self.cell(key).add(add);
+                if self.cells.len() > self.limit {
+                    self.fold_to(self.shift + 1);
+                }
+            }
         }
+    }
+
+    /// The cell of a key, made where there was none.
+    #[inline]
+    fn cell(&mut self, key: Key) -> &mut C {
+        let next = self.cells.len();
+        self.latest = *self.places.entry(key).or_insert(next as u32) as usize;
+        if self.latest == next {
+            self.cells.push((key, C::default()));
+        }
+        &mut self.cells[self.latest].1
     }
 
     /// Makes cells at least so large, and larger until there are not too many.
@@ -80,12 +108,11 @@ impl<C: Cell> Folding<C> {
         let mut shift = shift.min(u64::BITS - 1);
         while self.shift < shift {
             let by = shift - self.shift;
-            let mut folded: FxHashMap<(u32, u64), C> = FxHashMap::default();
-            for ((volume, index), cell) in &self.cells {
-                folded.entry((*volume, index >> by)).or_default().add(cell);
-            }
-            self.cells = folded;
             self.shift = shift;
+            self.places.clear();
+            for ((volume, index), cell) in std::mem::take(&mut self.cells) {
+                self.cell((volume, index >> by)).add(&cell);
+            }
             if self.cells.len() > self.limit {
                 shift = (shift + 1).min(u64::BITS - 1);
             }

@@ -95,7 +95,14 @@ impl Reuse {
         let weight = 1_u64 << self.halved;
         let [reads, writes] = self.accesses;
         let accesses = ByKind { reads, writes, all: reads.saturating_add(writes) };
-        let kept = Kept { distances: &distances, accesses, share, halved: self.halved };
+        let kept = Kept {
+            distances: &distances,
+            reused: distances.reused.each_ref().map(|counts| sums(counts)),
+            rewritten: sums(&distances.rewritten),
+            accesses,
+            share,
+            halved: self.halved,
+        };
         let [cold_reads, cold_writes] = distances.cold.map(|cold| cold.saturating_mul(weight));
         let squares = (1.0 - share) * distances.squares;
         ReuseFigures {
@@ -163,18 +170,30 @@ impl Summary for Reuse {
 /// The distances of the sample, and what they stand for.
 struct Kept<'a> {
     distances: &'a Distances,
+    /// How many accesses have less than each distance: a curve asks for hundreds of sizes.
+    reused: [Vec<u64>; 2],
+    rewritten: Vec<u64>,
     accesses: ByKind<u64>,
     share: f64,
     halved: u32,
 }
 
+/// How many are counted before each place, and behind the last.
+fn sums(counts: &[u64]) -> Vec<u64> {
+    let mut sum = 0;
+    let sums = counts.iter().map(|count| {
+        sum += count;
+        sum
+    });
+    std::iter::once(0).chain(sums).collect()
+}
+
 impl Kept<'_> {
-    /// How many accesses of a list of distances lie below a number of pages.
-    fn below(&self, distances: &[u64], pages: u64) -> u64 {
+    /// How many accesses lie below a number of pages, of those with less than each distance.
+    fn below(&self, less: &[u64], pages: u64) -> u64 {
         // d other pages of the sample stand for d · 2^halved pages.
         let end = (pages.saturating_sub(1) >> self.halved).saturating_add(u64::from(pages > 0));
-        let end = usize::try_from(end).unwrap_or(usize::MAX).min(distances.len());
-        distances[..end].iter().sum()
+        less[usize::try_from(end).unwrap_or(usize::MAX).min(less.len() - 1)]
     }
 
     /// The share of the accesses that a count in the sample stands for. That the sample holds more
@@ -192,8 +211,7 @@ impl Kept<'_> {
 
     fn hit_ratio(&self, kind: Kind, pages: u64) -> f64 {
         let kinds = kinds(kind);
-        let reused = &self.distances.reused;
-        let hits = kinds.iter().map(|kind| self.below(&reused[*kind], pages)).sum();
+        let hits = kinds.iter().map(|kind| self.below(&self.reused[*kind], pages)).sum();
         self.share_of(hits, pages, kinds)
     }
 
@@ -201,7 +219,7 @@ impl Kept<'_> {
         let pages = cache_bytes >> PAGE_SHIFT;
         let page_bytes = f64::from(1 << PAGE_SHIFT);
         let hit_ratio = ByKind::of(|kind, _| self.hit_ratio(kind, pages));
-        let rewritten = self.below(&self.distances.rewritten, pages);
+        let rewritten = self.below(&self.rewritten, pages);
         let read_share = if self.accesses.reads == 0 { 0.0 } else { 1.0 - hit_ratio.reads };
         let written_share = if self.accesses.writes == 0 {
             0.0

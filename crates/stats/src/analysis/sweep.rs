@@ -104,8 +104,14 @@ struct Queue {
     rows: Vec<Row>,
     free: Vec<u32>,
     arrived: u64,
+    flying: Flying,
+}
+
+/// What is in flight.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Flying {
     /// Completions and groups.
-    flying: BinaryHeap<Reverse<(i64, u8)>>,
+    back: BinaryHeap<Reverse<(i64, u8)>>,
     levels: [u32; GROUPS],
 }
 
@@ -113,7 +119,7 @@ impl Queue {
     fn arrive(&mut self, row: &Row, witness: &mut impl Witness) {
         self.advance(row.scheduled, witness);
         if row.submitted <= row.scheduled {
-            self.submit(row, witness);
+            self.flying.submit(row, self.pending.len(), witness);
             return;
         }
         if self.pending.len() >= PENDING_MAX {
@@ -141,36 +147,38 @@ impl Queue {
     fn first_out(&mut self, witness: &mut impl Witness) {
         if let Some(Reverse((_, _, place))) = self.pending.pop() {
             self.free.push(place);
-            let row = self.rows[place as usize];
-            self.submit(&row, witness);
-        }
-    }
-
-    fn submit(&mut self, row: &Row, witness: &mut impl Witness) {
-        while let Some(Reverse((at, group))) = self.flying.peek().copied()
-            && at <= row.submitted
-        {
-            self.flying.pop();
-            let level = &mut self.levels[usize::from(group) % GROUPS];
-            *level = level.saturating_sub(1);
-        }
-        let own = self.levels[row.group as usize] + 1;
-        let levels = Levels {
-            flying: u32::try_from(self.flying.len() + 1).unwrap_or(u32::MAX),
-            own,
-            waiting: u32::try_from(self.pending.len()).unwrap_or(u32::MAX),
-        };
-        witness.submitted(row, levels);
-        // What never came back is not in flight for those behind it: nobody knows until when.
-        if let Some(completed) = row.completed {
-            self.levels[row.group as usize] = own;
-            self.flying.push(Reverse((completed, row.group as u8)));
+            self.flying.submit(&self.rows[place as usize], self.pending.len(), witness);
         }
     }
 
     fn drain(&mut self, witness: &mut impl Witness) {
         while !self.pending.is_empty() {
             self.first_out(witness);
+        }
+    }
+}
+
+impl Flying {
+    /// Submits a row while so many others are waiting.
+    fn submit(&mut self, row: &Row, waiting: usize, witness: &mut impl Witness) {
+        while let Some(Reverse((at, group))) = self.back.peek().copied()
+            && at <= row.submitted
+        {
+            self.back.pop();
+            let level = &mut self.levels[usize::from(group) % GROUPS];
+            *level = level.saturating_sub(1);
+        }
+        let own = self.levels[row.group as usize] + 1;
+        let levels = Levels {
+            flying: u32::try_from(self.back.len() + 1).unwrap_or(u32::MAX),
+            own,
+            waiting: u32::try_from(waiting).unwrap_or(u32::MAX),
+        };
+        witness.submitted(row, levels);
+        // What never came back is not in flight for those behind it: nobody knows until when.
+        if let Some(completed) = row.completed {
+            self.levels[row.group as usize] = own;
+            self.back.push(Reverse((completed, row.group as u8)));
         }
     }
 }

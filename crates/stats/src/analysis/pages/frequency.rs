@@ -26,24 +26,59 @@ fn accesses(count: [u32; 2], kind: Kind) -> u64 {
     }
 }
 
+/// Counts below this have a place of their own; nearly all are.
+const FEW: usize = 1 << 10;
+
+/// How many pages have how many accesses.
+struct Levels {
+    few: Vec<u64>,
+    many: FxHashMap<u64, u64>,
+}
+
+impl Levels {
+    fn new() -> Self {
+        Self { few: vec![0; FEW], many: FxHashMap::default() }
+    }
+
+    #[inline]
+    fn add(&mut self, accesses: u64) {
+        match self.few.get_mut(accesses as usize) {
+            Some(pages) => *pages += 1,
+            None => *self.many.entry(accesses).or_default() += 1,
+        }
+    }
+
+    /// Accesses of a page, falling, and how many pages have so many.
+    fn falling(self) -> Vec<(u64, u64)> {
+        let mut levels: Vec<(u64, u64)> = self.many.into_iter().collect();
+        levels.sort_unstable_by(|a, b| b.cmp(a));
+        let few = self.few.iter().enumerate().skip(1).filter(|(_, pages)| **pages > 0);
+        levels.extend(few.map(|(accesses, pages)| (accesses as u64, *pages)).rev());
+        levels
+    }
+}
+
 /// Frequencies of the pages of a sample of which each stands for `weight`, of so many accesses.
 pub(super) fn frequencies(table: &Table, weight: u64, exact: ByKind<u64>) -> ByKind<Frequency> {
+    // The table is larger than the cache: it is gone through once for all kinds.
+    let mut levels = ByKind::of(|_, _| Levels::new());
+    for count in table.counts() {
+        levels.reads.add(accesses(count, Kind::Reads));
+        levels.writes.add(accesses(count, Kind::Writes));
+        levels.all.add(accesses(count, Kind::All));
+    }
+    let levels = ByKind {
+        reads: levels.reads.falling(),
+        writes: levels.writes.falling(),
+        all: levels.all.falling(),
+    };
     ByKind::of(|kind, name| {
-        let mut pages_by_accesses: FxHashMap<u64, u64> = FxHashMap::default();
-        for count in table.counts() {
-            let accesses = accesses(count, kind);
-            if accesses > 0 {
-                *pages_by_accesses.entry(accesses).or_default() += 1;
-            }
-        }
-        let mut levels: Vec<(u64, u64)> = pages_by_accesses.into_iter().collect();
-        levels.sort_unstable_by(|a, b| b.cmp(a));
         let groups = table.groups_counts().map(|counts| {
             counts.iter().fold(0_u64, |sum, count| sum.saturating_add(accesses(*count, kind)))
         });
         Frequency {
             relative_error: error(groups, weight, *exact.get(kind)),
-            ..frequency(name, &levels, weight)
+            ..frequency(name, levels.get(kind), weight)
         }
     })
 }

@@ -6,7 +6,8 @@
 
 use rustc_hash::FxHashMap;
 
-/// Marks at places, and how many there are up to one.
+/// Marks at places, and how many there are up to one. All places carry one from the start: only
+/// those behind are counted, so that what is still to come need not be marked when it comes.
 struct Marks {
     words: Vec<u64>,
     /// Fenwick's tree over the number of marks in each word.
@@ -16,24 +17,16 @@ struct Marks {
 impl Marks {
     fn new(places: usize) -> Self {
         let words = places.div_ceil(64) + 1;
-        Self { words: vec![0; words], tree: vec![0; words + 1] }
-    }
-
-    fn set(&mut self, place: usize) {
-        self.words[place / 64] |= 1 << (place % 64);
-        self.change(place, 1);
+        // A node stands for as many words as its lowest bit says.
+        let marks = |node: usize| 64 * (node & node.wrapping_neg()) as u32;
+        Self { words: vec![u64::MAX; words], tree: (0..=words).map(marks).collect() }
     }
 
     fn clear(&mut self, place: usize) {
         self.words[place / 64] &= !(1 << (place % 64));
-        self.change(place, u32::MAX);
-    }
-
-    /// Adds to the count of a place's word; `u32::MAX` takes one away.
-    fn change(&mut self, place: usize, by: u32) {
         let mut node = place / 64 + 1;
         while let Some(count) = self.tree.get_mut(node) {
-            *count = count.wrapping_add(by);
+            *count -= 1;
             node += node & node.wrapping_neg();
         }
     }
@@ -113,7 +106,6 @@ pub(super) fn distances(accesses: impl ExactSizeIterator<Item = (u64, usize)>) -
                 known.accesses += 1;
             }
         }
-        marks.set(at);
     }
     found.squares = pages.values().map(|known| f64::from(known.accesses).powi(2)).sum();
     found

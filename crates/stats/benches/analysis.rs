@@ -1,21 +1,29 @@
-//! How fast the load in space is counted, in requests a second on one core, each summary by itself
+//! How fast a load or a run is counted, in requests a second on one core, each summary by itself
 //! and all together.
 //!
 //! Takes the trace in `$IOECHO_LOAD`, of any format, and reads it into memory first:
-//! `IOECHO_LOAD=linux-webserver-1.load.gz cargo bench -p ioecho-stats --bench space`. A recorded
-//! load is wanted: one that is made up has no locality, or too much.
+//! `IOECHO_LOAD=linux-webserver-1.load.gz cargo bench -p ioecho-stats --bench analysis`. A recorded
+//! load is wanted, or a run of it (its `requests.parquet`): one that is made up has no locality, or
+//! too much.
 
 use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
 use ioecho_stats::analysis::Summary;
-use ioecho_stats::analysis::all::{Space, in_pieces};
+use ioecho_stats::analysis::all::{Space, Time, in_pieces};
+use ioecho_stats::analysis::arrivals::Arrivals;
+use ioecho_stats::analysis::flight::Flight;
 use ioecho_stats::analysis::order::Order;
 use ioecho_stats::analysis::pages::Pages;
 use ioecho_stats::analysis::places::Places;
 use ioecho_stats::analysis::reuse::Reuse;
+use ioecho_stats::analysis::seconds::{Seconds, WINDOW_S};
 use ioecho_stats::analysis::sizes::Sizes;
+use ioecho_stats::analysis::spans::Spans;
+use ioecho_stats::analysis::steadiness::Steadiness;
+use ioecho_stats::orders::Orders;
+use ioecho_stats::run_summary::RunFigures;
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Columns, TraceError};
 
@@ -121,5 +129,14 @@ fn main() {
     time("places", &batches, one_by_one, Places::figures);
     time("order", &batches, one_by_one, Order::figures);
     time("sizes", &batches, one_by_one, Sizes::figures);
-    time("all", &batches, Space::observe_batch, |_: &Space| ());
+    time("space", &batches, Space::observe_batch, |_: &Space| ());
+    let seconds = |seconds: &Seconds| seconds.figures(WINDOW_S);
+    time("seconds", &batches, one_by_one, seconds);
+    time("arrivals", &batches, one_by_one, Arrivals::figures);
+    time("flight", &batches, one_by_one, Flight::figures);
+    time("spans", &batches, one_by_one, Spans::figures);
+    time("steady", &batches, one_by_one, Steadiness::figures);
+    time("time", &batches, Time::observe_batch, |_: &Time| ());
+    time("run", &batches, RunFigures::observe, |_: &RunFigures| ());
+    time("orders", &batches, Orders::observe, |_: &Orders| ());
 }
