@@ -15,7 +15,7 @@ use super::rwbs::categories;
 use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
-use crate::formats::blktrace::record::{Event, kind};
+use crate::formats::blktrace::record::{EAGAIN, Event, kind};
 use crate::recording::page::PageHead;
 use crate::recording::{Description, PageLayout};
 
@@ -252,7 +252,13 @@ impl Decoded {
             self.outside += 1;
             return Some(());
         };
-        if kind == kind::COMPLETE && layout.is_bio_end != bio_based {
+        let error = match layout.error {
+            Some(field) => layouts.number(data, field)? as i32,
+            None => 0,
+        };
+        // Where there are requests, a bio that ends by itself was none of any: it was refused.
+        let ends = layout.is_bio_end == bio_based || layout.is_bio_end && error != 0;
+        if kind == kind::COMPLETE && !ends {
             return Some(());
         }
         if bytes == 0 && letters.first() == Some(&b'N') {
@@ -273,10 +279,6 @@ impl Decoded {
         if let Some(field) = layout.name {
             self.name(pid, layouts.text(data, field)?, notices);
         }
-        let failed = match layout.error {
-            Some(field) => layouts.number(data, field)? != 0,
-            None => false,
-        };
         let late = time < self.last;
         self.out_of_order += u64::from(late);
         self.last = time.max(self.last);
@@ -290,7 +292,8 @@ impl Decoded {
             device,
             cpu: self.cpu,
             kind,
-            failed,
+            failed: error != 0,
+            refused: error == -i32::from(EAGAIN),
         });
         Some(())
     }
