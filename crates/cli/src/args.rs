@@ -40,7 +40,7 @@ pub(crate) use self::library::{
 };
 pub(crate) use self::live::LiveArgs;
 pub(crate) use self::merge::{AlignArg, MergeArgs};
-pub(crate) use self::record::{InterfaceArg, RecordArgs, Segment};
+pub(crate) use self::record::{InterfaceArg, IssuedArg, RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::watched::WatchedArgs;
 pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};

@@ -122,8 +122,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 /// The exit code of a recording that did not begin.
 fn of_recorder(error: &RecordError) -> u8 {
     match error {
-        RecordError::Target(_) | RecordError::NoBlockDevice { .. } => TARGET,
-        RecordError::NoDevice | RecordError::Twice { .. } => USAGE,
+        RecordError::Target(_)
+        | RecordError::Missing { .. }
+        | RecordError::NoBlockDevice { .. } => TARGET,
+        RecordError::NoDevice | RecordError::Twice { .. } | RecordError::Buffer { .. } => USAGE,
         RecordError::Traced { .. } | RecordError::OnRecorded { .. } => REFUSED,
         RecordError::Output { .. } => OUTPUT,
         RecordError::Unavailable { .. } | RecordError::System { .. } => CANNOT_RECORD,

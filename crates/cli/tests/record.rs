@@ -250,6 +250,13 @@ fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
     let recorded = ["record", device.path(), "-o", "load.parquet", "--keep-raw", "-q", "--"];
     let good = stand.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
     assert_eq!(good.status.code(), Some(0), "{}", said(&good));
+    // Other tests may record beside this one, or have been killed.
+    let said_of_itself = said(&good).lines().filter(|line| !line.starts_with("note: ")).count();
+    // What dd says are three lines.
+    assert_eq!(said_of_itself, 3, "{}", said(&good));
+    let facts = stand.ioecho(&["info", "load.parquet", "--json"]);
+    let facts = String::from_utf8_lossy(&facts.stdout).into_owned();
+    assert!(facts.contains("its command has ended"), "{facts}");
     assert_eq!(stand.requests("load.parquet").len(), 20);
     assert!(stand.path("load.parquet.recording").join("recording.json").exists());
     // What was kept can be converted again.
@@ -300,16 +307,24 @@ impl Stand {
 }
 
 #[test]
-fn sigterm_and_the_end_of_the_time_end_a_recording_cleanly() {
+fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
     let stand = or_skip!(Stand::new());
     let device = or_skip!(LoopDevice::new(16));
     or_skip!(allowed(&stand, device.path()));
-    let recording = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
-    request(device.path(), "read", 0, 4096);
-    recording.signal("-TERM");
-    let (code, text) = recording.end();
-    assert_eq!(code, Some(0), "{text}");
-    assert_eq!(stand.requests("load.parquet").len(), 1);
+    for signal in ["-TERM", "-HUP", "-QUIT"] {
+        let recording = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+        // What others are sent for a sign of life does not end it.
+        recording.signal("-USR1");
+        request(device.path(), "read", 0, 4096);
+        let pid = recording.child.id();
+        recording.signal(signal);
+        // As `timeout` does: to the process, and to its group.
+        recording.signal(signal);
+        let (code, text) = recording.end();
+        assert_eq!(code, Some(0), "{signal}: {text}");
+        assert_eq!(instances_of(pid), Vec::<String>::new(), "{signal}");
+        assert_eq!(stand.requests("load.parquet").len(), 1);
+    }
     let begun = Instant::now();
     let timed = ["record", device.path(), "-o", "timed.parquet", "--for", "300ms"];
     let recording = stand.recording(&timed).unwrap();
@@ -343,6 +358,7 @@ fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
     };
     refused(&["/dev/null", "-o", "x.parquet"], 5, "character device");
     refused(&["/nowhere", "-o", "x.parquet"], 5, "no such file");
+    refused(&["/nowhere", "-o", "x.parquet"], 5, "`lsblk` lists the block devices\n");
     refused(&[".", "-o", "x.parquet"], 5, "directory");
     refused(&["/dev/null", "-o", "-"], 2, "standard output");
     refused(&["/dev/null", "-o", "x.unknown"], 2, "which format");
@@ -398,4 +414,63 @@ fn the_same_requests_are_seen_by_trace_cmd() {
         .collect();
     assert_eq!(theirs, fixed_load());
     record_and_compare(&stand, device.path());
+}
+
+#[test]
+fn where_nothing_is_inserted_insertions_are_not_waited_for() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(Zram::new());
+    or_skip!(allowed(&stand, &device.0));
+    let answer = stand.ioecho(&["record", &device.0, "-o", "x.parquet", "--event", "inserted"]);
+    assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
+    assert!(said(&answer).contains("no I/O scheduler"), "{}", said(&answer));
+}
+
+#[test]
+fn where_tracefs_is_not_mounted_it_is_used_and_stays_unmounted() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    let script = format!(
+        "for place in $(grep -E ' (tracefs|debugfs) ' /proc/mounts | cut -d' ' -f2 | sort -r); do \
+         umount -l $place || exit 99; done; ! grep -q tracefs /proc/mounts || exit 99; \
+         {program} record {device} -o load.parquet --dry-run || exit 1; \
+         {program} record {device} -o load.parquet -- \
+         dd if={device} of=/dev/null bs=4k count=1 iflag=direct || exit 2; \
+         ! grep -q tracefs /proc/mounts || exit 3",
+        program = env!("CARGO_BIN_EXE_ioecho"),
+        device = device.path()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script]).current_dir(stand.0.path());
+    let answer = or_skip!(command.output().map_err(|error| format!("unshare: {error}")));
+    if answer.status.code() == Some(99) {
+        let _ = writeln!(std::io::stderr(), "skipped: tracefs cannot be unmounted");
+        return;
+    }
+    assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
+    assert_eq!(stand.requests("load.parquet").len(), 1);
+}
+
+#[test]
+fn who_may_not_look_is_told_so_and_not_that_nothing_was_left() {
+    let stand = or_skip!(Stand::new());
+    // A program where everybody may run it.
+    let program = stand.path("ioecho");
+    or_skip!(fs::copy(env!("CARGO_BIN_EXE_ioecho"), &program).map_err(|error| error.to_string()));
+    or_skip!(system("chmod", &["755", stand.0.path().to_str().unwrap()]));
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(&program).args(arguments).output().map_err(|error| error.to_string())
+    };
+    let able = or_skip!(as_nobody(&["--version"]));
+    if !able.status.success() {
+        let _ = writeln!(std::io::stderr(), "skipped: {}", said(&able));
+        return;
+    }
+    let answer = as_nobody(&["record", "--clean"]).unwrap();
+    assert_eq!(answer.status.code(), Some(30), "{}", said(&answer));
+    assert!(said(&answer).contains("run as root"), "{}", said(&answer));
+    assert!(!said(&answer).contains("not mounted, and may not"), "{}", said(&answer));
 }

@@ -23,5 +23,5 @@ pub use self::description::{
 };
 pub use self::entry::{Anchor, Entry, Totals};
 pub use self::figures::{Cost, DriverFigures, Gap, MatchingFigures, Recording, Reordering};
-pub use self::frame::{FRAME_HEADER_BYTES, FrameWriter, PAYLOAD_MAX};
-pub use self::page::PageLayout;
+pub use self::frame::{FRAME_HEADER_BYTES, FrameWriter, PAYLOAD_MAX, payloads};
+pub use self::page::{PageContents, PageLayout};

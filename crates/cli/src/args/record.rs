@@ -54,8 +54,8 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) event: IssuedArg,
 
-    /// The kernel's buffer for each processor [default: 64M, less on hosts with many processors
-    /// or little memory]
+    /// The kernel's buffer for each processor; all together at most a quarter of the memory that
+    /// is available [default: 64M, less on hosts with many processors or little memory]
     #[arg(long, value_name = "SIZE", value_parser = buffer)]
     pub(crate) buffer: Option<Bytes>,
 
@@ -85,7 +85,7 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Print no line while it goes on
+    /// Say only what is wrong or missing, and what a recorder before has left
     #[arg(long, short)]
     pub(crate) quiet: bool,
 

@@ -83,9 +83,15 @@ pub(crate) fn tell_import(header: &Header) -> u8 {
             }
         }
     }
+    drop(stderr);
+    tell_damage(header)
+}
+
+/// Tells only whether a trace is whole. Answers the exit code that this asks for.
+pub(crate) fn tell_damage(header: &Header) -> u8 {
     match &header.damage {
         Some(damage) => {
-            let _ = writeln!(stderr, "warning: the trace ends before its end: {}", visible(damage));
+            tell(&format!("warning: the trace ends before its end: {}", visible(damage)));
             exit::DAMAGED
         }
         None => exit::OK,

@@ -8,7 +8,7 @@ use ioecho_linux::record::{self, Ending, Interface, Options, Recorder, Summary, 
 use ioecho_trace::formats::write;
 use ioecho_trace::recording::directory_beside;
 
-use crate::args::{RecordArgs, Segment};
+use crate::args::{IssuedArg, RecordArgs, Segment};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{self, Writing};
@@ -16,7 +16,7 @@ use crate::run::recording::{Outcome, Session, convert};
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if args.clean {
-        let removed = record::clean();
+        let removed = record::clean()?;
         for what in &removed {
             tell(&format!("removed {what}"));
         }
@@ -31,6 +31,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     check_output(args, output)?;
     let targets = args.devices.iter().map(|path| Target::at(path));
     let targets = targets.collect::<Result<Vec<_>, _>>()?;
+    check_event(args, &targets)?;
     let options = options(args, output);
     if args.dry_run {
         return forecast(&targets, &options);
@@ -63,35 +64,50 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if !args.quiet {
         tell(&text(&summary));
     }
-    for note in &summary.notes {
-        tell(&format!("note: {}", visible(note)));
-    }
     let is_good = summary.ending.is_good();
     if !is_good {
         let why = visible(summary.ending.phrase());
         tell(&format!("warning: the recording ended early: {why}"));
     }
-    if summary.lost() > 0 {
-        tell(&format!(
-            "warning: {} events were lost: they found no room in the kernel's buffers\n  = help: \
-             give it more with --buffer, and write to a faster disk",
-            summary.lost()
-        ));
-    }
+    losses(&summary).iter().for_each(|loss| tell(loss));
     if is_empty(&summary, interface) {
         return nothing(args, output, &names, is_good);
     }
     let imported = convert::convert(args, output, &stop)?;
-    if let Some(status) = command {
+    if let Some(status) = command.filter(|status| !(args.quiet && status.success())) {
         tell(&format!("the command ended with {status}"));
     }
     Ok(match (imported, command) {
         _ if !is_good => exit::INCOMPLETE,
         (code, _) if code != exit::OK => code,
-        _ if summary.lost() > 0 => exit::EVENTS_LOST,
+        _ if !summary.is_whole() => exit::EVENTS_LOST,
         (_, Some(status)) if !status.success() => exit::COMMAND_FAILED,
         _ => exit::OK,
     })
+}
+
+/// What is missing, and why, as warnings.
+fn losses(summary: &Summary) -> Vec<String> {
+    let mut losses = Vec::new();
+    if let buffers @ 1.. = summary.lost().saturating_sub(summary.dropped) {
+        losses.push(format!(
+            "warning: {buffers} events were lost: they found no room in the kernel's buffers\n  = \
+             help: give it more with --buffer, and write to a faster disk"
+        ));
+    }
+    if let dropped @ 1.. = summary.dropped {
+        losses.push(format!(
+            "warning: {dropped} events were lost: they could not be written\n  = help: write to a \
+             disk with more room, or keep more of it free with --reserve"
+        ));
+    }
+    if summary.blind.0 > 0 {
+        losses.push(format!(
+            "warning: for {} events were kept from coming by somebody; the recording has gaps there",
+            summary.blind
+        ));
+    }
+    losses
 }
 
 /// Whether nothing came, and surely so. A recorder that failed may not have counted what it kept,
@@ -100,7 +116,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
 fn is_empty(summary: &Summary, interface: Interface) -> bool {
     let is_counted = matches!(summary.ending, Ending::Asked | Ending::DeviceGone(_))
         && (summary.bytes.0 == 0 || interface == Interface::Blktrace);
-    is_counted && summary.events() == 0 && summary.lost() == 0
+    is_counted && summary.events() == 0 && summary.is_whole()
 }
 
 /// Says that nothing came. An empty trace would be refused by whoever reads it, and an empty
@@ -134,6 +150,25 @@ fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
     outputs::check(output, args.devices.iter().map(|path| &**path), Writing::Replacing)?;
     write::check(args.to, output)?;
     Ok(())
+}
+
+/// Refuses to wait for events that do not come.
+fn check_event(args: &RecordArgs, targets: &[Target]) -> anyhow::Result<()> {
+    let without = |target: &&Target| !target.has_scheduler();
+    match targets.iter().find(without).filter(|_| args.event == IssuedArg::Inserted) {
+        None => Ok(()),
+        Some(target) => {
+            let name = target.name();
+            let text = format!(
+                "{}: has no I/O scheduler that requests could be inserted into, so most of them \
+                 would be missing\n  = help: take --event queued or issued, or choose a scheduler \
+                 (`cat /sys/block/{}/queue/scheduler`)",
+                target.path().display(),
+                target.disk_of_partition().unwrap_or(name)
+            );
+            Err(Coded::error(exit::USAGE, text))
+        }
+    }
 }
 
 fn options(args: &RecordArgs, output: &Path) -> Options {
@@ -195,6 +230,20 @@ mod tests {
     use ioecho_trace::Bytes;
 
     use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_its_cause() {
+        let totals = |lost| vec![ioecho_trace::recording::Totals { cpu: 0, read: 9, lost }];
+        let of = |lost, dropped, blind| {
+            let blind = ioecho_trace::Nanos(blind);
+            losses(&Summary { cpus: totals(lost), dropped, blind, ..Summary::default() })
+        };
+        assert!(of(0, 0, 0).is_empty());
+        let both = of(7, 3, 0);
+        assert!(both[0].contains("4 events were lost: they found no room in the kernel's"));
+        assert!(both[1].contains("3 events were lost: they could not be written"));
+        assert!(of(3, 3, 0).len() == 1 && of(0, 0, 5)[0].contains("kept from coming"));
+    }
 
     #[test]
     fn a_recording_is_empty_only_if_that_is_sure() {

@@ -53,11 +53,15 @@ fn by_blktrace(targets: &[Target], options: &Options) -> Result<Box<dyn Tracer>,
 
 /// Takes out of the kernel what recorders left there that were killed, and says what it was.
 /// Nothing of a recorder that still runs, and nothing of other programs.
-pub fn clean() -> Vec<String> {
+///
+/// # Errors
+///
+/// [`RecordError::Unavailable`] where this user may not look for it or may not remove it.
+pub fn clean() -> Result<Vec<String>, RecordError> {
     let instance = |name: String| format!("trace instance {name}");
     let trace = |name: String| format!("block trace of {name}");
-    let instances = tracefs::clean().into_iter().map(instance);
-    instances.chain(blktrace::clean().into_iter().map(trace)).collect()
+    let instances = tracefs::clean()?.into_iter().map(instance);
+    Ok(instances.chain(blktrace::clean()?.into_iter().map(trace)).collect())
 }
 
 /// Who else traces these devices or any, as sentences.

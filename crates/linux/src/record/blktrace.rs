@@ -30,11 +30,11 @@ use rustix::time::{ClockId, clock_gettime};
 use self::debugfs::Debugfs;
 use self::disk::Disk;
 use self::lane::Lane;
-use super::buffer;
+use super::buffer::Wanted as WantedBuffer;
 use super::error::RecordError;
 use super::interface::Interface;
 use super::target::Target;
-use super::tracer::{Counts, Stream, Tracer};
+use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
 use crate::host::CpuList;
 use crate::sysfs::BlockNode;
 
@@ -58,7 +58,7 @@ pub(super) struct BlktraceTracer {
     debugfs: Debugfs,
     lanes: Vec<Lane>,
     streams: Vec<Stream>,
-    rule: &'static str,
+    buffer: WantedBuffer,
     is_stopped: bool,
     /// Where the reading thread may run when it does not have to run somewhere.
     home: Option<CpuSet>,
@@ -78,15 +78,14 @@ impl BlktraceTracer {
     /// size of all buffers of a processor together, in bytes.
     pub(super) fn attach(targets: &[Target], buffer: Option<u64>) -> Result<Self, RecordError> {
         let debugfs = Debugfs::open().map_err(|error| no_debugfs(&error))?;
-        let rule = if buffer.is_some() { buffer::ASKED } else { buffer::RULE };
         // Relay makes a buffer on each processor that is on, whichever this process may use.
         let cpus = CpuList::online().map_or_else(
             || std::thread::available_parallelism().map_or(1, usize::from),
             |online| online.numbers().len(),
         );
-        let buffer = buffer.unwrap_or_else(|| buffer::default_bytes(cpus));
+        let buffer = WantedBuffer::of(buffer, cpus)?;
         let wanted = wanted(targets);
-        let each = buffer / wanted.len().max(1) as u64;
+        let each = buffer.bytes / wanted.len().max(1) as u64;
 
         // From here on, what is set up is taken away again by dropping this.
         let mut tracer = Self {
@@ -94,7 +93,7 @@ impl BlktraceTracer {
             debugfs,
             lanes: Vec::new(),
             streams: Vec::new(),
-            rule,
+            buffer,
             is_stopped: false,
             home: None,
         };
@@ -108,6 +107,9 @@ impl BlktraceTracer {
                 tracer.lanes[lane].add(number, file);
                 tracer.streams[lane].capacity += capacity;
             }
+        }
+        if let Some(first) = tracer.streams.first() {
+            tracer.buffer.given(first.capacity);
         }
         Ok(tracer)
     }
@@ -181,7 +183,7 @@ impl Tracer for BlktraceTracer {
         description.buffer_bytes = self.streams.first().map_or(0, |stream| stream.capacity);
         description.sub_buffer_bytes =
             self.disks.first().map_or(0, |traced| traced.disk.sub_buffer_bytes);
-        self.rule.clone_into(&mut description.buffer_rule);
+        description.buffer_rule = self.buffer.rule();
     }
 
     fn start(&mut self) -> Result<(), RecordError> {
@@ -218,6 +220,20 @@ impl Tracer for BlktraceTracer {
             }
         }
         Ok(counts)
+    }
+
+    fn contents(&self, chunk: &[u8]) -> Contents {
+        relay::contents(chunk)
+    }
+
+    /// Reading says itself when a trace is taken down ([`Traced::why_gone`]); of one that is only
+    /// stopped the kernel tells nobody.
+    fn meddling(&mut self) -> Option<Meddling> {
+        None
+    }
+
+    fn note(&self) -> Option<String> {
+        self.buffer.note()
     }
 
     fn stop(&mut self) -> Result<(), RecordError> {
@@ -334,12 +350,22 @@ fn no_debugfs(error: &io::Error) -> RecordError {
 }
 
 /// Takes away the traces that processes of ioecho left when they were killed, and answers the names
-/// of their devices. Nothing where debugfs cannot be looked at.
-pub(super) fn clean() -> Vec<String> {
-    if !marker::Marker::any() {
-        return Vec::new();
+/// of their devices.
+pub(super) fn clean() -> Result<Vec<String>, RecordError> {
+    match marker::Marker::any() {
+        Ok(false) => Ok(Vec::new()),
+        Ok(true) => {
+            let debugfs = Debugfs::open().map_err(|error| no_debugfs(&error))?;
+            Ok(disk::clean(&debugfs))
+        }
+        Err(error) => Err(RecordError::Unavailable {
+            interface: Interface::Blktrace,
+            reason: format!(
+                "what was left of it is written down where only root may look: {error}"
+            ),
+            remedy: "run as root".to_owned(),
+        }),
     }
-    Debugfs::open().map_or_else(|_| Vec::new(), |debugfs| disk::clean(&debugfs))
 }
 
 #[cfg(test)]

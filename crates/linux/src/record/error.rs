@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ioecho_trace::Bytes;
+
 use crate::target::TargetError;
 
 use super::interface::Interface;
@@ -13,6 +15,15 @@ pub enum RecordError {
     /// The path of a device leads to nothing that can be asked.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// Nothing has this path.
+    #[error(
+        "{}: there is no such file or device\n  = help: `lsblk` lists the block devices",
+        .path.display()
+    )]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
     /// It is no block device.
     #[error(
         "{}: is a {kind}, and the kernel traces block devices only\n  = help: `lsblk` lists them; \
@@ -39,6 +50,21 @@ pub enum RecordError {
         path: PathBuf,
         /// The name of the first.
         name: String,
+    },
+    /// Buffers of this size would take memory that other programs need.
+    #[error(
+        "buffers of {asked} for each of {cpus} processors take more than a quarter of the \
+         {available} of memory that are available\n  = help: take at most {allowed} for each"
+    )]
+    Buffer {
+        /// What was asked for each processor.
+        asked: Bytes,
+        /// How many processors have one.
+        cpus: usize,
+        /// The most that can be had for each.
+        allowed: Bytes,
+        /// Memory that is available now.
+        available: Bytes,
     },
     /// This interface of the kernel cannot be used here.
     #[error("the {} interface cannot be used: {reason}\n  = help: {remedy}", .interface.name())]

@@ -1,57 +1,75 @@
 //! Where the kernel's own file systems are.
 //!
 //! Tracefs is mounted by every larger distribution, and not in a small system or a container. It
-//! may also be found below debugfs only. Where it is nowhere, whoever may record may mount it too.
+//! may also be found below debugfs only. Where it is nowhere, a recorder that mounts it for
+//! everybody changes a system that it was to watch. A mount that is attached nowhere (fsmount(2),
+//! since Linux 5.2) is seen by this process alone and ends with it.
 
-use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::mounts::mounts;
 
-/// The usual place of tracefs.
-const TRACEFS: &str = "/sys/kernel/tracing";
-
-/// Where tracefs is; mounted at its usual place if it was nowhere.
-pub(super) fn tracefs() -> io::Result<PathBuf> {
-    tracefs_if_mounted().map_or_else(|| mount("tracefs", Path::new(TRACEFS)), Ok)
+/// Where a file system of the kernel was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Here.
+    At(PathBuf),
+    /// Here, but this user may not look into it.
+    Closed(PathBuf),
 }
 
-/// Where tracefs is, for whoever only looks: what is mounted stays for everybody.
-pub(super) fn tracefs_if_mounted() -> Option<PathBuf> {
-    // Debugfs mounts it below itself as soon as somebody looks.
-    let below = || Some(place_of("debugfs")?.join("tracing"));
-    place_of("tracefs").or_else(|| below().filter(|below| below.join("events").exists()))
+/// Where tracefs is: where it is mounted, or else where only this process sees it.
+pub(super) fn tracefs() -> io::Result<Place> {
+    let below = match place_of("debugfs") {
+        // Debugfs mounts it below itself as soon as somebody looks.
+        Some(Place::At(debugfs)) => {
+            let tracing = debugfs.join("tracing");
+            tracing.join("events").exists().then_some(Place::At(tracing))
+        }
+        _ => None,
+    };
+    match (place_of("tracefs"), below) {
+        (Some(Place::At(place)), _) | (_, Some(Place::At(place))) => Ok(Place::At(place)),
+        (Some(closed), _) => Ok(closed),
+        _ => private(),
+    }
 }
 
 /// Where a file system of this kind is mounted: at the usual place of several, if it is among them.
-fn place_of(kind: &str) -> Option<PathBuf> {
-    let mut places: Vec<PathBuf> = mounts()
-        .into_iter()
-        .filter(|mount| mount.kind == kind)
-        .map(|mount| mount.point)
-        .filter(|point| fs::read_dir(point).is_ok())
+fn place_of(kind: &str) -> Option<Place> {
+    let places = mounts().into_iter().filter(|mount| mount.kind == kind).map(|mount| mount.point);
+    let mut places: Vec<Place> = places
+        .map(|point| match fs::read_dir(&point) {
+            Ok(_) => Place::At(point),
+            Err(_) => Place::Closed(point),
+        })
         .collect();
-    places.sort_by_key(|place| !place.starts_with("/sys"));
+    places.sort_by_key(|place| match place {
+        Place::At(point) => (0, !point.starts_with("/sys")),
+        Place::Closed(point) => (1, !point.starts_with("/sys")),
+    });
     places.into_iter().next()
 }
 
-/// Mounts a file system that has no device (mount(2)).
-fn mount(kind: &str, place: &Path) -> io::Result<PathBuf> {
-    let name = CString::new(kind)?;
-    let target = CString::new(place.as_os_str().as_bytes())?;
-    // SAFETY: the three strings end with a zero byte and live through the call; these file systems
-    // take no data, for which a null pointer stands.
-    let answer = unsafe {
-        libc::mount(
-            name.as_ptr(),
-            target.as_ptr(),
-            name.as_ptr(),
-            libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
-            std::ptr::null(),
-        )
+/// Tracefs in a mount of this process alone, which lasts until the process ends.
+fn private() -> io::Result<Place> {
+    static MOUNT: OnceLock<OwnedFd> = OnceLock::new();
+    let mount = if let Some(mount) = MOUNT.get() {
+        mount
+    } else {
+        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOEXEC
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let made = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        MOUNT.get_or_init(|| made)
     };
-    if answer == 0 { Ok(place.to_owned()) } else { Err(io::Error::last_os_error()) }
+    Ok(Place::At(PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))))
 }

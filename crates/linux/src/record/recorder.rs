@@ -26,6 +26,9 @@ use super::store::{self, SegmentLimit, Store};
 use super::target::{self, Target};
 use super::worker::Worker;
 
+/// So many sentences are kept; who switches things off and on again makes no more.
+const NOTES_MAX: usize = 100;
+
 /// What is asked of a recorder.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -87,7 +90,7 @@ impl Ending {
     /// The ending as a phrase.
     pub fn phrase(&self) -> &str {
         match self {
-            Self::Asked => "asked to",
+            Self::Asked => "it was asked to",
             Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
         }
     }
@@ -100,10 +103,12 @@ pub struct Status {
     pub events: u64,
     /// Bytes that were written.
     pub bytes: Bytes,
-    /// Events that found no room in the kernel's buffers.
+    /// Events that found no room, in the kernel's buffers or on the disk.
     pub lost: u64,
     /// Processor time of the recorder's threads.
     pub cpu: Nanos,
+    /// What is to be said so far, as sentences; the same as later in the [`Summary`].
+    pub notes: Vec<String>,
     /// Why it has ended, if it has.
     pub ended: Option<Ending>,
 }
@@ -125,6 +130,11 @@ pub struct Summary {
     pub wall: Nanos,
     /// The fullest that a buffer was when it was emptied, in thousandths.
     pub fullest: u32,
+    /// Of the lost events those that the kernel gave and that could not be written.
+    pub dropped: u64,
+    /// How long somebody kept events from coming, who had switched them off or cleared a buffer:
+    /// nobody knows how many those were.
+    pub blind: Nanos,
     /// What else is to be said, as sentences.
     pub notes: Vec<String>,
 }
@@ -135,9 +145,14 @@ impl Summary {
         self.cpus.iter().map(|cpu| cpu.read).sum()
     }
 
-    /// Events that found no room.
+    /// Events that found no room, in the kernel's buffers or on the disk.
     pub fn lost(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.lost).sum()
+    }
+
+    /// Whether no event is missing, as far as the kernel knows.
+    pub fn is_whole(&self) -> bool {
+        self.lost() == 0 && self.blind.0 == 0
     }
 }
 
@@ -169,6 +184,28 @@ pub(super) struct Shared {
     pub(super) lost: AtomicU64,
     pub(super) cpu_ns: AtomicU64,
     pub(super) ended: Mutex<Option<Ending>>,
+    notes: Mutex<Vec<String>>,
+    /// Why the end was asked for.
+    why: Mutex<String>,
+}
+
+impl Shared {
+    /// Adds a sentence to what is to be said.
+    pub(super) fn note(&self, text: String) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < NOTES_MAX {
+            notes.push(text);
+        }
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the end was asked for, as a phrase.
+    pub(super) fn why(&self) -> String {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A recording that goes on. Dropping it ends it, like [`stop`](Self::stop).
@@ -194,6 +231,7 @@ impl Recorder {
         let directory = &options.directory;
         fs::create_dir(directory).map_err(|error| RecordError::output(directory, error))?;
         let interface = tracer.interface();
+        notes.extend(tracer.note());
         let began = || {
             let chains = Chains::new();
             let mut description = Description {
@@ -249,6 +287,7 @@ impl Recorder {
         let (mut tracer, why) = attach(targets, options)?;
         let mut description = Description::default();
         tracer.describe(&mut description);
+        notes.extend(tracer.note());
         let events = description.tracefs.into_iter().flat_map(|tracefs| tracefs.events);
         let plan = Plan {
             interface: tracer.interface(),
@@ -289,13 +328,21 @@ impl Recorder {
             bytes: Bytes(self.shared.bytes.load(Relaxed)),
             lost: self.shared.lost.load(Relaxed),
             cpu: Nanos(self.shared.cpu_ns.load(Relaxed) as i64),
+            notes: self.shared.notes(),
             ended,
         }
     }
 
     /// Ends it: lets no more events come, takes those that are there, and waits until the files
     /// are on the disk and nothing is left in the kernel.
-    pub fn stop(mut self) -> Summary {
+    pub fn stop(self) -> Summary {
+        self.stop_because(Ending::Asked.phrase())
+    }
+
+    /// Like [`stop`](Self::stop); `why` is a phrase for the recording, where it does not end by
+    /// itself before.
+    pub fn stop_because(mut self, why: &str) -> Summary {
+        why.clone_into(&mut self.shared.why.lock().unwrap_or_else(PoisonError::into_inner));
         self.end().unwrap_or_default()
     }
 
@@ -354,7 +401,8 @@ fn unseen(directory: &Path) -> Option<String> {
 
 /// Cleans up after recorders that were killed, and says what is to be said before a recording.
 fn notes(targets: &[Target]) -> Vec<String> {
-    let left = clean().into_iter();
+    // Who may not clean up may not record either, which is told with its remedy.
+    let left = clean().unwrap_or_default().into_iter();
     let left = left.map(|what| format!("removed what a killed recorder had left behind: {what}"));
     left.chain(others(targets)).collect()
 }

@@ -2,10 +2,11 @@
 //!
 //! A recording of a day must survive what ends it, so it is kept in segments that are on the disk
 //! when the next one is written. The disk may take its time for that; the recorder may not wait for
-//! it, or the kernel's buffers overflow. So another thread asks the disk.
+//! it, or the kernel's buffers overflow. So another thread asks the disk. And where the disk is
+//! full, what can still be said must be: the log has its room before it needs it.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,7 +14,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ioecho_trace::recording::{Entry, FrameWriter, LOG_FILE, segment_file};
+use ioecho_trace::recording::{
+    Entry, FRAME_HEADER_BYTES, FrameWriter, LOG_FILE, payloads, segment_file,
+};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::clocks::monotonic_ns;
 use super::error::RecordError;
@@ -23,8 +27,11 @@ use crate::thread::{stand_back, thread_cpu_time};
 const WRITE_BYTES: usize = 128 << 10;
 
 /// Segments that may wait for the disk. If it is slower than that, the kernel writes them in its
-/// own time.
+/// own time, and the end of the recording makes sure of them.
 const SEGMENTS_WAITING: usize = 4;
+
+/// So much of the disk the log takes in advance, for what is noted when the disk is full.
+const LOG_ROOM: u64 = 64 << 10;
 
 /// When a segment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,12 +65,18 @@ struct StreamStore {
 pub(super) struct Store {
     directory: PathBuf,
     log: File,
+    /// What is in the log: whole lines only.
+    log_bytes: u64,
+    /// How long the log may become without another block of the disk.
+    log_room: u64,
     streams: Vec<StreamStore>,
     segment: u32,
     segment_bytes: u64,
     segment_begun: Instant,
     limit: SegmentLimit,
     bytes: u64,
+    /// Whether chunks could not be written: then no others are tried.
+    has_failed: bool,
     syncer: Syncer,
 }
 
@@ -82,16 +95,20 @@ impl Store {
             frames: FrameWriter::new(Vec::with_capacity(WRITE_BYTES), cpu, 0),
             file: None,
         };
+        let syncer = Syncer::start(log.try_clone().ok(), directory);
         let mut store = Self {
             directory: directory.to_owned(),
             log,
+            log_bytes: 0,
+            log_room: 0,
             streams: cpus.map(stream).collect(),
             segment: 0,
             segment_bytes: 0,
             segment_begun: Instant::now(),
             limit,
             bytes: 0,
-            syncer: Syncer::start(),
+            has_failed: false,
+            syncer,
         };
         store.note(&Entry::Segment { number: 0, monotonic_ns: monotonic_ns() })?;
         Ok(store)
@@ -125,7 +142,7 @@ impl Store {
         }
         self.flush()?;
         let files = self.streams.iter_mut().filter_map(|stream| stream.file.take());
-        self.syncer.sync(files.map(|one| one.file).collect());
+        self.syncer.sync(files.map(|one| (one.file, one.path)).collect());
         self.segment += 1;
         self.segment_bytes = 0;
         self.segment_begun = Instant::now();
@@ -134,19 +151,55 @@ impl Store {
 
     /// Appends to the log.
     pub(super) fn note(&mut self, entry: &Entry) -> Result<(), RecordError> {
-        let noted = entry.append(&mut self.log);
+        let mut line = Vec::new();
+        let noted = entry.append(&mut line).and_then(|()| self.append_to_log(&line));
         noted.map_err(|error| RecordError::output(&self.directory.join(LOG_FILE), error))
+    }
+
+    fn append_to_log(&mut self, line: &[u8]) -> io::Result<()> {
+        if self.log_bytes + LOG_ROOM / 2 > self.log_room {
+            // A file system that cannot promise anything promises nothing.
+            let promised =
+                fallocate(&self.log, FallocateFlags::KEEP_SIZE, self.log_bytes, LOG_ROOM);
+            if promised.is_ok() {
+                self.log_room = self.log_bytes + LOG_ROOM;
+            }
+        }
+        if let Err(error) = self.log.write_all(line) {
+            // Half a line would spoil the next one.
+            let _ = self.log.set_len(self.log_bytes);
+            return Err(error);
+        }
+        self.log_bytes += line.len() as u64;
+        Ok(())
     }
 
     /// Waits until everything is on the disk.
     pub(super) fn finish(&mut self) -> Result<(), RecordError> {
-        self.flush()?;
+        let mut result = if self.has_failed { Ok(()) } else { self.flush() };
         for one in self.streams.iter().filter_map(|stream| stream.file.as_ref()) {
-            one.file.sync_data().map_err(|error| RecordError::output(&one.path, error))?;
+            let synced = one.file.sync_data();
+            result = result.and(synced.map_err(|error| RecordError::output(&one.path, error)));
         }
         self.syncer.finish();
+        // What the log did not need is given back.
+        let _ = self.log.set_len(self.log_bytes);
         let synced = self.log.sync_data().and_then(|()| File::open(&self.directory)?.sync_all());
-        synced.map_err(|error| RecordError::output(&self.directory, error))
+        result.and(synced.map_err(|error| RecordError::output(&self.directory, error)))
+    }
+
+    /// Whether chunks could not be written. Then nothing more is: what a file holds must be without
+    /// a hole that nobody sees.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Gives up what of a stream was kept in memory and is in no file: frames, one behind the
+    /// other.
+    pub(super) fn give_up(&mut self, stream: usize) -> Vec<u8> {
+        let frames = std::mem::take(self.streams[stream].frames.get_mut());
+        self.bytes = self.bytes.saturating_sub(frames.len() as u64);
+        frames
     }
 
     /// Bytes that were kept, in all segments.
@@ -165,6 +218,12 @@ impl Store {
     }
 
     fn write_out(&mut self, stream: usize) -> Result<(), RecordError> {
+        let written = self.try_to_write_out(stream);
+        self.has_failed |= written.is_err();
+        written
+    }
+
+    fn try_to_write_out(&mut self, stream: usize) -> Result<(), RecordError> {
         let one = &mut self.streams[stream];
         if one.frames.get_mut().is_empty() {
             return Ok(());
@@ -179,16 +238,34 @@ impl Store {
             }
         };
         let frames = one.frames.get_mut();
-        if let Err(error) = file.file.write_all(frames) {
+        let (written, result) = write(&mut file.file, frames);
+        if result.is_err() {
             // Half a frame would be damage; so the file ends behind the last whole one.
-            let _ = file.file.set_len(file.position);
+            let whole = payloads(&frames[..written]);
+            let whole: usize = whole.map(|payload| FRAME_HEADER_BYTES + payload.len()).sum();
+            let _ = file.file.set_len(file.position + whole as u64);
+            file.position += whole as u64;
+            frames.drain(..whole);
+        } else {
+            file.position += written as u64;
             frames.clear();
-            return Err(RecordError::output(&file.path, error));
         }
-        file.position += frames.len() as u64;
-        frames.clear();
-        Ok(())
+        result.map_err(|error| RecordError::output(&file.path, error))
     }
+}
+
+/// Writes all of it, or answers how much could be.
+fn write(file: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write(&bytes[written..]) {
+            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => written += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (written, Err(error)),
+        }
+    }
+    (written, Ok(()))
 }
 
 /// The thread that asks the disk.
@@ -197,22 +274,30 @@ struct Syncer {
     segments: Option<SyncSender<Vec<File>>>,
     thread: Option<JoinHandle<()>>,
     cpu_ns: Arc<AtomicU64>,
+    /// Files that the thread had no time for. Their paths, for there may be many.
+    late: Vec<PathBuf>,
 }
 
 impl Syncer {
-    fn start() -> Self {
+    /// With each segment, the log and the names in the directory are brought to the disk as well:
+    /// without them its files could not be read, or not be found.
+    fn start(log: Option<File>, directory: &Path) -> Self {
         let (segments, incoming) = sync_channel(SEGMENTS_WAITING);
         let cpu_ns = Arc::new(AtomicU64::new(0));
         let account = Arc::clone(&cpu_ns);
+        let directory = directory.to_owned();
         let thread = thread::Builder::new().name("record-sync".to_owned());
         // Without the thread the kernel writes the segments in its own time.
-        let thread = thread.spawn(move || sync_all(&incoming, &account)).ok();
-        Self { segments: Some(segments), thread, cpu_ns }
+        let sync = move || sync_all(&incoming, log.as_ref(), &directory, &account);
+        let thread = thread.spawn(sync).ok();
+        Self { segments: Some(segments), thread, cpu_ns, late: Vec::new() }
     }
 
-    fn sync(&self, files: Vec<File>) {
-        if let Some(segments) = &self.segments {
-            let _ = segments.try_send(files);
+    fn sync(&mut self, segment: Vec<(File, PathBuf)>) {
+        let (files, paths): (Vec<File>, Vec<PathBuf>) = segment.into_iter().unzip();
+        let sent = self.segments.as_ref().is_some_and(|to| to.try_send(files).is_ok());
+        if !sent {
+            self.late.extend(paths);
         }
     }
 
@@ -220,6 +305,10 @@ impl Syncer {
         self.segments = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+        for path in self.late.drain(..) {
+            // What the disk refuses shows when it is read.
+            let _ = File::open(path).and_then(|file| file.sync_data());
         }
     }
 }
@@ -230,13 +319,19 @@ impl Drop for Syncer {
     }
 }
 
-fn sync_all(incoming: &Receiver<Vec<File>>, account: &AtomicU64) {
+fn sync_all(
+    incoming: &Receiver<Vec<File>>,
+    log: Option<&File>,
+    directory: &Path,
+    account: &AtomicU64,
+) {
     let _ = stand_back();
     while let Ok(files) = incoming.recv() {
-        for file in files {
+        for file in files.iter().chain(log) {
             // What the disk refuses shows when it is read; the recording goes on.
             let _ = file.sync_data();
         }
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
         account.store(thread_cpu_time().0.max(0) as u64, Relaxed);
     }
 }
@@ -301,5 +396,73 @@ mod tests {
         store.flush().unwrap();
         let length = fs::metadata(directory.path().join("00000.cpu0")).unwrap().len();
         assert_eq!(length, 90 + 32);
+    }
+
+    #[test]
+    fn segments_that_the_disk_has_no_time_for_are_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut syncer = Syncer::start(None, directory.path());
+        // The thread takes none of them any more.
+        let (full, _held) = sync_channel(0);
+        let asked = syncer.segments.replace(full);
+        let path = directory.path().join("00000.cpu0");
+        syncer.sync(vec![(File::create(&path).unwrap(), path.clone())]);
+        assert_eq!(syncer.late, [path]);
+        drop(asked);
+        syncer.finish();
+        assert!(syncer.late.is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_given_up_frame_by_frame_and_the_file_has_no_half_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = store(directory.path(), 1 << 20);
+        // Takes nothing at all.
+        let file = File::options().write(true).open("/dev/full").unwrap();
+        let path = PathBuf::from("/dev/full");
+        store.streams[0].file = Some(StreamFile { file, path, position: 0 });
+        store.append(0, &[7; 90]).unwrap();
+        store.append(0, &[8; 10]).unwrap();
+        store.append(1, &[9; 10]).unwrap();
+        store.flush().unwrap_err();
+        assert!(store.has_failed());
+        let frames = store.give_up(0);
+        assert_eq!(payloads(&frames).map(<[u8]>::len).collect::<Vec<_>>(), [90, 10]);
+        assert_eq!(store.bytes(), 10 + 32, "what is not in a file does not count");
+        assert!(store.give_up(0).is_empty());
+        // What is written in part is whole in the file.
+        let mut part = Vec::new();
+        struct Small<'a>(&'a mut Vec<u8>);
+        impl Write for Small<'_> {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let room = 100_usize.saturating_sub(self.0.len());
+                if room == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                self.0.extend(&bytes[..bytes.len().min(room)]);
+                Ok(bytes.len().min(room))
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (written, result) = write(&mut Small(&mut part), &[1; 150]);
+        assert_eq!((written, result.unwrap_err().kind()), (100, io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn the_log_has_room_in_advance_and_gives_it_back() {
+        use std::os::unix::fs::MetadataExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = store(directory.path(), 1 << 20);
+        let path = directory.path().join(LOG_FILE);
+        let (room, length) = (store.log_room, fs::metadata(&path).unwrap().len());
+        if room > 0 {
+            assert!(fs::metadata(&path).unwrap().blocks() * 512 >= room);
+        }
+        assert_eq!(length, store.log_bytes, "the room is behind the end");
+        store.finish().unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), length);
+        assert!(fs::metadata(&path).unwrap().blocks() * 512 < LOG_ROOM);
     }
 }

@@ -16,7 +16,7 @@ use rustix::fs::{Dev, major, minor};
 use super::chain::Chains;
 use super::error::RecordError;
 use crate::sysfs::BlockNode;
-use crate::target::status;
+use crate::target::{TargetError, status};
 
 /// `start` and `size` of a device in sysfs are in these, whatever its blocks are.
 const SECTOR: u64 = 512;
@@ -36,7 +36,11 @@ pub struct Target {
 impl Target {
     /// The device at `path`, by whatever name.
     pub fn at(path: &Path) -> Result<Self, RecordError> {
-        let data = status(path)?;
+        let data = status(path).map_err(|error| match error {
+            // What helps there, a file to replay on, is nothing to record.
+            TargetError::Missing { path } => RecordError::Missing { path },
+            other => other.into(),
+        })?;
         if !data.file_type().is_block_device() {
             let kind = data.file_type();
             let kind = match (kind.is_file(), kind.is_dir(), kind.is_char_device()) {
@@ -78,6 +82,13 @@ impl Target {
     /// Whether it has no request queue of its own: then only bios are seen of it.
     pub const fn is_bio_based(&self) -> bool {
         self.bio_based
+    }
+
+    /// Whether requests to it pass an I/O scheduler, where they are inserted. With `none` and
+    /// without a request queue most of them go to the driver at once, and no event says so.
+    pub fn has_scheduler(&self) -> bool {
+        let schedulers = self.disk.attribute("queue/scheduler").unwrap_or_default();
+        !self.bio_based && !schedulers.is_empty() && !schedulers.contains("[none]")
     }
 
     /// Whether it is a part of a disk, with that disk's name.

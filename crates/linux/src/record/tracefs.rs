@@ -10,17 +10,17 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use ioecho_trace::recording::{Description, PAYLOAD_MAX, PageLayout, Tracefs};
+use ioecho_trace::recording::{Description, EventFormat, PAYLOAD_MAX, PageLayout, Tracefs};
 use rustix::io::Errno;
 
-use super::buffer;
+use super::buffer::Wanted;
 use super::error::RecordError;
 use super::filter::{self, Events};
 use super::interface::Interface;
-use super::mounted;
+use super::mounted::{self, Place};
 use super::owner::Owner;
 use super::target::Target;
-use super::tracer::{Counts, Stream, Tracer};
+use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
 use instance::Instance;
 
 /// Sub-buffers of this size are asked for, in KiB: sixteen times fewer system calls than with the
@@ -37,7 +37,9 @@ pub(super) struct TracefsTracer {
     layout: PageLayout,
     sub_buffer: usize,
     texts: Tracefs,
-    rule: &'static str,
+    buffer: Wanted,
+    /// Files that others might write to, and what they said when the events began to come.
+    settings: Vec<(String, String)>,
 }
 
 impl TracefsTracer {
@@ -48,8 +50,7 @@ impl TracefsTracer {
         buffer: Option<u64>,
         events: Events,
     ) -> Result<Self, RecordError> {
-        let root = root()?;
-        let instance = Instance::new(&root)?;
+        let instance = Instance::new(&root()?)?;
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", "mono")?;
         // What is in the buffer stays, and what finds no room is counted.
@@ -58,9 +59,10 @@ impl TracefsTracer {
         // Not every kernel lets an instance choose that.
         let _ = instance.write("trace_options", "norecord-cmd");
         let cpus = instance.cpus()?;
-        let asked = buffer.unwrap_or_else(|| buffer::default_bytes(cpus.len()));
-        instance.set_buffer(&SUB_BUFFER_KIB, asked)?;
+        let mut buffer = Wanted::of(buffer, cpus.len())?;
+        instance.set_buffer(&SUB_BUFFER_KIB, buffer.bytes)?;
         let capacity = instance.buffer_bytes()?;
+        buffer.given(capacity);
 
         let header_page = instance.read("events/header_page")?;
         let layout = PageLayout::parse(&header_page, cfg!(target_endian = "big"));
@@ -77,9 +79,19 @@ impl TracefsTracer {
             pipes.push(instance.pipe(cpu)?);
             streams.push(Stream { cpu, capacity });
         }
-        let rule = if buffer.is_some() { buffer::ASKED } else { buffer::RULE };
-        Ok(Self { pipes, instance, streams, layout, sub_buffer, texts, rule })
+        let settings = Vec::new();
+        Ok(Self { pipes, instance, streams, layout, sub_buffer, texts, buffer, settings })
     }
+}
+
+/// The files of an instance by which somebody can keep events from it.
+fn settings(instance: &Instance, events: &[EventFormat]) -> Vec<(String, String)> {
+    let of_all = ["tracing_on", "tracing_cpumask", "trace_clock"].map(str::to_owned);
+    let of_each = events.iter().flat_map(|event| {
+        ["enable", "filter"].map(|file| format!("events/block/{}/{file}", event.name))
+    });
+    let read = |name: String| instance.read(&name).ok().map(|text| (name, text));
+    of_all.into_iter().chain(of_each).filter_map(read).collect()
 }
 
 impl Tracer for TracefsTracer {
@@ -100,11 +112,13 @@ impl Tracer for TracefsTracer {
         description.sub_buffer_bytes = self.sub_buffer as u32;
         description.tracefs = Some(self.texts.clone());
         description.buffer_bytes = self.streams.first().map_or(0, |stream| stream.capacity);
-        self.rule.clone_into(&mut description.buffer_rule);
+        description.buffer_rule = self.buffer.rule();
     }
 
     fn start(&mut self) -> Result<(), RecordError> {
-        self.instance.write("tracing_on", "1")
+        self.instance.write("tracing_on", "1")?;
+        self.settings = settings(&self.instance, &self.texts.events);
+        Ok(())
     }
 
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
@@ -125,6 +139,29 @@ impl Tracer for TracefsTracer {
         let cpu = self.streams[stream].cpu;
         let path = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
         Ok(counts(&instance::read_text(&path)?))
+    }
+
+    fn contents(&self, chunk: &[u8]) -> Contents {
+        let contents = self.layout.contents(chunk);
+        Contents { events: contents.events, first_ns: contents.first_ns }
+    }
+
+    fn meddling(&mut self) -> Option<Meddling> {
+        if !self.instance.path("tracing_on").exists() {
+            let path = self.instance.path("");
+            return Some(Meddling::Gone(format!("{} is gone", path.display())));
+        }
+        self.settings.iter().find_map(|(name, before)| {
+            let now = instance::read_text(&self.instance.path(name)).ok()?;
+            (now != *before).then(|| {
+                let (path, now, before) = (self.instance.path(name), now.trim(), before.trim());
+                Meddling::Off(format!("{} says `{now}` and no more `{before}`", path.display()))
+            })
+        })
+    }
+
+    fn note(&self) -> Option<String> {
+        self.buffer.note()
     }
 
     fn stop(&mut self) -> Result<(), RecordError> {
@@ -160,23 +197,42 @@ fn counts(stats: &str) -> Counts {
     }
 }
 
+fn unavailable(reason: String, remedy: &str) -> RecordError {
+    let remedy = remedy.to_owned();
+    RecordError::Unavailable { interface: Interface::Tracefs, reason, remedy }
+}
+
+/// Where tracefs is, if this kernel has it and this user may look at it.
+fn place() -> Result<Option<PathBuf>, RecordError> {
+    match mounted::tracefs() {
+        Ok(Place::At(root)) => Ok(Some(root)),
+        Ok(Place::Closed(root)) => {
+            Err(refused(&root, &io::Error::other("only root may look at tracefs here")))
+        }
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::NODEV | Errno::NOENT) => Ok(None),
+            Some(Errno::PERM | Errno::ACCESS) => {
+                let reason = "tracefs is not mounted, and only root may look at it all the same";
+                Err(unavailable(reason.to_owned(), AS_ROOT))
+            }
+            // Before Linux 5.2 a mount is there for everybody or not at all.
+            Some(Errno::NOSYS) => Err(unavailable(
+                "tracefs is not mounted".to_owned(),
+                "`mount -t tracefs tracefs /sys/kernel/tracing` as root",
+            )),
+            _ => Err(unavailable(format!("tracefs cannot be mounted: {error}"), AS_ROOT)),
+        },
+    }
+}
+
 /// Where tracefs is, if it can be used.
 fn root() -> Result<PathBuf, RecordError> {
-    let unavailable = |reason: String, remedy: &str| RecordError::Unavailable {
-        interface: Interface::Tracefs,
-        reason,
-        remedy: remedy.to_owned(),
-    };
-    let root = mounted::tracefs().map_err(|error| match Errno::from_io_error(&error) {
-        Some(Errno::PERM | Errno::ACCESS) => {
-            unavailable("tracefs is not mounted, and may not be".to_owned(), AS_ROOT)
-        }
-        Some(Errno::NODEV | Errno::NOENT) => unavailable(
+    let Some(root) = place()? else {
+        return Err(unavailable(
             "this kernel has no tracefs".to_owned(),
             "use a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE",
-        ),
-        _ => unavailable(format!("tracefs cannot be mounted: {error}"), AS_ROOT),
-    })?;
+        ));
+    };
     match fs::read_dir(root.join("events/block")) {
         Ok(_) => Ok(root),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unavailable(
@@ -203,22 +259,29 @@ fn refused(path: &Path, error: &io::Error) -> RecordError {
 }
 
 /// Removes the instances of processes of ioecho that no longer live, and answers their names.
-/// Nothing where tracefs is not there or may not be looked at.
-pub(super) fn clean() -> Vec<String> {
-    let Some(root) = mounted::tracefs_if_mounted() else { return Vec::new() };
-    let names = instance::names(&root);
-    let is_left = |name: &String| Owner::of_name(name).is_some_and(|owner| !owner.lives());
-    // One of a process of another container is open, and the kernel keeps it.
-    names
-        .into_iter()
-        .filter(is_left)
-        .filter(|name| fs::remove_dir(root.join("instances").join(name)).is_ok())
-        .collect()
+pub(super) fn clean() -> Result<Vec<String>, RecordError> {
+    let Some(root) = place()? else { return Ok(Vec::new()) };
+    let mut removed = Vec::new();
+    for name in instance::names(&root) {
+        if Owner::of_name(&name).is_none_or(Owner::lives) {
+            continue;
+        }
+        let directory = root.join("instances").join(&name);
+        match fs::remove_dir(&directory) {
+            Ok(()) => removed.push(name),
+            Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied) => {
+                return Err(refused(&directory, &error));
+            }
+            // One of a process of another container is open, and the kernel keeps it.
+            Err(_) => {}
+        }
+    }
+    Ok(removed)
 }
 
 /// The processes of ioecho that record now, other than this one.
 pub(super) fn others() -> Vec<u32> {
-    let Some(root) = mounted::tracefs_if_mounted() else { return Vec::new() };
+    let Ok(Some(root)) = place() else { return Vec::new() };
     let owners = instance::names(&root).into_iter().filter_map(|name| Owner::of_name(&name));
     let mut pids: Vec<u32> =
         owners.filter(|owner| owner.lives() && *owner != Owner::this()).map(Owner::pid).collect();

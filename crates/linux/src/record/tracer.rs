@@ -30,6 +30,24 @@ pub(super) struct Counts {
     pub(super) lost: u64,
 }
 
+/// What is in a chunk, for whoever cannot keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Contents {
+    /// How many events.
+    pub(super) events: u64,
+    /// The instant of the first one, nanoseconds of `CLOCK_MONOTONIC`; zero where there is none.
+    pub(super) first_ns: u64,
+}
+
+/// What another program did to a tracer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meddling {
+    /// Events do not come, or not all of them: what was found, as a phrase.
+    Off(String),
+    /// The tracer is no more: what was found, as a phrase.
+    Gone(String),
+}
+
 /// An attached tracer, which sees no event before [`start`](Self::start).
 ///
 /// What it has put into the kernel is taken back by [`detach`](Self::detach), and by dropping it:
@@ -58,6 +76,16 @@ pub(super) trait Tracer: Send {
 
     /// What the kernel counted of a stream.
     fn counts(&mut self, stream: usize) -> io::Result<Counts>;
+
+    /// What is in a chunk that [`read`](Self::read) has given.
+    fn contents(&self, chunk: &[u8]) -> Contents;
+
+    /// Whether all events still come, which the kernel lets others change. `None` where nobody has
+    /// changed anything, or where it cannot be seen.
+    fn meddling(&mut self) -> Option<Meddling>;
+
+    /// What is to be said of what was made ready, as a sentence.
+    fn note(&self) -> Option<String>;
 
     /// Lets no more events come. Those that are there can still be read.
     fn stop(&mut self) -> Result<(), RecordError>;

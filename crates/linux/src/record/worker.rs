@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ioecho_trace::recording::{Entry, Totals};
+use ioecho_trace::recording::{Entry, Totals, payloads};
 use ioecho_trace::{Bytes, Nanos};
 use rustix::process::{getpriority_process, setpriority_process};
 
@@ -16,7 +16,7 @@ use super::error::RecordError;
 use super::recorder::{Ending, Shared, Summary};
 use super::store::{Store, space};
 use super::target::Target;
-use super::tracer::{Counts, Tracer};
+use super::tracer::{Contents, Counts, Meddling, Tracer};
 use crate::thread::{stand_back, thread_cpu_time};
 
 /// The longest sleep between two passes over the buffers.
@@ -55,6 +55,10 @@ const RESERVE_MAX: u64 = 256 << 20;
 /// Of the file system one part in so many, if that is less.
 const RESERVE_SHARE: u64 = 10;
 
+/// The space is looked at whenever so much of what is to be kept free may have been written: one
+/// part in so many.
+const RESERVE_STEPS: u64 = 4;
+
 /// What the thread has.
 pub(super) struct Worker {
     tracer: Box<dyn Tracer>,
@@ -64,7 +68,12 @@ pub(super) struct Worker {
     reserve: u64,
     shared: Arc<Shared>,
     chunk: Vec<u8>,
+    /// What was counted of each stream since the beginning.
     counts: Vec<Counts>,
+    /// What the kernel's counters said last.
+    counters: Vec<Counts>,
+    /// Events of each stream that were taken from the kernel and could not be kept.
+    dropped: Vec<u64>,
     /// When the counters were last looked at.
     counted_ns: u64,
     begun: Instant,
@@ -74,7 +83,12 @@ pub(super) struct Worker {
     stands_back: bool,
     calm: u32,
     fullest: u64,
-    notes: Vec<String>,
+    /// Since when events have been kept from coming by somebody, as far as it is not noted yet.
+    blind_since: Option<u64>,
+    /// How long that was, nanoseconds.
+    blind_ns: u64,
+    /// What was written when the space on the disk was last looked at.
+    spaced: u64,
     /// Whether counters of the kernel could not be read.
     is_uncounted: bool,
 }
@@ -95,6 +109,8 @@ impl Worker {
         Self {
             chunk: vec![0; tracer.chunk_bytes()],
             counts: vec![Counts::default(); tracer.streams().len()],
+            counters: vec![Counts::default(); tracer.streams().len()],
+            dropped: vec![0; tracer.streams().len()],
             reserve: reserve.unwrap_or_else(by_rule),
             directory: directory.to_owned(),
             tracer,
@@ -108,7 +124,9 @@ impl Worker {
             stands_back: false,
             calm: 0,
             fullest: 0,
-            notes: Vec::new(),
+            blind_since: None,
+            blind_ns: 0,
+            spaced: 0,
             is_uncounted: false,
         }
     }
@@ -121,19 +139,30 @@ impl Worker {
         let _ = ready.send(());
         let ended = first.and_then(|()| self.go_on());
         let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
+        let seen = self.look_for_meddling();
+        self.fail(&mut ending, seen.map(drop));
         // Even where nothing can be written any more, the kernel must be told to end.
         let stopped = self.tracer.stop();
-        let mut result = Ok(());
-        if ending.is_good() || matches!(ending, Ending::DeviceGone(_)) {
-            // Where events still come, there is no last one to wait for.
-            result = self.pass(stopped.is_ok()).map(drop);
+        // Where events still come, there is no last one to wait for.
+        let is_last = stopped.is_ok();
+        self.fail(&mut ending, stopped);
+        // What is there is kept as far as it can be, whatever failed before, and counted otherwise.
+        let mut passed = Ok(());
+        if !self.store.has_failed() {
+            passed = self.pass(is_last).and_then(|_| self.store.flush());
         }
-        self.fail(&mut ending, stopped.and(result));
-        // What was taken before is kept, whatever failed since.
-        let finished = self.finish(ending.phrase());
+        if passed.is_err() || self.store.has_failed() {
+            self.drop_rest();
+        }
+        self.fail(&mut ending, passed);
+        let why = match &ending {
+            Ending::Asked => self.shared.why(),
+            other => other.phrase().to_owned(),
+        };
+        let finished = self.finish(&why);
         self.fail(&mut ending, finished);
         if let Err(error) = self.tracer.detach() {
-            self.notes.push(format!("{error}; the next start tries again"));
+            self.shared.note(format!("{error}; the next start tries again"));
         }
         *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending.clone());
         Summary {
@@ -144,7 +173,9 @@ impl Worker {
             cpu: Nanos(self.cpu_ns() as i64),
             wall: Nanos(self.begun.elapsed().as_nanos() as i64),
             fullest: self.fullest.min(1000) as u32,
-            notes: self.notes,
+            dropped: self.dropped.iter().sum(),
+            blind: Nanos(i64::try_from(self.blind_ns).unwrap_or(i64::MAX)),
+            notes: self.shared.notes(),
         }
     }
 
@@ -167,7 +198,9 @@ impl Worker {
             if filled > CLOSE {
                 self.count()?;
             }
-            if looked.elapsed() >= LOOK_EVERY {
+            let written = self.store.bytes() - self.spaced;
+            let is_near = self.reserve > 0 && written > self.reserve / RESERVE_STEPS;
+            if is_near || looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 if let Some(ending) = self.look()? {
                     return Ok(ending);
@@ -207,6 +240,39 @@ impl Worker {
         Ok(fullest)
     }
 
+    /// Counts what cannot be kept: what was taken from the kernel and is in no file, and what is
+    /// still in the kernel.
+    fn drop_rest(&mut self) {
+        for stream in 0..self.counts.len() {
+            let mut lost = Contents::default();
+            let mut add = |contents: Contents| {
+                if lost.events == 0 {
+                    lost.first_ns = contents.first_ns;
+                }
+                lost.events += contents.events;
+            };
+            let frames = self.store.give_up(stream);
+            payloads(&frames).for_each(|chunk| add(self.tracer.contents(chunk)));
+            // Where the kernel goes on, the end is behind what its buffer held.
+            let capacity = self.tracer.streams()[stream].capacity;
+            let mut taken = 0_u64;
+            while taken <= capacity
+                && let Ok(length @ 1..) = self.tracer.read(stream, &mut self.chunk)
+            {
+                taken += length as u64;
+                add(self.tracer.contents(&self.chunk[..length]));
+            }
+            self.dropped[stream] += lost.events;
+            if lost.events > 0 {
+                let (from_ns, to_ns) = (lost.first_ns, monotonic_ns());
+                let cpu = self.tracer.streams()[stream].cpu;
+                let lost = Entry::Lost { cpu, events: lost.events, from_ns, to_ns };
+                // The totals at the end say it too.
+                let _ = self.store.note(&lost);
+            }
+        }
+    }
+
     /// An end that was asked for is none where something fails after it.
     fn fail(&self, ending: &mut Ending, result: Result<(), RecordError>) {
         if let Err(error) = result
@@ -231,13 +297,18 @@ impl Worker {
 
     /// Looks at everything that is not looked at in each pass.
     fn look(&mut self) -> Result<Option<Ending>, RecordError> {
+        if let Some(ending) = self.look_for_meddling()? {
+            return Ok(Some(ending));
+        }
         self.count()?;
         self.store.flush()?;
         self.store.cut()?;
+        self.spaced = self.store.bytes();
         if self.noted.elapsed() >= NOTE_EVERY {
             self.noted = Instant::now();
             self.store.note(&Entry::Anchor(anchor()))?;
             self.note_cost()?;
+            self.note_blindness()?;
         }
         if let Ok((left, _)) = space(&self.directory)
             && left < self.reserve
@@ -247,6 +318,60 @@ impl Worker {
             return Ok(Some(Ending::DiskFull(text)));
         }
         Ok(self.forget_lost_devices())
+    }
+
+    /// Looks whether all events still come. What somebody else has switched off stays so, for it may
+    /// be meant; but what is missing is told at once, and marked.
+    fn look_for_meddling(&mut self) -> Result<Option<Ending>, RecordError> {
+        match (self.tracer.meddling(), self.blind_since) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                self.note_blindness()?;
+                self.blind_since = None;
+                self.shared.note("all events come again".to_owned());
+            }
+            (Some(Meddling::Off(what)), None) => {
+                self.shared.note(format!(
+                    "somebody keeps events from this recording: {what}; what comes until that is \
+                     undone is missing"
+                ));
+                // It may have been so since the look before.
+                self.blind_since = Some(self.counted_ns);
+                self.note_blindness()?;
+            }
+            (Some(Meddling::Off(_)), Some(_)) => {}
+            (Some(Meddling::Gone(what)), _) => {
+                self.blind_since.get_or_insert(self.counted_ns);
+                self.note_blindness()?;
+                self.blind_since = None;
+                let why = format!("somebody took away what it recorded by: {what}");
+                return Ok(Some(Ending::Failed(why)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes up to now that events of unknown number are missing.
+    fn note_blindness(&mut self) -> Result<(), RecordError> {
+        let Some(from_ns) = self.blind_since else { return Ok(()) };
+        let to_ns = monotonic_ns();
+        self.blind_ns = self.blind_ns.saturating_add(to_ns.saturating_sub(from_ns));
+        self.blind_since = Some(to_ns);
+        for stream in 0..self.counts.len() {
+            self.note_gap(stream, 0, from_ns, to_ns)?;
+        }
+        Ok(())
+    }
+
+    fn note_gap(
+        &mut self,
+        stream: usize,
+        events: u64,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> Result<(), RecordError> {
+        let cpu = self.tracer.streams()[stream].cpu;
+        self.store.note(&Entry::Lost { cpu, events, from_ns, to_ns })
     }
 
     /// Notes the devices that are gone; with the last of them the recording ends.
@@ -259,7 +384,7 @@ impl Worker {
             is_there
         });
         let last = losses.last().cloned();
-        self.notes.extend(losses);
+        losses.into_iter().for_each(|loss| self.shared.note(loss));
         if self.targets.is_empty() { last.map(Ending::DeviceGone) } else { None }
     }
 
@@ -267,11 +392,11 @@ impl Worker {
     fn count(&mut self) -> Result<(), RecordError> {
         let now = monotonic_ns();
         for stream in 0..self.counts.len() {
-            let counts = match self.tracer.counts(stream) {
+            let now_counted = match self.tracer.counts(stream) {
                 Ok(counts) => counts,
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_uncounted, true) {
-                        self.notes.push(format!(
+                        self.shared.note(format!(
                             "the kernel's counters could not be read ({error}), so events may \
                              have been lost that are not counted"
                         ));
@@ -279,31 +404,47 @@ impl Worker {
                     continue;
                 }
             };
-            let lost = counts.lost.saturating_sub(self.counts[stream].lost);
-            self.counts[stream] = counts;
-            if lost > 0 {
+            let mut before = std::mem::replace(&mut self.counters[stream], now_counted);
+            // What was read cannot be less than before, unless the counters began anew.
+            let is_cleared = now_counted.read < before.read;
+            if is_cleared {
+                before = Counts::default();
                 let cpu = self.tracer.streams()[stream].cpu;
-                let (from_ns, to_ns) = (self.counted_ns, now);
-                self.store.note(&Entry::Lost { cpu, events: lost, from_ns, to_ns })?;
+                self.shared.note(format!(
+                    "somebody has cleared the buffer of processor {cpu}; what was in it is missing"
+                ));
+                self.blind_ns = self.blind_ns.saturating_add(now.saturating_sub(self.counted_ns));
+            }
+            let lost = now_counted.lost.saturating_sub(before.lost);
+            self.counts[stream].read += now_counted.read - before.read;
+            self.counts[stream].lost += lost;
+            if lost > 0 || is_cleared {
+                self.note_gap(stream, lost, self.counted_ns, now)?;
             }
         }
         self.counted_ns = now;
         let sum = |of: fn(&Counts) -> u64| self.counts.iter().map(of).sum::<u64>();
-        self.shared.events.store(sum(|counts| counts.read), Relaxed);
-        self.shared.lost.store(sum(|counts| counts.lost), Relaxed);
+        let dropped: u64 = self.dropped.iter().sum();
+        let read = sum(|counts| counts.read).saturating_sub(dropped);
+        self.shared.events.store(read, Relaxed);
+        self.shared.lost.store(sum(|counts| counts.lost).saturating_add(dropped), Relaxed);
         self.shared.cpu_ns.store(self.cpu_ns(), Relaxed);
         Ok(())
     }
 
     /// Notes the last things and brings everything to the disk.
     fn finish(&mut self, why: &str) -> Result<(), RecordError> {
-        self.count()?;
-        self.store.flush()?;
-        self.store.note(&Entry::Anchor(anchor()))?;
-        self.note_cost()?;
+        // Each is tried whatever became of those before.
+        let noted = [
+            self.count(),
+            self.note_blindness(),
+            self.store.note(&Entry::Anchor(anchor())),
+            self.note_cost(),
+        ];
         let (why, cpus) = (why.to_owned(), self.totals());
-        self.store.note(&Entry::Stopped { why, monotonic_ns: monotonic_ns(), cpus })?;
-        self.store.finish()
+        let stopped = Entry::Stopped { why, monotonic_ns: monotonic_ns(), cpus };
+        let last = [self.store.note(&stopped), self.store.finish()];
+        noted.into_iter().chain(last).collect()
     }
 
     fn note_cost(&mut self) -> Result<(), RecordError> {
@@ -315,12 +456,12 @@ impl Worker {
     }
 
     fn totals(&self) -> Vec<Totals> {
-        let streams = self.tracer.streams().iter().zip(&self.counts);
+        let streams = self.tracer.streams().iter().zip(self.counts.iter().zip(&self.dropped));
         streams
-            .map(|(stream, counts)| Totals {
+            .map(|(stream, (counts, dropped))| Totals {
                 cpu: stream.cpu,
-                read: counts.read,
-                lost: counts.lost,
+                read: counts.read.saturating_sub(*dropped),
+                lost: counts.lost.saturating_add(*dropped),
             })
             .collect()
     }

@@ -158,6 +158,13 @@ fn a_recording_on_a_full_file_system_ends_and_keeps_what_there_was() {
     let summary = recorder.stop();
     assert!(matches!(summary.ending, Ending::DiskFull(_)), "{summary:?}");
     assert!(summary.bytes.0 > 500_000, "{summary:?}");
+    // What found no room is counted, and the log had room to say so.
+    assert!(summary.dropped > 0 && summary.lost() >= summary.dropped, "{summary:?}");
+    assert_eq!(events_in(&options.directory), summary.events(), "{summary:?}");
+    let log = fs::read_to_string(options.directory.join("log.jsonl")).unwrap();
+    let counted: u64 = log.lines().map(lost_in).sum();
+    assert_eq!(counted, summary.lost(), "{log}");
+    assert!(log.lines().last().unwrap().contains("is full"), "{log}");
 
     // With a reserve it ends before anything fails.
     let kept = Options::new(&small.path().join("other"), "a test");
@@ -173,4 +180,116 @@ fn a_recording_on_a_full_file_system_ends_and_keeps_what_there_was() {
     assert!(summary.ending.phrase().contains("nearly full"), "{summary:?}");
     let log = fs::read_to_string(options.directory.join("log.jsonl")).unwrap();
     assert!(log.lines().last().unwrap().contains("stopped"), "{log}");
+}
+
+/// Events that a recording holds, by its reader.
+fn events_in(directory: &Path) -> u64 {
+    let options = ioecho_trace::formats::ReadOptions::default();
+    let mut source = ioecho_trace::formats::open(directory, &options).unwrap();
+    let mut batch = ioecho_trace::Batch::new(source.header().columns);
+    while source.next_batch(&mut batch).unwrap() {}
+    let recording = source.header().recording.as_ref().unwrap();
+    recording.events.values().sum()
+}
+
+/// Events that a line of the log says are lost.
+fn lost_in(line: &str) -> u64 {
+    let of = |line: &str| line.split_once(r#""events":"#)?.1.split([',', '}']).next()?.parse().ok();
+    if line.contains(r#""entry":"lost""#) { of(line).unwrap() } else { 0 }
+}
+
+/// The trace instance of this process that records a device.
+fn instance_of(device: &LoopDevice) -> PathBuf {
+    let number = fs::read_to_string(format!("/sys/block/{}/dev", device.name())).unwrap();
+    let (major, minor) = number.trim().split_once(':').unwrap();
+    let number = major.parse::<u64>().unwrap() << 20 | minor.parse::<u64>().unwrap();
+    let filter = format!("dev == {number}");
+    let is_its = |path: &PathBuf| {
+        let text = fs::read_to_string(path.join("events/block/block_bio_queue/filter"));
+        text.is_ok_and(|text| text.trim() == filter)
+    };
+    instances().into_iter().find(is_its).unwrap()
+}
+
+/// Waits until a recorder has said so many sentences.
+fn told(recorder: &Recorder, sentences: usize) -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let notes = recorder.status().notes;
+        if notes.len() >= sentences {
+            return notes;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", recorder.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_recording_that_somebody_switches_off_is_told_at_once_and_marked() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    for file in ["tracing_on", "events/block/block_rq_issue/enable", "tracing_cpumask"] {
+        let place = or_skip!(Place::new());
+        let recorder = or_skip!(start(&device.path, &place.options()));
+        let path = instance_of(&device).join(file);
+        let before = fs::read_to_string(&path).unwrap();
+        fs::write(&path, "0").unwrap();
+        let notes = told(&recorder, 1);
+        assert!(notes[0].contains(file) && notes[0].contains("is missing"), "{notes:?}");
+        fs::write(&path, before.trim()).unwrap();
+        assert_eq!(told(&recorder, 2)[1], "all events come again");
+        read_direct(&device.path, 0, 4096);
+        let summary = recorder.stop();
+        assert_eq!(summary.ending, Ending::Asked);
+        assert!(summary.blind.0 > 0 && !summary.is_whole(), "{summary:?}");
+        assert!(summary.blind.0 < summary.wall.0 && summary.events() >= 3, "{summary:?}");
+        let log = fs::read_to_string(place.options().directory.join("log.jsonl")).unwrap();
+        assert!(log.contains(r#""entry":"lost""#), "{log}");
+    }
+}
+
+#[test]
+fn a_recording_that_was_switched_off_just_before_its_end_is_marked_too() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let place = or_skip!(Place::new());
+    let recorder = or_skip!(start(&device.path, &place.options()));
+    read_direct(&device.path, 0, 4096);
+    fs::write(instance_of(&device).join("tracing_on"), "0").unwrap();
+    let summary = recorder.stop();
+    assert!(summary.blind.0 > 0, "{summary:?}");
+}
+
+#[test]
+fn a_buffer_that_somebody_clears_is_told_and_marked() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let place = or_skip!(Place::new());
+    let recorder = or_skip!(start(&device.path, &place.options()));
+    for at in 0..100 {
+        read_direct(&device.path, at * 4096, 4096);
+    }
+    // The counters must have been seen once.
+    let begun = Instant::now();
+    while recorder.status().events == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    fs::write(instance_of(&device).join("trace"), "").unwrap();
+    let notes = told(&recorder, 1);
+    assert!(notes[0].contains("cleared the buffer"), "{notes:?}");
+    read_direct(&device.path, 0, 4096);
+    let summary = recorder.stop();
+    assert!(summary.blind.0 > 0 && summary.events() >= 300, "{summary:?}");
+}
+
+#[test]
+fn a_buffer_that_would_take_the_memory_of_others_is_refused() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let place = or_skip!(Place::new());
+    let buffer = Some(ioecho_trace::Bytes(1 << 50));
+    let options = Options { buffer, ..place.options() };
+    or_skip!(start(&device.path, &place.options())).stop();
+    fs::remove_dir_all(place.options().directory).unwrap();
+    let error = Recorder::start(vec![Target::at(&device.path).unwrap()], &options).unwrap_err();
+    assert!(matches!(error, RecordError::Buffer { .. }), "{error}");
+    assert!(error.to_string().contains("take at most"), "{error}");
+    assert!(!options.directory.exists());
 }

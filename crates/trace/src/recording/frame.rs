@@ -77,6 +77,19 @@ impl<W: Write> FrameWriter<W> {
     }
 }
 
+/// The payloads of whole frames that a [`FrameWriter`] has written one behind the other into
+/// memory; what is left behind the last whole one is passed over.
+pub fn payloads(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = frames;
+    std::iter::from_fn(move || {
+        let (header, behind) = rest.split_at_checked(FRAME_HEADER_BYTES)?;
+        let length = u32::from_le_bytes(*header[12..].first_chunk()?) as usize;
+        let (payload, behind) = behind.split_at_checked(length)?;
+        rest = behind;
+        Some(payload)
+    })
+}
+
 /// The header of a frame.
 fn header(cpu: u32, sequence: u64, payload: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
     let mut header = [0; FRAME_HEADER_BYTES];
@@ -210,6 +223,15 @@ mod tests {
     fn frames_are_read_as_they_were_written() {
         let whole = vec![(7, b"first".to_vec()), (8, Vec::new()), (9, b"the third".to_vec())];
         assert_eq!(read(&file()), (whole, None));
+    }
+
+    #[test]
+    fn payloads_in_memory_are_those_of_the_whole_frames() {
+        let bytes = file();
+        let whole = |bytes: &[u8]| payloads(bytes).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        assert_eq!(whole(&bytes), [&b"first"[..], b"", b"the third"]);
+        assert_eq!(whole(&bytes[..bytes.len() - 1]), [&b"first"[..], b""]);
+        assert!(whole(&[]).is_empty() && whole(&bytes[..40]).len() == 1);
     }
 
     #[test]

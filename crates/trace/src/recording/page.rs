@@ -11,6 +11,15 @@ const MISSED: u64 = 1 << 31;
 /// `RB_MISSED_STORED`: how many, stands behind the last event.
 const MISSED_STORED: u64 = 1 << 30;
 
+/// `RINGBUF_TYPE_PADDING`, `_TIME_EXTEND` and `_TIME_STAMP`: records of a page that are no events
+/// (`include/linux/ring_buffer.h`, `ring_buffer_type`).
+pub(crate) const PADDING: u32 = 29;
+pub(crate) const TIME_EXTEND: u32 = 30;
+pub(crate) const TIME_STAMP: u32 = 31;
+
+/// Bits of the time in a record's head (`TS_SHIFT`).
+pub(crate) const DELTA_BITS: u32 = 27;
+
 /// The used bytes are what is below these two bits.
 const COMMIT_MASK: u64 = MISSED_STORED - 1;
 
@@ -23,6 +32,15 @@ pub struct PageLayout {
     commit_bytes: usize,
     data: usize,
     big_endian: bool,
+}
+
+/// What a page holds, without a look at what its events mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageContents {
+    /// How many events; those that a filter has taken back are none.
+    pub events: u64,
+    /// The instant of the first one, nanoseconds.
+    pub first_ns: u64,
 }
 
 /// What the head of a page says.
@@ -81,6 +99,40 @@ impl PageLayout {
     /// Whether there is an event in the page.
     pub fn is_empty(&self, page: &[u8]) -> bool {
         self.commit_word(page).is_none_or(|word| word & COMMIT_MASK == 0)
+    }
+
+    /// Counts what is in a page, for whoever cannot keep it and has to say what is missing. Of a
+    /// page that is damaged, what comes before the damage.
+    pub fn contents(&self, page: &[u8]) -> PageContents {
+        let Some(head) = self.head(page) else { return PageContents::default() };
+        let (page, mut at, mut events) = (&page[..head.end], head.data, 0);
+        let word = |at: usize| {
+            let bytes = page.get(at..)?.get(..4)?;
+            Some(self.number(bytes) as u32)
+        };
+        while let Some(record) = word(at) {
+            let (sort, delta) = self.record_head(record);
+            let length = || word(at + 4).map_or(page.len(), |length| length as usize);
+            let step = match sort {
+                PADDING if delta == 0 => break,
+                PADDING => length(),
+                TIME_EXTEND | TIME_STAMP => 4,
+                0 => length().next_multiple_of(4).max(4),
+                words => 4 * words as usize,
+            };
+            events += u64::from(sort < PADDING);
+            at = at.saturating_add(4).saturating_add(step);
+        }
+        PageContents { events, first_ns: head.time }
+    }
+
+    /// Sort and time of a record in a page.
+    pub(crate) fn record_head(&self, word: u32) -> (u32, u32) {
+        if self.big_endian {
+            (word >> DELTA_BITS, word & ((1 << DELTA_BITS) - 1))
+        } else {
+            (word & 31, word >> 5)
+        }
     }
 
     /// Reads the head; `None` where the bytes are too few.
@@ -171,6 +223,34 @@ pub(crate) mod tests {
         let uncounted = page(5, 0x18 | MISSED, &rest);
         assert_eq!(layout.head(&uncounted).unwrap().missed_events, None);
         assert!(layout.is_empty(&page(5, 0, &rest)) && !layout.is_empty(&plain));
+    }
+
+    #[test]
+    fn events_are_counted_and_what_is_between_them_is_not() {
+        let layout = PageLayout::parse(HEADER_PAGE, false).unwrap();
+        let head = |sort: u32, delta: u32| (delta << 5 | sort).to_le_bytes().to_vec();
+        let word = |number: u32| number.to_le_bytes().to_vec();
+        let records = [
+            [head(2, 7), vec![1; 8]].concat(),
+            [head(TIME_EXTEND, 1), word(9)].concat(),
+            // One that a filter took back.
+            [head(PADDING, 5), word(8), vec![0; 4]].concat(),
+            // A long one, whose length has a word of its own and is made a multiple of four.
+            [head(0, 3), word(10), vec![2; 8]].concat(),
+            [head(TIME_STAMP, 1), word(9)].concat(),
+            [head(1, 3), vec![3; 4]].concat(),
+            // Nothing comes any more.
+            [head(PADDING, 0), vec![4; 12]].concat(),
+        ];
+        let rest = records.concat();
+        let contents = |rest: &[u8]| layout.contents(&page(55, rest.len() as u64, rest));
+        assert_eq!(contents(&rest), PageContents { events: 3, first_ns: 55 });
+        for cut in 0..rest.len() {
+            assert!(contents(&rest[..cut]).events <= 3, "{cut}");
+        }
+        let huge = [head(0, 3), word(u32::MAX)].concat();
+        assert_eq!(contents(&huge).events, 1);
+        assert_eq!(layout.contents(&[0; 15]), PageContents::default());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ioecho_trace::transform::{Asked, KINDS};
 use ioecho_trace::{Stop, stream};
 
 use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
-use crate::commands::{tell, tell_import};
+use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit;
 use crate::run::open;
 
@@ -33,12 +33,14 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
     let mut source = open::trace_until(stop, &raw, &options, &load).with_context(kept)?;
     let sink = write::create_as(args.to, output, source.header()).with_context(kept)?;
     let (requests, written) = stream::copy(source.as_mut(), sink).with_context(kept)?;
-    let code = tell_import(source.header());
+    let code = if args.quiet { tell_damage(source.header()) } else { tell_import(source.header()) };
     for note in written.lost.iter() {
         tell(&format!("lost in {}: {} {}", output.display(), note.count, note.what));
     }
     let of = if written.requests == requests { String::new() } else { format!(" of {requests}") };
-    tell(&format!("{}{of} requests written to {}", written.requests, output.display()));
+    if !args.quiet {
+        tell(&format!("{}{of} requests written to {}", written.requests, output.display()));
+    }
     drop(source);
     if code != exit::OK {
         tell(&format!("note: {} is kept, for it is damaged", raw.display()));

@@ -2,22 +2,28 @@
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_trace::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
 use signal_hook::iterator::Signals;
 
 use crate::commands::interrupt::is_ignored;
 use crate::exit::{self, Coded};
 
+/// Signals that come within this time are one: `timeout` sends its own to the process and to its
+/// group, and a terminal's wrapper passes on what the terminal has sent already.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
+
 /// Something that happened.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Somebody asks for the end.
-    Asked,
+    /// Somebody asks for the end, by this signal.
+    Asked(&'static str),
     /// The command has ended.
     CommandEnded(std::io::Result<ExitStatus>),
     /// Nothing, for as long as was waited.
@@ -34,21 +40,32 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// From now on signals are events. The first one ends the recording, the second one what comes
-    /// after it, the third one the process.
+    /// after it, the third one the process. Those that are meant for other programs do nothing: by
+    /// default they would end this one and leave its tracing in the kernel.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let (outgoing, incoming) = channel();
         let stop = Stop::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        if !is_ignored(SIGHUP) {
-            signals.add_signal(SIGHUP)?;
+        let signals = Signals::new([SIGINT, SIGTERM, SIGXCPU])?;
+        for signal in [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal)) {
+            signals.add_signal(signal)?;
+        }
+        for signal in [SIGUSR1, SIGUSR2] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         let (asked, told) = (stop.clone(), outgoing.clone());
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for (count, signal) in signals.forever().enumerate() {
+            let mut signals = signals;
+            let (mut count, mut last) = (0, None::<Instant>);
+            for signal in signals.forever() {
+                if last.is_some_and(|last| last.elapsed() < ONE_SIGNAL) {
+                    continue;
+                }
+                last = Some(Instant::now());
+                count += 1;
                 match count {
                     // Nobody listens any more: the recording has ended by itself.
-                    0 if told.send(Event::Asked).is_ok() => {}
-                    0 | 1 => asked.ask(),
+                    1 if told.send(Event::Asked(name_of(signal))).is_ok() => {}
+                    1 | 2 => asked.ask(),
                     _ => {
                         let _ = signal_hook::low_level::emulate_default_handler(signal);
                     }
@@ -85,4 +102,8 @@ impl Ends {
             }
         }
     }
+}
+
+fn name_of(signal: i32) -> &'static str {
+    signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
 }

@@ -38,6 +38,14 @@ impl Line {
         self.last = status.clone();
     }
 
+    /// Says something else without the line being written over it.
+    pub(crate) fn aside(&self, say: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+
     /// Takes it away.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
@@ -74,7 +82,7 @@ mod tests {
     fn the_line_has_rates_of_the_last_second_and_losses_of_all() {
         let last = Status { events: 1000, bytes: Bytes(1 << 20), ..Status::default() };
         let cpu = Nanos::from_millis(100);
-        let now = Status { events: 5000, bytes: Bytes(3 << 20), lost: 7, cpu, ended: None };
+        let now = Status { events: 5000, bytes: Bytes(3 << 20), lost: 7, cpu, ..Status::default() };
         assert_eq!(
             text(&last, &now, Duration::from_secs(2), Duration::from_secs(10)),
             "10 s | 2000 events/s | 3.00 MiB, 1.00 MiB/s | 7 LOST | 1.0 % of a processor"

@@ -9,7 +9,7 @@ use ioecho_trace::{Nanos, Stop};
 
 use super::ends::{Ends, Event};
 use super::line::Line;
-use crate::commands::tell;
+use crate::commands::{tell, visible};
 
 /// How often the line is drawn.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
@@ -63,12 +63,12 @@ impl Session {
         });
         let mut line = Line::new(!self.is_quiet && self.command.is_empty());
         let mut drawn = Instant::now();
-        let mut command = None;
-        loop {
+        let (mut command, mut told) = (None, 0);
+        let why = loop {
             let now = Instant::now();
             let next = (now + ASK_EVERY).min(until.unwrap_or(now + ASK_EVERY));
             match self.ends.wait(next) {
-                Event::Asked => {
+                Event::Asked(signal) => {
                     // Ctrl-C goes to the command as well.
                     if !self.command.is_empty()
                         && let Event::CommandEnded(status) =
@@ -76,25 +76,33 @@ impl Session {
                     {
                         command = status.ok();
                     }
-                    break;
+                    break format!("it was asked to by {signal}");
                 }
                 Event::CommandEnded(status) => {
                     command = Some(status?);
-                    break;
+                    break "its command has ended".to_owned();
                 }
                 Event::Nothing => {}
             }
             let status = recorder.status();
+            // What is missing from now on should be known now, and not after a night.
+            for note in status.notes.iter().skip(told) {
+                line.aside(|| tell(&format!("note: {}", visible(note))));
+            }
+            told = status.notes.len();
             if status.ended.is_some() || until.is_some_and(|until| Instant::now() >= until) {
-                break;
+                break "its time is over".to_owned();
             }
             if drawn.elapsed() >= DRAW_EVERY {
                 drawn = Instant::now();
                 line.show(&status);
             }
-        }
-        let summary = recorder.stop();
+        };
+        let summary = recorder.stop_because(&why);
         line.finish();
+        for note in summary.notes.iter().skip(told) {
+            tell(&format!("note: {}", visible(note)));
+        }
         if command.is_none() && !self.command.is_empty() {
             tell(&format!("the command goes on (process {number}), and is recorded no more"));
         }

@@ -189,6 +189,9 @@ impl Witness {
         if !summary.ending.is_good() {
             reasons.push(format!("it ended before the run: {}", summary.ending.phrase()));
         }
+        if summary.blind.0 > 0 {
+            reasons.push(format!("for {} events were kept from coming", summary.blind));
+        }
         (entry.lost, entry.cpu_ns) = (summary.lost(), summary.cpu.0);
         entry.notes.extend(summary.notes);
         reasons.extend(settle(&directory, run, stop));

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -24,13 +25,23 @@ pub(super) struct Debugfs {
 }
 
 /// What tells one file from all others: the number of its file system, and its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     /// `st_dev`.
     pub(super) dev: u64,
     /// `st_ino`. debugfs gives every file a new one, and does not use one twice soon.
     pub(super) inode: u64,
+    /// When the kernel made it, which is not needed to tell it from others.
+    pub(super) made: SystemTime,
 }
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        (self.dev, self.inode) == (other.dev, other.inode)
+    }
+}
+
+impl Eq for Identity {}
 
 impl Debugfs {
     /// The one that is mounted, or else one that only this process sees.
@@ -58,7 +69,13 @@ impl Debugfs {
     /// Which file it is; `None` where there is none.
     pub(super) fn identity(&self, device: &str, name: &str) -> io::Result<Option<Identity>> {
         match rustix::fs::statat(&self.root, within(device, name), AtFlags::empty()) {
-            Ok(status) => Ok(Some(Identity { dev: status.st_dev, inode: status.st_ino })),
+            Ok(status) => {
+                // Nobody writes to these files, so they are as old as their contents.
+                let since =
+                    Duration::new(status.st_mtime.max(0) as u64, status.st_mtime_nsec as u32);
+                let made = SystemTime::UNIX_EPOCH + since;
+                Ok(Some(Identity { dev: status.st_dev, inode: status.st_ino, made }))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::api::{self, Setup};
 use super::debugfs::{Debugfs, Identity};
-use super::marker::Marker;
+use super::marker::{self, Marker};
 use super::rival::Rival;
 use crate::record::error::RecordError;
 use crate::record::interface::Interface;
@@ -68,21 +68,28 @@ impl Disk {
         let opened = open(device, dev).map_err(|error| RecordError::system("open", device, error));
         let opened = opened?;
         let mut bytes = bytes.max(2 * SUB_BUFFER_BYTES.0);
-        let mut may_clean = true;
+        let noted = |error| RecordError::system("write", Path::new("/run/ioecho"), error);
+        let _alone = marker::alone().map_err(noted)?;
+        let about_to = kernel_name(dev, device);
+        // What a killed recorder has left is known by its marker, whose place ours takes.
+        clean_one(debugfs, &about_to);
+        let in_the_way = debugfs.identity(&about_to, STANDS_FOR);
+        if in_the_way.is_ok_and(|found| found.is_some()) {
+            return Err(traced(debugfs, device, &about_to));
+        }
         let (attached, setup) = loop {
             let setup = setup(sectors, bytes);
-            match api::set_up(&opened, &setup) {
+            Marker::write(&about_to, device, None).map_err(noted)?;
+            let error = match api::set_up(&opened, &setup) {
                 Ok(attached) => break (attached, setup),
-                Err(Errno::BUSY) => {
-                    let name = kernel_name(dev, device);
-                    if !(may_clean && clean_one(debugfs, &name)) {
-                        return Err(traced(debugfs, device, &name));
-                    }
-                    may_clean = false;
-                }
+                Err(error) => error,
+            };
+            Marker::remove(&about_to);
+            match error {
+                Errno::BUSY => return Err(traced(debugfs, device, &about_to)),
                 // relay_open() fails for want of memory, and the kernel says EIO then.
-                Err(Errno::NOMEM | Errno::IO) if bytes > 2 * SUB_BUFFER_BYTES.0 => bytes /= 2,
-                Err(error) => return Err(unavailable(device, error)),
+                Errno::NOMEM | Errno::IO if bytes > 2 * SUB_BUFFER_BYTES.0 => bytes /= 2,
+                error => return Err(unavailable(device, error)),
             }
         };
         let trace = Unowned { opened: &opened, is_owned: false };
@@ -91,9 +98,15 @@ impl Disk {
         let identity = debugfs
             .identity(&name, STANDS_FOR)
             .and_then(|found| found.ok_or_else(|| Errno::NOENT.into()))
-            .map_err(|error| RecordError::system("find", &path, error))?;
-        Marker::write(&name, device, identity)
-            .map_err(|error| RecordError::system("write", Path::new("/run/ioecho"), error))?;
+            .map_err(|error| RecordError::system("find", &path, error))
+            .and_then(|identity| {
+                Marker::write(&name, device, Some(identity)).map_err(noted)?;
+                Ok(identity)
+            });
+        if identity.is_err() || name != about_to {
+            Marker::remove(&about_to);
+        }
+        let identity = identity?;
         let files = relay_files(debugfs, &name);
         let dropped = debugfs.open_file(&name, STANDS_FOR);
         let (files, dropped) = match (files, dropped) {
@@ -204,6 +217,8 @@ impl Drop for Unowned<'_> {
 /// Takes down the traces that processes of ioecho left when they were killed, and answers the names
 /// of their devices.
 pub(super) fn clean(debugfs: &Debugfs) -> Vec<String> {
+    // Where others cannot be kept away for a moment, they may be in the middle of it.
+    let Ok(_alone) = marker::alone() else { return Vec::new() };
     let names = Marker::all().into_iter().map(|marker| marker.name);
     names.filter(|name| clean_one(debugfs, name)).collect()
 }
@@ -212,7 +227,9 @@ pub(super) fn clean(debugfs: &Debugfs) -> Vec<String> {
 fn clean_one(debugfs: &Debugfs, name: &str) -> bool {
     let Some(marker) = Marker::of(name).filter(Marker::is_left) else { return false };
     let found = debugfs.identity(name, STANDS_FOR);
-    let is_ours = found.is_ok_and(|found| found == Some(marker.identity));
+    let is_read = || Rival::of(debugfs, name) != Rival::Nobody;
+    let is_ours =
+        found.is_ok_and(|found| found.is_some_and(|found| marker.speaks_of(&found, is_read)));
     let is_down = is_ours
         && fs::metadata(&marker.device).is_ok_and(|data| {
             // The path may lead to another device by now.

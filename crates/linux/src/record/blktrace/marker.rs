@@ -4,17 +4,31 @@
 //! only that the device is traced. To take away what may be somebody else's is not allowed, so each
 //! trace of ours is written down in `/run/ioecho`: who set it up, and the number of a file that the
 //! kernel made for this trace and for no other. Only where both agree is it taken away.
+//!
+//! The number is known only after the trace is there, and who is killed in between has left a trace
+//! without one. So before, it is written down that one is about to be made. What was made right
+//! after that, while its maker lived no more to say so, and what nobody reads, is ours.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::debugfs::Identity;
 use crate::record::owner::{Owner, new_name};
 
 /// Where the markers lie; it is empty after a start of the machine, as the kernel is.
 const DIRECTORY: &str = "/run/ioecho";
+
+/// Stands for the number of a file that is not there yet.
+const ABOUT_TO: &str = "about to";
+
+/// So long after it was written down a trace is set up at the latest: buffers of gigabytes take a
+/// while.
+const SETTING_UP: Duration = Duration::from_secs(5);
 
 /// What a marker's name begins with; the device's name follows.
 const PREFIX: &str = "blktrace-";
@@ -26,15 +40,18 @@ pub(super) struct Marker {
     pub(super) name: String,
     /// The device's node.
     pub(super) device: PathBuf,
-    /// The file that stands for the trace.
-    pub(super) identity: Identity,
+    /// The file that stands for the trace; `None` as long as it was only about to be made.
+    pub(super) identity: Option<Identity>,
+    /// When the marker was written.
+    pub(super) written: SystemTime,
     /// Who set it up; `None` where that cannot be judged from here.
     pub(super) owner: Option<Owner>,
 }
 
 impl Marker {
-    /// Writes down that this process has set up the trace of a device.
-    pub(super) fn write(name: &str, device: &Path, identity: Identity) -> io::Result<()> {
+    /// Writes down that this process has set up the trace of a device, or is about to. Between both
+    /// it must be [`alone`].
+    pub(super) fn write(name: &str, device: &Path, identity: Option<Identity>) -> io::Result<()> {
         Self::write_in(Path::new(DIRECTORY), name, device, identity)
     }
 
@@ -42,12 +59,19 @@ impl Marker {
         directory: &Path,
         name: &str,
         device: &Path,
-        Identity { dev, inode }: Identity,
+        identity: Option<Identity>,
     ) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        make(directory)?;
         let device = device.to_str().unwrap_or_default();
-        let text = format!("{}\n{}\n{dev} {inode}\n{device}\n", new_name(), surroundings());
-        fs::write(path(directory, name), text)
+        let identity = identity.map_or_else(
+            || ABOUT_TO.to_owned(),
+            |Identity { dev, inode, .. }| format!("{dev} {inode}"),
+        );
+        let text = format!("{}\n{}\n{identity}\n{device}\n", new_name(), surroundings());
+        // Whole or not there: who is killed while it is written has left the one before.
+        let (path, new) = (path(directory, name), directory.join(format!("new-{name}")));
+        fs::write(&new, text)?;
+        fs::rename(new, path)
     }
 
     /// The marker of a device.
@@ -61,9 +85,30 @@ impl Marker {
         entries.filter_map(|entry| Self::read(&entry.path())).collect()
     }
 
-    /// Whether there is anything that looks like a marker.
-    pub(super) fn any() -> bool {
-        fs::read_dir(DIRECTORY).is_ok_and(|mut entries| entries.next().is_some())
+    /// Whether there is anything that looks like a marker. An error where that cannot be seen.
+    pub(super) fn any() -> io::Result<bool> {
+        match fs::read_dir(DIRECTORY) {
+            Ok(mut entries) => Ok(entries.any(|entry| {
+                entry.is_ok_and(|entry| {
+                    entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes())
+                })
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a trace is the one that this marker speaks of. `is_read` says whether somebody has
+    /// it open, which is asked only where it matters.
+    pub(super) fn speaks_of(&self, found: &Identity, is_read: impl FnOnce() -> bool) -> bool {
+        match self.identity {
+            Some(identity) => identity == *found,
+            None => {
+                // The kernel gives both files their times by one clock.
+                let after = found.made.duration_since(self.written);
+                after.is_ok_and(|after| after <= SETTING_UP) && !is_read()
+            }
+        }
     }
 
     /// Removes the marker of a device.
@@ -83,11 +128,33 @@ impl Marker {
         let mut lines = text.lines();
         let owner = Owner::of_name(lines.next()?)?;
         let is_here = lines.next()? == surroundings();
-        let (dev, inode) = lines.next()?.split_once(' ')?;
-        let identity = Identity { dev: dev.parse().ok()?, inode: inode.parse().ok()? };
+        let written = fs::metadata(path).ok()?.modified().ok()?;
+        let identity = match lines.next()? {
+            ABOUT_TO => None,
+            numbers => {
+                let (dev, inode) = numbers.split_once(' ')?;
+                let (dev, inode) = (dev.parse().ok()?, inode.parse().ok()?);
+                Some(Identity { dev, inode, made: SystemTime::UNIX_EPOCH })
+            }
+        };
         let device = PathBuf::from(lines.next()?);
-        Some(Self { name, device, identity, owner: is_here.then_some(owner) })
+        Some(Self { name, device, identity, written, owner: is_here.then_some(owner) })
     }
+}
+
+/// Waits until no other process sets up a trace or cleans up, and keeps others from it as long as
+/// the file is open: two that look and then write would write over each other's markers.
+pub(super) fn alone() -> io::Result<File> {
+    let directory = Path::new(DIRECTORY);
+    make(directory)?;
+    let path = directory.join("lock");
+    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
+}
+
+fn make(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 fn path(directory: &Path, name: &str) -> PathBuf {
@@ -105,23 +172,23 @@ fn surroundings() -> String {
 mod tests {
     use super::*;
 
-    const IDENTITY: Identity = Identity { dev: 7, inode: 99 };
+    const IDENTITY: Identity = Identity { dev: 7, inode: 99, made: SystemTime::UNIX_EPOCH };
 
     #[test]
     fn a_marker_of_a_living_process_is_read_back_and_is_not_left() {
         let directory = tempfile::tempdir().unwrap();
         let device = Path::new("/dev/loop 7");
-        Marker::write_in(directory.path(), "loop7", device, IDENTITY).unwrap();
+        Marker::write_in(directory.path(), "loop7", device, Some(IDENTITY)).unwrap();
         let marker = Marker::read(&path(directory.path(), "loop7")).unwrap();
         assert_eq!((marker.name.as_str(), marker.device.as_path()), ("loop7", device));
-        assert_eq!((marker.identity, marker.owner), (IDENTITY, Some(Owner::this())));
+        assert_eq!((marker.identity, marker.owner), (Some(IDENTITY), Some(Owner::this())));
         assert!(!marker.is_left());
     }
 
     #[test]
     fn a_marker_is_left_only_if_its_process_is_known_to_be_gone() {
         let directory = tempfile::tempdir().unwrap();
-        Marker::write_in(directory.path(), "a", Path::new("/dev/a"), IDENTITY).unwrap();
+        Marker::write_in(directory.path(), "a", Path::new("/dev/a"), Some(IDENTITY)).unwrap();
         let file = path(directory.path(), "a");
         let text = fs::read_to_string(&file).unwrap();
         let (_, rest) = text.split_once('\n').unwrap();
@@ -133,6 +200,28 @@ mod tests {
         assert_ne!(text, elsewhere);
         fs::write(&file, elsewhere).unwrap();
         assert!(!Marker::read(&file).unwrap().is_left());
+    }
+
+    #[test]
+    fn who_was_killed_while_a_trace_was_set_up_has_left_the_one_made_right_after() {
+        let directory = tempfile::tempdir().unwrap();
+        Marker::write_in(directory.path(), "a", Path::new("/dev/a"), None).unwrap();
+        let marker = Marker::read(&path(directory.path(), "a")).unwrap();
+        assert_eq!(marker.identity, None);
+        let made = |made| Identity { made, ..IDENTITY };
+        let right_after = made(marker.written + Duration::from_millis(300));
+        assert!(marker.speaks_of(&right_after, || false));
+        assert!(!marker.speaks_of(&right_after, || true), "somebody reads it");
+        let before = made(marker.written - Duration::from_millis(1));
+        assert!(!marker.speaks_of(&before, || false), "a trace that was there already");
+        let later = made(marker.written + Duration::from_mins(1));
+        assert!(!marker.speaks_of(&later, || false), "somebody came later");
+
+        // Once it is there, its number tells, and nothing else.
+        Marker::write_in(directory.path(), "a", Path::new("/dev/a"), Some(IDENTITY)).unwrap();
+        let marker = Marker::read(&path(directory.path(), "a")).unwrap();
+        assert!(marker.speaks_of(&later, || true));
+        assert!(!marker.speaks_of(&Identity { inode: 98, ..right_after }, || false));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 
+use crate::record::tracer::Contents;
+
 /// How much is read at a time.
 const READ_BYTES: usize = 128 << 10;
 
@@ -118,6 +120,27 @@ impl<R: Read> Relay<R> {
     }
 }
 
+/// What whole records hold that were given on, messages not counted.
+pub(super) fn contents(chunk: &[u8]) -> Contents {
+    let (mut contents, mut at) = (Contents::default(), 0);
+    while at < chunk.len() {
+        match head(&chunk[at..]) {
+            Head::Record(record) => {
+                if record.sequence > 0 {
+                    contents.events += 1;
+                    if contents.events == 1 {
+                        contents.first_ns = record.time;
+                    }
+                }
+                at += record.length;
+            }
+            Head::Short => break,
+            Head::None => at += 1,
+        }
+    }
+    contents
+}
+
 /// What begins at some place.
 enum Head {
     Record(Record),
@@ -214,6 +237,14 @@ pub(super) mod tests {
             assert_eq!(read, records, "{cut}");
             assert_eq!((relay.events, relay.missing, relay.junk), (3, 0, 0));
         }
+    }
+
+    #[test]
+    fn what_a_chunk_holds_is_counted_without_messages() {
+        let records = [record(7, 0, 3, 130), record(8, 2, 6, 16), record(7, 3, 8, 0)].concat();
+        assert_eq!(contents(&records), Contents { events: 2, first_ns: 6 });
+        assert_eq!(contents(&[b"junk", &records[..]].concat()).events, 2);
+        assert_eq!((contents(&[]), contents(&records[..20])), Default::default());
     }
 
     #[test]

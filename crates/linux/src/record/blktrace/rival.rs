@@ -7,6 +7,7 @@
 //! that: a second one on a device fails with EBUSY and ends the first), so it is only said.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, makedev};
 
@@ -89,7 +90,7 @@ fn identity(descriptor: &Path) -> Option<Identity> {
     let data =
         rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
     let dev = makedev(data.stx_dev_major, data.stx_dev_minor);
-    Some(Identity { dev, inode: data.stx_ino })
+    Some(Identity { dev, inode: data.stx_ino, made: SystemTime::UNIX_EPOCH })
 }
 
 #[cfg(test)]
@@ -102,7 +103,8 @@ mod tests {
     fn who_has_a_file_open_is_found_by_the_files_number() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let data = file.as_file().metadata().unwrap();
-        let wanted = Identity { dev: data.dev(), inode: data.ino() };
+        let made = SystemTime::UNIX_EPOCH;
+        let wanted = Identity { dev: data.dev(), inode: data.ino(), made };
         let own = std::process::id();
         let found = reader_of(&[wanted], Path::new("/proc"));
         assert!(matches!(found, Some(Rival::Process { pid, .. }) if pid == own), "{found:?}");

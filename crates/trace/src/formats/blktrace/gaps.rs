@@ -19,7 +19,7 @@ pub(in crate::formats) struct Stretch {
 }
 
 /// What a lane lost.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::formats) struct Gaps {
     stretches: Vec<Stretch>,
     events: u64,
@@ -48,6 +48,18 @@ impl Gaps {
         } else if let Some(last) = self.stretches.last_mut() {
             last.to = last.to.max(to);
             last.events = last.events.saturating_add(events);
+        }
+    }
+
+    /// So many events are missing: those of the last stretch that nobody counted, or else of one of
+    /// their own.
+    pub(in crate::formats) fn count(&mut self, from: u64, to: u64, events: u64) {
+        match self.stretches.iter_mut().rfind(|stretch| stretch.events == 0) {
+            Some(stretch) => {
+                stretch.events = events;
+                self.events = self.events.saturating_add(events);
+            }
+            None => self.add(from, to, events),
         }
     }
 

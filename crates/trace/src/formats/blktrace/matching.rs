@@ -57,6 +57,9 @@ const SEQUENCES_MAX: usize = 256;
 /// How many refused requests are remembered.
 const REFUSED_MAX: usize = 1 << 12;
 
+/// How many ranges of each class on each device are remembered of what was given up.
+const GHOSTS_MAX: usize = 256;
+
 /// A completion, or another event with a range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
@@ -84,8 +87,41 @@ struct Slot {
     queued: Pieces,
     in_driver: InDriver,
     doubts: Doubts,
+    /// Ranges of what was given up when events were lost: it may still be in flight.
+    ghosts: Vec<(u64, u64)>,
     /// Flushes before this one have a tentative completion.
     tentative_before: u64,
+}
+
+impl Slot {
+    fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty() || !self.ghosts.is_empty()
+    }
+
+    /// Remembers the range of what was given up.
+    fn give_up(&mut self, begin: u64, end: u64) {
+        if self.ghosts.len() < GHOSTS_MAX {
+            self.ghosts.push((begin, end));
+        } else if let Some(last) = self.ghosts.last_mut() {
+            *last = (last.0.min(begin), last.1.max(end));
+        }
+    }
+
+    /// Whether something that was given up may be one of these.
+    fn is_haunted(&self, parts: &[Part]) -> bool {
+        let meets = |(begin, end): &(u64, u64), part: &Part| {
+            part.begin < *end && part.end > *begin || (part.begin, part.end) == (*begin, *end)
+        };
+        self.ghosts.iter().any(|ghost| parts.iter().any(|part| meets(ghost, part)))
+    }
+
+    /// What was given up and is completed now is gone.
+    fn forget_ghost(&mut self, completion: &Completion) {
+        let gone = (completion.offset, completion.end());
+        if let Some(at) = self.ghosts.iter().position(|ghost| *ghost == gone) {
+            self.ghosts.swap_remove(at);
+        }
+    }
 }
 
 /// A request that the kernel refused, because to take it meant to wait.
@@ -118,6 +154,8 @@ pub(super) struct Matching {
     taken: Taken,
     /// Until when events are missing, by the recording's clock.
     lost_until: Option<u64>,
+    /// Until when something may be in flight that was given up.
+    haunted_until: Option<u64>,
 }
 
 impl Matching {
@@ -146,6 +184,7 @@ impl Matching {
             if let Some(ended) = self.end_driven(slot, completion) {
                 return self.complete_driven(slot, ended, completion);
             }
+            self.slots[slot].forget_ghost(completion);
             // What fails may do so before the driver has it.
             if !completion.failed {
                 return false;
@@ -185,9 +224,12 @@ impl Matching {
         let Ended { begin, driven } = ended;
         let done = completion.end();
         debug_assert!(begin == completion.offset && done <= driven.end);
-        if !self.slots[slot].doubts.is_empty() {
+        if self.slots[slot].is_doubtful() {
             let parts: Vec<_> = driven.parts().collect();
             self.touch(slot, &parts);
+            if parts.is_empty() {
+                self.slots[slot].forget_ghost(completion);
+            }
         }
         let is_alone = driven.more.is_empty();
         let mut touched = false;
@@ -277,7 +319,7 @@ impl Matching {
         if !taken.rivals.is_empty() {
             self.doubt(slot, &taken.rivals);
         }
-        if !self.slots[slot].doubts.is_empty() {
+        if self.slots[slot].is_doubtful() {
             self.touch(slot, &taken.parts);
         }
     }
@@ -293,7 +335,10 @@ impl Matching {
 
     fn touch(&mut self, slot: usize, parts: &[Part]) {
         let (rows, base) = (&self.rows, self.base);
-        if self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial)) {
+        let is_haunted = self.slots[slot].is_haunted(parts);
+        let is_in_doubt =
+            self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
+        if is_haunted || is_in_doubt {
             for part in parts {
                 if let Some(row) = row(&mut self.rows, self.base, part.serial) {
                     row.in_doubt = true;
@@ -499,12 +544,20 @@ impl Matching {
         if self.lost_until.is_some_and(|until| now > until) {
             self.lost_until = None;
             self.give_up();
+            self.haunted_until = Some(now.saturating_add(PATIENCE));
+        }
+        if self.haunted_until.is_some_and(|until| now > until) {
+            self.haunted_until = None;
+            self.slots.iter_mut().for_each(|slot| slot.ghosts.clear());
         }
     }
 
     /// Gives up all that waits.
     fn give_up(&mut self) {
         for row in self.rows.iter_mut().filter(|row| row.state != State::Done) {
+            if row.state == State::Waiting {
+                self.slots[slot(row.volume, row.class)].give_up(row.offset, row.end());
+            }
             row.state = State::Unknown;
         }
         self.waiting_count = 0;

@@ -55,10 +55,6 @@ impl Pieces {
         self.ends.insert((part.begin, part.serial), part.end);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     pub(super) fn clear(&mut self) {
         self.ends.clear();
     }

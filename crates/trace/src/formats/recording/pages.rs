@@ -16,16 +16,8 @@ use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{EAGAIN, Event, kind};
-use crate::recording::page::PageHead;
+use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP};
 use crate::recording::{Description, PageLayout};
-
-/// `RINGBUF_TYPE_PADDING`, `_TIME_EXTEND` and `_TIME_STAMP`.
-const PADDING: u32 = 29;
-const TIME_EXTEND: u32 = 30;
-const TIME_STAMP: u32 = 31;
-
-/// Bits of the time in a record's head (`TS_SHIFT`).
-const DELTA_BITS: u32 = 27;
 
 /// Bits of an absolute time; the rest is that of the time before (`TS_MSB`).
 const ABSOLUTE_BITS: u32 = 59;
@@ -146,8 +138,12 @@ pub(super) struct Decoded {
     pub(super) gaps: Gaps,
     /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
     is_counted: bool,
+    /// How many events there were of whatever kind, which is what the kernel counts.
+    pub(super) records: u64,
+    /// Whether pages are missing before the next one.
+    pub(super) is_torn: bool,
     /// The instant of the last event.
-    last: u64,
+    pub(super) last: u64,
     names: FxHashMap<u32, [u8; NAME_BYTES]>,
     last_name: (u32, [u8; NAME_BYTES]),
 }
@@ -171,7 +167,7 @@ impl Decoded {
         let Some(head) = layouts.page.head(page) else {
             return Err("a page is shorter than it says");
         };
-        if head.missed && !self.is_counted {
+        if std::mem::take(&mut self.is_torn) || head.missed && !self.is_counted {
             // Before the first page nothing is known of when.
             let from = if self.last == 0 { head.time } else { self.last };
             self.gaps.add(from, head.time, head.missed_events.unwrap_or(0));
@@ -179,11 +175,7 @@ impl Decoded {
         let PageHead { mut time, data: mut at, end, .. } = head;
         let page = &page[..end];
         while let Some(word) = layouts.word(page, at) {
-            let (sort, delta) = if layouts.big_endian {
-                (word >> DELTA_BITS, word & ((1 << DELTA_BITS) - 1))
-            } else {
-                (word & 31, word >> 5)
-            };
+            let (sort, delta) = layouts.page.record_head(word);
             let delta = u64::from(delta);
             let body = at + 4;
             let next = || layouts.word(page, body).ok_or("a record reaches beyond its page");
@@ -203,6 +195,7 @@ impl Decoded {
                 }
                 _ => {
                     time = time.saturating_add(delta);
+                    self.records += 1;
                     let data = if sort == 0 {
                         let length = next()? as usize;
                         at = body + length.next_multiple_of(4).max(4);
