@@ -209,7 +209,11 @@ impl Matching {
         let rival = |begin: u64, driven: &Driven| {
             // What is of nobody known is a rival as well, and its place in doubt.
             rivals.extend(driven.parts());
-            rivals.extend(driven.parts().next().map(|part| Part { end: driven.end, begin, ..part }));
+            rivals.extend(driven.parts().next().map(|part| Part {
+                end: driven.end,
+                begin,
+                ..part
+            }));
         };
         let (begin, end) = (completion.offset, completion.end());
         let ended = self.slots[slot].in_driver.take(begin, end, lives, rival);
@@ -336,8 +340,7 @@ impl Matching {
     fn touch(&mut self, slot: usize, parts: &[Part]) {
         let (rows, base) = (&self.rows, self.base);
         let is_haunted = self.slots[slot].is_haunted(parts);
-        let is_in_doubt =
-            self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
+        let is_in_doubt = self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
         if is_haunted || is_in_doubt {
             for part in parts {
                 if let Some(row) = row(&mut self.rows, self.base, part.serial) {
@@ -398,7 +401,8 @@ impl Matching {
         let next = self.base + self.rows.len() as u64;
         let slot = self.slot(volume, Class::Flush);
         let from = std::mem::replace(&mut self.slots[slot].tentative_before, next);
-        let serials: Vec<_> = self.slots[slot].queued.from(0, from).map(|part| part.serial).collect();
+        let serials: Vec<_> =
+            self.slots[slot].queued.from(0, from).map(|part| part.serial).collect();
         for serial in serials {
             self.settle(serial, time, State::Tentative);
         }

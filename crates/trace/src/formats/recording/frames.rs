@@ -91,12 +91,7 @@ impl Segments {
         let why = lacking(self.cpu, missing, counted);
         if self.strict {
             let (path, reason) = (self.path.clone(), why);
-            return Err(TraceError::Binary {
-                path,
-                offset: 0,
-                reason,
-                remedy: REMEDY.to_owned(),
-            });
+            return Err(TraceError::Binary { path, offset: 0, reason, remedy: REMEDY.to_owned() });
         }
         self.damages.push(why);
         Ok(())

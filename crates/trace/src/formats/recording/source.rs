@@ -51,7 +51,9 @@ impl Recorded {
         let cpus = description.cpus.len().max(files.len());
         if !files.is_empty() {
             // What the recorder counted and no file has is missing.
-            log.cpus().for_each(|cpu| drop(files.entry(cpu).or_default()));
+            for cpu in log.cpus() {
+                files.entry(cpu).or_default();
+            }
         }
         let mut lanes = Vec::new();
         match description.interface {
