@@ -25,9 +25,9 @@ enum Comes {
     Bio,
     /// On bios, and tells no length.
     Split,
-    /// On bios of a device without a request queue; that of others says what the completion of
-    /// their request says.
-    BioOfBioBased,
+    /// On bios that end and are of no request: all of a device without a request queue; of others
+    /// those that are refused before there is a request, such as one that must not wait.
+    BioEnd,
     /// On requests: under the number of the disk.
     Request,
 }
@@ -41,7 +41,7 @@ const TRACEPOINTS: [(&str, Comes, bool); 11] = [
     ("block_rq_issue", Comes::Request, true),
     ("block_rq_requeue", Comes::Request, true),
     ("block_rq_complete", Comes::Request, true),
-    ("block_bio_complete", Comes::BioOfBioBased, true),
+    ("block_bio_complete", Comes::BioEnd, true),
     ("block_rq_insert", Comes::Request, false),
     ("block_rq_merge", Comes::Request, false),
     ("block_bio_remap", Comes::Bio, false),
@@ -74,12 +74,15 @@ fn terms(target: &Target, comes: Comes) -> Vec<String> {
     });
     match comes {
         Comes::Request if target.is_bio_based() => Vec::new(),
-        Comes::BioOfBioBased if !target.is_bio_based() => Vec::new(),
+        Comes::BioEnd if !target.is_bio_based() => {
+            let any = terms(target, Comes::Bio).join(" || ");
+            if any.is_empty() { Vec::new() } else { vec![format!("(({any}) && error != 0)")] }
+        }
         Comes::Request => vec![match within {
             None => disk,
             Some(within) => with_flushes(&disk, &within),
         }],
-        Comes::Bio | Comes::Split | Comes::BioOfBioBased => {
+        Comes::Bio | Comes::Split | Comes::BioEnd => {
             let own = target.queued_under().into_iter().map(is_number);
             let of_disk = within.map(|within| match comes {
                 Comes::Split => format!("({disk} && {within})"),

@@ -10,6 +10,8 @@
 //! (with `classify`, `matching` and `driver`) → batches. Raw recordings join at `merge`.
 
 mod classify;
+mod doubt;
+mod driven;
 mod driver;
 pub(super) mod feed;
 mod files;
@@ -18,6 +20,7 @@ mod matching;
 pub(super) mod merge;
 pub(super) mod notices;
 pub(super) mod order;
+mod pieces;
 mod plausible;
 pub(super) mod reading;
 pub(super) mod record;
@@ -169,6 +172,15 @@ impl Source for Recording {
 /// A bit for each of these kinds.
 pub(super) fn bits(kinds: &[u8]) -> u32 {
     kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
+}
+
+/// The kinds of event that matter where this one is the instant of issue.
+pub(super) fn kinds_wanted(issue: u8, has_completions: bool) -> u32 {
+    if has_completions {
+        bits(&[issue, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
+    } else {
+        bits(&[issue, kind::REQUEUE])
+    }
 }
 
 /// The event to take, by the wish of the user and by what was seen of the recording.

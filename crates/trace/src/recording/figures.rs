@@ -98,8 +98,8 @@ pub struct MatchingFigures {
     pub by_pieces: u64,
     /// Requests without a completion.
     pub unmatched: u64,
-    /// Completions for which more than one waiting request came into question; the oldest was
-    /// taken.
+    /// Requests with a completion that may be another's: more than one came into question, and the
+    /// oldest was taken. They count in `exact` or `by_pieces` as well.
     pub ambiguous: u64,
     /// Completions without a request.
     pub strays: u64,

@@ -43,12 +43,12 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
 fn told_matching(matching: &MatchingFigures) -> String {
     let share = |part: u64| part as f64 * 100.0 / matching.requests().max(1) as f64;
     format!(
-        "{:.3} % exact, {:.3} % by pieces, {:.3} % unmatched; completions: {} ambiguous, \
-         {} strays; {} failed requests",
+        "{:.3} % exact, {:.3} % by pieces, {:.3} % unmatched; {:.3} % ambiguous; {} stray \
+         completions; {} failed requests",
         share(matching.exact),
         share(matching.by_pieces),
         share(matching.unmatched),
-        matching.ambiguous,
+        share(matching.ambiguous),
         matching.strays,
         matching.failed,
     )

@@ -234,7 +234,7 @@ fn recorder(header: &Header) -> Listing {
     }
     if let Some(matching) = matching {
         rows.push(row("requests without a completion", [matching.unmatched.to_string()]));
-        rows.push(row("ambiguous completions", [matching.ambiguous.to_string()]));
+        rows.push(row("requests with an ambiguous completion", [matching.ambiguous.to_string()]));
     }
     listing(&["recorder", ""], rows, "")
 }

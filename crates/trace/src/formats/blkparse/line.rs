@@ -1,7 +1,7 @@
 //! One line of blkparse: an event, or what stands beside the events.
 
 use super::letters::categories;
-use crate::formats::blktrace::record::{Event, kind};
+use crate::formats::blktrace::record::{EAGAIN, Event, kind};
 use crate::formats::import::Fault;
 use crate::text::{Cursor, NumberError};
 use crate::units::SECTOR;
@@ -108,12 +108,20 @@ pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Faul
         cpu,
         kind,
         failed: false,
+        refused: false,
     };
     cursor.skip_blanks();
     if !place(&mut cursor, &mut event)? {
         return Ok(Parsed::Passthrough(kind));
     }
-    Ok(Parsed::Event(event, process(cursor.rest())))
+    let within = process(cursor.rest());
+    if event.kind == kind::COMPLETE {
+        // Of a completion the error is in the brackets: 16 bits of it, as a number without a sign.
+        let error = std::str::from_utf8(within).ok().and_then(|text| text.parse::<i32>().ok());
+        let error = error.unwrap_or(0) as i16;
+        (event.failed, event.refused) = (error != 0, error == -EAGAIN);
+    }
+    Ok(Parsed::Event(event, within))
 }
 
 /// Reads where the event happened; answers `false` for a command passed through to the device.

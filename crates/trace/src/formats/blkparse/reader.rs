@@ -4,10 +4,11 @@ use super::UNKNOWN_PROCESS;
 use super::line::{Parsed, parse};
 use crate::batch::{Batch, Columns};
 use crate::formats::IssueEvent;
+use crate::formats::blktrace::notices::served_by;
 use crate::formats::blktrace::order::{Order, WINDOW};
 use crate::formats::blktrace::record::{Event, kind};
 use crate::formats::blktrace::requests::Requests;
-use crate::formats::blktrace::{PROBE_EVENTS, bits, choose};
+use crate::formats::blktrace::{PROBE_EVENTS, choose, kinds_wanted};
 use crate::formats::import::{Fault, Intake, LineParser, Said};
 
 /// The events of a text while its lines go by.
@@ -27,6 +28,8 @@ pub(super) struct Parser {
     passthrough: [u64; kind::COUNT],
     in_statistics: bool,
     last_pid: Option<u32>,
+    /// Threads that hand on the requests of others and whom each serves, seen before `requests`.
+    workers: Vec<(u32, u32)>,
 }
 
 impl Parser {
@@ -42,6 +45,7 @@ impl Parser {
             passthrough: [0; kind::COUNT],
             in_statistics: false,
             last_pid: None,
+            workers: Vec::new(),
         }
     }
 
@@ -49,11 +53,7 @@ impl Parser {
     fn decide(&mut self, intake: &mut Intake) {
         let issue = choose(self.wish, &self.seen);
         let latency = self.seen[usize::from(kind::COMPLETE)] > 0;
-        self.wanted = if latency {
-            bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
-        } else {
-            bits(&[issue, kind::REQUEUE])
-        };
+        self.wanted = kinds_wanted(issue, latency);
         let columns = Columns { latency, origin: true, measured: false };
         intake.set_columns(columns);
         intake.header.event = Some(kind::name(issue).to_owned());
@@ -61,6 +61,12 @@ impl Parser {
         let mut requests = Requests::new(issue, latency);
         // blkparse counts from the first event already: what was written reads back.
         requests.start = Some(0);
+        for event in self.probed.iter().filter(|event| event.kind == kind::ISSUE) {
+            requests.has_driver(event.device);
+        }
+        for (worker, served) in self.workers.drain(..) {
+            requests.serves(worker, served);
+        }
         self.requests = Some(requests);
         for event in std::mem::take(&mut self.probed) {
             self.admit(event, intake);
@@ -116,6 +122,12 @@ impl LineParser for Parser {
                 if is_issue && self.last_pid != Some(event.pid) && name != UNKNOWN_PROCESS {
                     intake.process(event.pid, name);
                     self.last_pid = Some(event.pid);
+                    if let Some(served) = served_by(name) {
+                        match &mut self.requests {
+                            Some(requests) => requests.serves(event.pid, served),
+                            None => self.workers.push((event.pid, served)),
+                        }
+                    }
                 }
                 if self.requests.is_some() {
                     self.admit(event, intake);

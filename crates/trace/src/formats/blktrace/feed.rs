@@ -121,6 +121,11 @@ impl Feed {
         self.layout
     }
 
+    /// The instant of the last event that was decoded.
+    pub(in crate::formats) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// Decodes until twice the window is held or the file ends.
     fn decode_some(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<(), TraceError> {
         while !self.ended && self.order.len() < 2 * WINDOW {

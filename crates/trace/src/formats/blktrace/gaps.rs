@@ -4,6 +4,8 @@
 //! one in the minute that is to be replayed. There may be thousands, so what is kept is bounded:
 //! the last one kept then stands for all that follow.
 
+use std::collections::BTreeSet;
+
 /// How many stretches are kept.
 const GAPS_MAX: usize = 1 << 10;
 
@@ -17,10 +19,12 @@ pub(in crate::formats) struct Stretch {
 }
 
 /// What a lane lost.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::formats) struct Gaps {
     stretches: Vec<Stretch>,
     events: u64,
+    /// How often anything changed.
+    changes: u64,
 }
 
 impl Gaps {
@@ -36,6 +40,7 @@ impl Gaps {
 
     /// Adds a stretch.
     pub(in crate::formats) fn add(&mut self, from: u64, to: u64, events: u64) {
+        self.changes += 1;
         self.events = self.events.saturating_add(events);
         let to = to.max(from);
         if self.stretches.len() < GAPS_MAX {
@@ -46,6 +51,18 @@ impl Gaps {
         }
     }
 
+    /// So many events are missing: those of the last stretch that nobody counted, or else of one of
+    /// their own.
+    pub(in crate::formats) fn count(&mut self, from: u64, to: u64, events: u64) {
+        match self.stretches.iter_mut().rfind(|stretch| stretch.events == 0) {
+            Some(stretch) => {
+                stretch.events = events;
+                self.events = self.events.saturating_add(events);
+            }
+            None => self.add(from, to, events),
+        }
+    }
+
     /// The count of lost events went from `before` to `now`. It shrinks when an event comes late
     /// that was counted as lost.
     pub(in crate::formats) fn change(&mut self, from: u64, to: u64, before: u64, now: u64) {
@@ -53,6 +70,7 @@ impl Gaps {
             self.add(from, to, now - before);
             return;
         }
+        self.changes += 1;
         let mut late = before - now;
         self.events = self.events.saturating_sub(late);
         while let Some(last) = self.stretches.last_mut()
@@ -66,6 +84,57 @@ impl Gaps {
             }
             self.stretches.pop();
         }
+    }
+}
+
+/// The stretches of all lanes that still lie ahead.
+///
+/// A lane learns of a stretch when it reads on behind it, which is when its last event before the
+/// stretch is given out: so all are known in time.
+#[derive(Debug)]
+pub(in crate::formats) struct Coming {
+    /// First and last instant, and the lane.
+    stretches: BTreeSet<(u64, u64, usize)>,
+    /// For each lane, how often its stretches had changed when they were looked at.
+    looked: Vec<u64>,
+    /// The greatest last instant of those that were given out.
+    given: Option<u64>,
+}
+
+impl Coming {
+    /// Nothing of so many lanes.
+    pub(in crate::formats) fn new(lanes: usize) -> Self {
+        Self { stretches: BTreeSet::new(), looked: vec![0; lanes], given: None }
+    }
+
+    /// Looks at what a lane lost so far.
+    #[inline]
+    pub(in crate::formats) fn look(&mut self, lane: usize, gaps: &Gaps) {
+        if self.looked[lane] != gaps.changes {
+            self.learn(lane, gaps);
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, lane: usize, gaps: &Gaps) {
+        self.looked[lane] = gaps.changes;
+        self.stretches.retain(|(.., of)| *of != lane);
+        let ahead = gaps.stretches.iter().filter(|s| self.given.is_none_or(|given| s.to > given));
+        self.stretches.extend(ahead.map(|stretch| (stretch.from, stretch.to, lane)));
+    }
+
+    /// Gives out the stretches that began before the instant `now`: until when they last.
+    #[inline]
+    pub(in crate::formats) fn before(&mut self, now: u64) -> Option<u64> {
+        let mut until = None;
+        while let Some(&(from, to, _)) = self.stretches.first()
+            && from < now
+        {
+            self.stretches.pop_first();
+            until = until.max(Some(to));
+        }
+        self.given = self.given.max(until);
+        until
     }
 }
 

@@ -2,24 +2,34 @@
 //!
 //! A recording names no requests: a completion says only where on the device something ended. What
 //! was queued there may have been merged with its neighbours, so one completion covers many
-//! requests, or split, so one request needs many completions. Requests wait here, in the order of
-//! their issue, until theirs was seen or there is no hope left.
+//! requests, or split, so one request needs many completions, and others may be in flight at the
+//! same place. Requests wait here, in the order of their issue, until theirs was seen or there is
+//! no hope left.
 //!
 //! The rules, for requests and completions of one class on one device:
 //!
-//! * A completion of exactly the range of a waiting request completes it; of several, the oldest.
-//! * Any other completion is laid out from its first byte to its last with the waiting requests,
-//!   each byte once, as the requests were when they were merged.
-//! * A request of which a part completed is complete when nothing of it is left.
+//! * What was queued waits for the driver, in pieces where it was split (`pieces`). What is handed
+//!   to the driver is a chain of whole pieces.
+//! * A completion ends the request of the driver that begins at its first byte, or the first part
+//!   of it (`driven`). Where the driver is not recorded, or there is none because the device has no
+//!   request queue, it is laid out with what was queued.
+//! * A request is complete when nothing of it is left.
+//! * Where more than one comes into question, the oldest is taken and all of them are in doubt, and
+//!   so is what meets them until they are done (`doubt`).
+//! * What was in flight when events were lost has no completion: the one that is seen may be
+//!   another's.
 //! * A flush has no range: the oldest is completed.
 //! * A write that the kernel took apart into flush, data and flush is complete when the kernel says
 //!   so with a last, empty completion (`block/blk-flush.c`); that it was taken apart shows in the
 //!   data's completion, which lacks the request's flush or FUA mark.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use super::classify::Class;
+use super::doubt::Doubts;
+use super::driven::{Driven, Ended, InDriver};
 use super::driver::Driver;
+use super::pieces::{Part, Pieces, Taken};
 use super::row::{Row, State};
 use super::splits::{Split, Splits};
 use crate::recording::{DriverFigures, MatchingFigures};
@@ -31,6 +41,9 @@ const ROWS_MAX: usize = 1 << 20;
 /// How many requests may wait for a completion.
 const WAITING_MAX: usize = 1 << 16;
 
+/// How many requests of the driver are remembered.
+const DRIVEN_MAX: usize = 1 << 18;
+
 /// How long a request waits, in nanoseconds of the trace: as long as the kernel waits for a command
 /// before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
 const PATIENCE: u64 = 30_000_000_000;
@@ -38,13 +51,16 @@ const PATIENCE: u64 = 30_000_000_000;
 /// How long a request that seems complete waits for a better completion, in nanoseconds.
 const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
 
-/// How many waiting requests around a place are looked at before the search is given up.
-const SEARCH_MAX: usize = 32;
-
 /// How many writes may wait for the end of their flush sequence.
 const SEQUENCES_MAX: usize = 256;
 
-/// A completion.
+/// How many refused requests are remembered.
+const REFUSED_MAX: usize = 1 << 12;
+
+/// How many ranges of each class on each device are remembered of what was given up.
+const GHOSTS_MAX: usize = 256;
+
+/// A completion, or another event with a range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
     pub(super) time: u64,
@@ -53,28 +69,67 @@ pub(super) struct Completion {
     pub(super) offset: u64,
     pub(super) bytes: u32,
     pub(super) flags: Flags,
+    pub(super) pid: u32,
     /// Whether it was an error.
     pub(super) failed: bool,
 }
 
-/// The waiting requests of one class on one device, by position and then by age.
+impl Completion {
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.bytes))
+    }
+}
+
+/// Requests of one class on one device.
 #[derive(Debug, Default)]
-struct Waiting {
-    rows: BTreeSet<(u64, u64)>,
-    /// No request here was ever longer, in bytes; bounds the search for what covers a place.
-    longest: u64,
+struct Slot {
+    /// What the driver has not got, and all where it is not recorded.
+    queued: Pieces,
+    in_driver: InDriver,
+    doubts: Doubts,
+    /// Ranges of what was given up when events were lost: it may still be in flight.
+    ghosts: Vec<(u64, u64)>,
     /// Flushes before this one have a tentative completion.
     tentative_before: u64,
 }
 
-/// A waiting request that has a byte.
+impl Slot {
+    fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty() || !self.ghosts.is_empty()
+    }
+
+    /// Remembers the range of what was given up.
+    fn give_up(&mut self, begin: u64, end: u64) {
+        if self.ghosts.len() < GHOSTS_MAX {
+            self.ghosts.push((begin, end));
+        } else if let Some(last) = self.ghosts.last_mut() {
+            *last = (last.0.min(begin), last.1.max(end));
+        }
+    }
+
+    /// Whether something that was given up may be one of these.
+    fn is_haunted(&self, parts: &[Part]) -> bool {
+        let meets = |(begin, end): &(u64, u64), part: &Part| {
+            part.begin < *end && part.end > *begin || (part.begin, part.end) == (*begin, *end)
+        };
+        self.ghosts.iter().any(|ghost| parts.iter().any(|part| meets(ghost, part)))
+    }
+
+    /// What was given up and is completed now is gone.
+    fn forget_ghost(&mut self, completion: &Completion) {
+        let gone = (completion.offset, completion.end());
+        if let Some(at) = self.ghosts.iter().position(|ghost| *ghost == gone) {
+            self.ghosts.swap_remove(at);
+        }
+    }
+}
+
+/// A request that the kernel refused, because to take it meant to wait.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    serial: u64,
-    /// The first byte behind it.
-    end: u64,
-    /// Whether another one came into question as well.
-    others: bool,
+struct Refused {
+    slot: usize,
+    whole: Part,
+    pid: u32,
 }
 
 /// The requests between their issue and their completion.
@@ -84,92 +139,147 @@ pub(super) struct Matching {
     /// The serial number of the first row.
     base: u64,
     /// By volume and class.
-    waiting: Vec<Waiting>,
+    slots: Vec<Slot>,
     waiting_count: usize,
+    /// How many requests the driver got, and at how many of them what it has is looked through.
+    numbers: u64,
+    sweep_at: u64,
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
     splits: Splits,
+    refused: VecDeque<Refused>,
     driver: Driver,
     figures: MatchingFigures,
-    /// Places of requests that one event covers.
-    covered: Vec<u64>,
+    /// What one event covers.
+    taken: Taken,
+    /// Until when events are missing, by the recording's clock.
+    lost_until: Option<u64>,
+    /// Until when something may be in flight that was given up.
+    haunted_until: Option<u64>,
 }
 
 impl Matching {
-    /// Adds the next request.
-    pub(super) fn push(&mut self, row: Row) {
-        let slot = slot(row.volume, row.class);
-        if self.waiting.len() <= slot {
-            self.waiting.resize_with(slot + 1, Waiting::default);
+    /// Adds the next request; `in_driver` where the driver has it.
+    pub(super) fn push(&mut self, mut row: Row, in_driver: bool) {
+        let serial = self.base + self.rows.len() as u64;
+        let part = Part { serial, begin: row.offset, end: row.end() };
+        let slot = self.slot(row.volume, row.class);
+        if in_driver && row.length > 0 {
+            self.numbers += 1;
+            let driven = Driven { end: part.end, time: row.issue, first: Some(part), more: vec![] };
+            self.slots[slot].in_driver.insert(part.begin, self.numbers, driven);
+        } else {
+            self.slots[slot].queued.insert(part);
         }
-        let waiting = &mut self.waiting[slot];
-        waiting.rows.insert((row.offset, self.base + self.rows.len() as u64));
-        waiting.longest = waiting.longest.max(u64::from(row.length));
+        row.in_doubt = self.lost_until.is_some();
         self.waiting_count += 1;
         self.rows.push_back(row);
     }
 
-    /// Takes a completion with a range; answers whether it completed anything.
-    pub(super) fn complete(&mut self, completion: &Completion) -> bool {
-        let slot = slot(completion.volume, completion.class);
-        if self.waiting.len() <= slot {
-            return false;
-        }
-        let is_meant = |row: &Row| row.length == completion.bytes && row.left == row.length;
-        let (exact, others) = self.at(slot, completion.offset, is_meant);
-        if let Some(serial) = exact {
-            self.figures.ambiguous += u64::from(others);
-            self.credit(slot, serial, completion.bytes, completion);
-            return true;
-        }
-        self.complete_pieces(slot, completion)
-    }
-
-    /// The oldest waiting request that begins at `offset` and is meant, and whether there is
-    /// another such.
-    #[inline]
-    fn at(&self, slot: usize, offset: u64, is_meant: impl Fn(&Row) -> bool) -> (Option<u64>, bool) {
-        let mut found = None;
-        for &(begin, serial) in self.waiting[slot].rows.range((offset, 0)..).take(SEARCH_MAX) {
-            if begin != offset {
-                break;
+    /// Takes a completion with a range; answers whether it completed anything. `has_driver` where
+    /// the recording tells what the driver got of this device.
+    pub(super) fn complete(&mut self, completion: &Completion, has_driver: bool) -> bool {
+        let slot = self.slot(completion.volume, completion.class);
+        if has_driver && completion.bytes > 0 {
+            if let Some(ended) = self.end_driven(slot, completion) {
+                return self.complete_driven(slot, ended, completion);
             }
-            if self.row(serial).is_some_and(&is_meant) {
-                if found.is_some() {
-                    return (found, true);
-                }
-                found = Some(serial);
+            self.slots[slot].forget_ghost(completion);
+            // What fails may do so before the driver has it.
+            if !completion.failed {
+                return false;
             }
         }
-        (found, false)
+        let mut taken = std::mem::take(&mut self.taken);
+        self.slots[slot].queued.take(completion.offset, completion.end(), &mut taken);
+        self.weigh(slot, &taken);
+        let mut touched = false;
+        for part in &taken.parts {
+            touched |= self.credit(*part, taken.parts.len() == 1, completion);
+        }
+        self.taken = taken;
+        touched
     }
 
-    /// Notes that the driver got what lies in a range. A merged request covers several; of a
-    /// request that was split the first piece counts.
+    /// The request of the driver that a completion is of.
+    fn end_driven(&mut self, slot: usize, completion: &Completion) -> Option<Ended> {
+        let (rows, base) = (&self.rows, self.base);
+        let lives = |driven: &Driven| driven.parts().any(|part| waits(rows, base, part.serial));
+        let mut rivals = Vec::new();
+        let rival = |begin: u64, driven: &Driven| {
+            // What is of nobody known is a rival as well, and its place in doubt.
+            rivals.extend(driven.parts());
+            rivals.extend(driven.parts().next().map(|part| Part {
+                end: driven.end,
+                begin,
+                ..part
+            }));
+        };
+        let (begin, end) = (completion.offset, completion.end());
+        let ended = self.slots[slot].in_driver.take(begin, end, lives, rival);
+        if !rivals.is_empty() {
+            self.doubt(slot, &rivals);
+        }
+        ended
+    }
+
+    /// Completes what a request of the driver is made of, as far as it is done.
+    fn complete_driven(&mut self, slot: usize, ended: Ended, completion: &Completion) -> bool {
+        let Ended { begin, driven } = ended;
+        let done = completion.end();
+        debug_assert!(begin == completion.offset && done <= driven.end);
+        if self.slots[slot].is_doubtful() {
+            let parts: Vec<_> = driven.parts().collect();
+            self.touch(slot, &parts);
+            if parts.is_empty() {
+                self.slots[slot].forget_ghost(completion);
+            }
+        }
+        let is_alone = driven.more.is_empty();
+        let mut touched = false;
+        for part in driven.parts().filter(|part| part.begin < done) {
+            touched |= self.credit(Part { end: part.end.min(done), ..part }, is_alone, completion);
+        }
+        if done < driven.end {
+            let left = driven.parts().filter(|part| part.end > done);
+            let more = left.map(|part| Part { begin: part.begin.max(done), ..part }).collect();
+            self.numbers += 1;
+            let rest = Driven { first: None, more, ..driven };
+            self.slots[slot].in_driver.insert(done, self.numbers, rest);
+        }
+        touched
+    }
+
+    /// The driver got what lies in a range. A merged request covers several; of a request that was
+    /// split the first piece counts as its handing over.
     pub(super) fn hand_over(&mut self, event: &Completion) {
-        let slot = slot(event.volume, event.class);
-        if self.waiting.len() <= slot {
-            return;
+        let slot = self.slot(event.volume, event.class);
+        let (begin, end) = (event.offset, event.end());
+        let mut taken = std::mem::take(&mut self.taken);
+        self.slots[slot].queued.take(begin, end, &mut taken);
+        self.weigh(slot, &taken);
+        if taken.parts.is_empty() && self.slots[slot].in_driver.holds(begin, end) {
+            // Handed over once more without a word that it was given back, or another of which it
+            // was not seen that it was queued.
+            let same = self.slots[slot].in_driver.parts_of(begin, end);
+            self.doubt(slot, &same);
+        } else if self.has_room(event.time) {
+            self.numbers += 1;
+            let mut parts = taken.parts.iter().copied();
+            let first = parts.next();
+            let driven = Driven { end, time: event.time, first, more: parts.collect() };
+            self.slots[slot].in_driver.insert(begin, self.numbers, driven);
         }
-        let is_meant = |row: &Row| row.length == event.bytes && !row.driven;
-        if let (Some(serial), _) = self.at(slot, event.offset, is_meant) {
-            self.drive(serial, event);
-            return;
-        }
-        let end = event.offset.saturating_add(u64::from(event.bytes));
-        let mut covered = std::mem::take(&mut self.covered);
-        covered.clear();
-        self.lay_out(slot, event.offset, end, |serial, _| covered.push(serial));
         // A request that was merged before another one did not overtake it.
-        covered.sort_unstable();
-        for &serial in &covered {
-            self.drive(serial, event);
+        taken.parts.sort_unstable_by_key(|part| part.serial);
+        for part in &taken.parts {
+            self.drive(part.serial, event);
         }
-        self.covered = covered;
+        self.taken = taken;
     }
 
     fn drive(&mut self, serial: u64, event: &Completion) {
-        if let Some(row) = self.rows.get_mut(serial.saturating_sub(self.base) as usize)
+        if let Some(row) = row(&mut self.rows, self.base, serial)
             && !row.driven
         {
             row.driven = true;
@@ -177,107 +287,95 @@ impl Matching {
         }
     }
 
-    /// Lays the completion's range out with waiting requests.
-    fn complete_pieces(&mut self, slot: usize, completion: &Completion) -> bool {
-        let end = completion.offset.saturating_add(u64::from(completion.bytes));
-        let (mut cursor, mut touched, mut is_ambiguous) = (completion.offset, false, false);
-        // One after the other: what is complete no longer has the bytes behind.
-        while let Some((from, found)) = self.next_piece(slot, cursor, end) {
-            let until = found.end.min(end);
-            is_ambiguous |= found.others;
-            if let Some(row) = self.rows.get_mut((found.serial - self.base) as usize) {
-                row.pieced = true;
+    /// The driver gave back what it had: it waits again, and may be merged.
+    pub(super) fn give_back(&mut self, event: &Completion) {
+        let slot = self.slot(event.volume, event.class);
+        if let Some(ended) = self.end_driven(slot, event) {
+            for part in ended.driven.parts() {
+                self.slots[slot].queued.insert(part);
             }
-            self.credit(slot, found.serial, (until - from) as u32, completion);
-            (cursor, touched) = (until, true);
-        }
-        self.figures.ambiguous += u64::from(is_ambiguous);
-        touched
-    }
-
-    /// Lays a range out with waiting requests and tells the serial number and the bytes of each.
-    fn lay_out(&self, slot: usize, begin: u64, end: u64, mut each: impl FnMut(u64, u64)) {
-        let mut cursor = begin;
-        while let Some((from, found)) = self.next_piece(slot, cursor, end) {
-            let until = found.end.min(end);
-            each(found.serial, until - from);
-            cursor = until;
         }
     }
 
-    /// The waiting request that has the first byte from `cursor` on that any has, and that byte.
-    fn next_piece(&self, slot: usize, cursor: u64, end: u64) -> Option<(u64, Found)> {
-        if cursor >= end {
-            return None;
+    /// Whether what the driver has can be remembered; what nobody waits for any more is forgotten.
+    fn has_room(&mut self, now: u64) -> bool {
+        if self.numbers < self.sweep_at {
+            return true;
         }
-        if let Some(found) = self.find(slot, cursor, end) {
-            return Some((cursor, found));
-        }
-        // A hole: its request was queued before the recording began, or was lost. An empty request
-        // at a place has no byte of it.
-        let rows = &self.waiting[slot].rows;
-        let later = rows.range((cursor + 1, 0)..(end, 0)).take(SEARCH_MAX);
-        later.map(|&(at, _)| at).find_map(|at| Some((at, self.find(slot, at, end)?)))
-    }
-
-    /// The waiting request that has the byte at `cursor`: best the oldest that begins there and
-    /// does not reach beyond `end`, else one that begins there, else one that covers it.
-    fn find(&self, slot: usize, cursor: u64, end: u64) -> Option<Found> {
-        let waiting = &self.waiting[slot];
-        let mut longer = None;
-        let mut fitting: Option<Found> = None;
-        for &(offset, serial) in waiting.rows.range((cursor, 0)..).take(SEARCH_MAX) {
-            if offset != cursor {
-                break;
-            }
-            let Some(row) = self.row(serial).filter(|row| row.length > 0) else { continue };
-            let found = Found { serial, end: row.end(), others: false };
-            if row.end() > end {
-                longer = longer.or(Some(found));
-            } else if let Some(first) = fitting {
-                return Some(Found { others: true, ..first });
-            } else {
-                fitting = Some(found);
-            }
-        }
-        let before = || {
-            waiting
-                .rows
-                .range(..(cursor, 0))
-                .rev()
-                .take(SEARCH_MAX)
-                .take_while(|(offset, _)| offset + waiting.longest > cursor)
-                .filter_map(|&(_, serial)| {
-                    Some(Found { serial, end: self.row(serial)?.end(), others: false })
-                })
-                .find(|found| found.end > cursor)
+        let (rows, base) = (&self.rows, self.base);
+        let keep = |driven: &Driven| {
+            let is_known = driven.parts().next().is_some();
+            driven.parts().any(|part| waits(rows, base, part.serial))
+                || !is_known && now.saturating_sub(driven.time) <= PATIENCE
         };
-        fitting.or(longer).or_else(before)
+        let mut kept = 0;
+        for slot in &mut self.slots {
+            slot.in_driver.retain(keep);
+            kept += slot.in_driver.len();
+        }
+        self.sweep_at = self.numbers + (DRIVEN_MAX.saturating_sub(kept)).max(1 << 10) as u64;
+        kept < DRIVEN_MAX
     }
 
-    /// Counts `bytes` of a waiting request as complete.
-    fn credit(&mut self, slot: usize, serial: u64, bytes: u32, completion: &Completion) {
-        let Some(row) = self.rows.get_mut((serial - self.base) as usize) else { return };
-        row.left = row.left.saturating_sub(bytes);
+    /// What follows from what was taken: more than one thing that came into question, or a place
+    /// where that was so.
+    fn weigh(&mut self, slot: usize, taken: &Taken) {
+        if !taken.rivals.is_empty() {
+            self.doubt(slot, &taken.rivals);
+        }
+        if self.slots[slot].is_doubtful() {
+            self.touch(slot, &taken.parts);
+        }
+    }
+
+    fn doubt(&mut self, slot: usize, parts: &[Part]) {
+        for part in parts {
+            if let Some(row) = row(&mut self.rows, self.base, part.serial) {
+                row.in_doubt = true;
+            }
+        }
+        self.slots[slot].doubts.add(parts);
+    }
+
+    fn touch(&mut self, slot: usize, parts: &[Part]) {
+        let (rows, base) = (&self.rows, self.base);
+        let is_haunted = self.slots[slot].is_haunted(parts);
+        let is_in_doubt = self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
+        if is_haunted || is_in_doubt {
+            for part in parts {
+                if let Some(row) = row(&mut self.rows, self.base, part.serial) {
+                    row.in_doubt = true;
+                }
+            }
+        }
+    }
+
+    /// Counts a part of a request as complete; answers whether it is one that waits.
+    fn credit(&mut self, part: Part, is_alone: bool, completion: &Completion) -> bool {
+        let Some(row) = row(&mut self.rows, self.base, part.serial) else { return false };
+        if row.state != State::Waiting {
+            return false;
+        }
+        let bytes = part.end - part.begin;
+        row.pieced |= !is_alone || bytes != u64::from(row.length);
+        row.left = u64::from(row.left).saturating_sub(bytes) as u32;
         row.failed |= completion.failed;
         if row.left > 0 {
-            return;
+            return true;
         }
-        row.completed = completion.time;
         // The device never saw a mark that the completion lacks: the kernel did its work.
         let marks = row.flags & (Flags::PREFLUSH | Flags::FUA);
-        let taken_apart = !completion.flags.contains(marks);
-        row.state = if taken_apart { State::Tentative } else { State::Done };
+        let is_taken_apart = !completion.flags.contains(marks);
         let (volume, offset, end) = (row.volume, row.offset, row.end());
-        if self.waiting[slot].rows.remove(&(offset, serial)) {
-            self.waiting_count -= 1;
-        }
-        if taken_apart {
+        let state = if is_taken_apart { State::Tentative } else { State::Done };
+        self.settle(part.serial, completion.time, state);
+        if is_taken_apart {
             if self.sequences.len() == SEQUENCES_MAX {
                 self.sequences.pop_front();
             }
-            self.sequences.push_back((volume, offset, end, serial));
+            self.sequences.push_back((volume, offset, end, part.serial));
         }
+        true
     }
 
     /// Takes the completion of a whole flush: of an empty write, or of a write's flush sequence.
@@ -290,60 +388,75 @@ impl Matching {
         if let Some((.., serial)) = found.and_then(|found| self.sequences.remove(found)) {
             self.settle(serial, time, State::Done);
         } else if offset == 0 {
-            self.complete_oldest(slot(volume, Class::Flush), time);
+            self.complete_oldest(volume, Class::Flush, time);
         }
     }
 
     /// Takes the completion of the flush machinery's own request. It may serve many flushes, each
     /// of which is completed in its own name just after; where that is not recorded, this is known.
     pub(super) fn complete_device_flush(&mut self, volume: u32, time: u64) {
-        if self.complete_oldest(slot(volume, Class::DeviceFlush), time) {
+        if self.complete_oldest(volume, Class::DeviceFlush, time) {
             return;
         }
         let next = self.base + self.rows.len() as u64;
-        let Some(waiting) = self.waiting.get_mut(slot(volume, Class::Flush)) else { return };
-        let from = waiting.tentative_before;
-        waiting.tentative_before = next;
-        for &(_, serial) in waiting.rows.range((0, from)..) {
-            if let Some(row) = self.rows.get_mut(serial.saturating_sub(self.base) as usize) {
-                (row.completed, row.state) = (time, State::Tentative);
-            }
+        let slot = self.slot(volume, Class::Flush);
+        let from = std::mem::replace(&mut self.slots[slot].tentative_before, next);
+        let serials: Vec<_> =
+            self.slots[slot].queued.from(0, from).map(|part| part.serial).collect();
+        for serial in serials {
+            self.settle(serial, time, State::Tentative);
         }
     }
 
-    fn complete_oldest(&mut self, slot: usize, time: u64) -> bool {
-        let Some(waiting) = self.waiting.get_mut(slot) else { return false };
-        let Some((_, serial)) = waiting.rows.pop_first() else { return false };
-        self.figures.ambiguous += u64::from(!waiting.rows.is_empty());
-        self.waiting_count -= 1;
-        self.settle(serial, time, State::Done);
+    fn complete_oldest(&mut self, volume: u32, class: Class, time: u64) -> bool {
+        let slot = self.slot(volume, class);
+        let mut waiting = self.slots[slot].queued.at(0);
+        let Some(oldest) = waiting.next() else { return false };
+        let others: Vec<_> = waiting.collect();
+        self.slots[slot].queued.remove(oldest);
+        if !others.is_empty() {
+            self.doubt(slot, &[oldest]);
+            self.doubt(slot, &others);
+        }
+        self.settle(oldest.serial, time, State::Done);
         true
     }
 
     fn settle(&mut self, serial: u64, time: u64, state: State) {
         // A row that was already given away has a smaller number than the first.
-        let index = serial.checked_sub(self.base);
-        if let Some(row) = index.and_then(|index| self.rows.get_mut(index as usize)) {
+        if let Some(row) = row(&mut self.rows, self.base, serial)
+            && row.state != State::Unknown
+        {
+            self.waiting_count -= usize::from(row.state == State::Waiting);
             (row.completed, row.state) = (time, state);
         }
     }
 
     /// Notes that a bio was split: `bytes` from `offset` are its first part.
-    pub(super) fn split(&mut self, volume: u32, class: Class, offset: u64, bytes: u32, time: u64) {
-        let (slot, rest) = (slot(volume, class), offset.saturating_add(u64::from(bytes)));
-        if self.waiting.len() <= slot {
-            return;
+    pub(super) fn split(&mut self, event: &Completion) {
+        let slot = self.slot(event.volume, event.class);
+        let rest = event.end();
+        // The newest, best of the same process: it was queued a moment ago.
+        let bios = self.slots[slot].queued.reaching(event.offset, rest);
+        let (rows, base) = (&self.rows, self.base);
+        let is_own = |part: &Part| {
+            rows.get(part.serial.saturating_sub(base) as usize)
+                .is_some_and(|row| row.pid == event.pid)
+        };
+        let Some(&bio) = bios.iter().max_by_key(|part| (is_own(part), part.serial)) else { return };
+        let likely = bios.iter().filter(|part| is_own(part) == is_own(&bio)).count();
+        if likely > 1 {
+            self.doubt(slot, &bios);
         }
-        // The newest: it was queued a moment ago.
-        let waiting = &self.waiting[slot];
-        let covering = waiting.rows.range(..(offset + 1, 0)).rev().take(SEARCH_MAX);
-        let bio = covering
-            .filter_map(|&(_, serial)| Some((serial, self.row(serial)?.end())))
-            .filter(|&(_, end)| end > rest)
-            .max_by_key(|&(serial, _)| serial);
-        if let Some((serial, end)) = bio {
-            self.splits.note(Split { time, volume, class, offset: rest, end, serial });
-        }
+        self.slots[slot].queued.cut(bio, rest);
+        self.splits.note(Split {
+            time: event.time,
+            volume: event.volume,
+            class: event.class,
+            offset: rest,
+            end: bio.end,
+            serial: bio.serial,
+        });
     }
 
     /// Whether this request is the rest of a split bio that is part of a request that is here.
@@ -357,24 +470,109 @@ impl Matching {
         })
     }
 
+    /// Notes that the kernel refused a request because to take it meant to wait; answers whether it
+    /// is here.
+    pub(super) fn refuse(&mut self, event: &Completion) -> bool {
+        let slot = self.slot(event.volume, event.class);
+        let end = event.end();
+        let exact = self.slots[slot].queued.at(event.offset).filter(|part| part.end == end);
+        let (rows, base) = (&self.rows, self.base);
+        let of_row = |part: &Part| {
+            let row = rows.get(part.serial.checked_sub(base)? as usize)?;
+            (row.left == row.length && u64::from(row.length) == part.end - part.begin)
+                .then_some(row.pid)
+        };
+        // It is refused by the call that queued it.
+        let whole = exact
+            .filter_map(|part| Some((part, of_row(&part)?)))
+            .max_by_key(|(part, pid)| (*pid == event.pid, part.serial));
+        let Some((whole, pid)) = whole else { return false };
+        self.slots[slot].queued.remove(whole);
+        if let Some(row) = row(&mut self.rows, self.base, whole.serial) {
+            row.refused = true;
+        }
+        if self.refused.len() == REFUSED_MAX {
+            self.refused.pop_front();
+        }
+        self.refused.push_back(Refused { slot, whole, pid });
+        true
+    }
+
     /// Whether this request is the second attempt at one that is here. io_uring first asks not to
     /// wait; where the kernel would have to, for a place in the queue or because it has to split,
-    /// it forgets the request that it has queued, and a worker queues it once more.
-    pub(super) fn is_second_attempt(&mut self, row: &Row, served: u32) -> bool {
-        let slot = slot(row.volume, row.class);
-        if self.waiting.len() <= slot {
-            return false;
-        }
-        let is_meant = |first: &Row| {
-            (first.length, first.left, first.pid) == (row.length, first.length, served)
-                && !first.driven
-                && !first.again
+    /// it refuses the request that it has queued, and a worker, which serves the thread `served`,
+    /// queues it once more. Where the device is throttled, both are queued by a thread of the
+    /// kernel's (`served` is 0; `block/blk-throttle.c`, `blk_throtl_dispatch_work_fn`).
+    pub(super) fn is_second_attempt(&mut self, row: &Row, served: Option<u32>) -> bool {
+        let slot = self.slot(row.volume, row.class);
+        let is_same = |first: &Refused| {
+            (first.slot, first.whole.begin, first.whole.end) == (slot, row.offset, row.end())
+                && (first.pid == row.pid || served.is_some())
         };
-        let (Some(serial), _) = self.at(slot, row.offset, is_meant) else { return false };
-        if let Some(first) = self.rows.get_mut(serial.saturating_sub(self.base) as usize) {
-            first.again = true;
+        if let Some(at) = self.refused.iter().position(is_same)
+            && let Some(Refused { whole, .. }) = self.refused.remove(at)
+            && let Some(first) = self::row(&mut self.rows, self.base, whole.serial)
+            && first.state == State::Waiting
+        {
+            (first.refused, first.again) = (false, true);
+            self.slots[slot].queued.insert(whole);
+            return true;
         }
-        true
+        // Where refusals are not recorded, the worker's name must do.
+        let Some(served) = served.filter(|served| *served != 0) else { return false };
+        let (rows, base) = (&self.rows, self.base);
+        let is_meant = |part: &Part| {
+            let first = part.serial.checked_sub(base).and_then(|index| rows.get(index as usize));
+            first.is_some_and(|first| {
+                (first.length, first.left, first.pid) == (row.length, first.length, served)
+                    && part.end == row.end()
+                    && !first.driven
+                    && !first.again
+            })
+        };
+        let first = self.slots[slot].queued.at(row.offset).find(is_meant);
+        let first = first.and_then(|part| self::row(&mut self.rows, self.base, part.serial));
+        first.map(|first| first.again = true).is_some()
+    }
+
+    /// Events are missing from now on until the instant `until`: what is in flight now, and what is
+    /// in flight then, cannot be told from what was not seen.
+    pub(super) fn lose(&mut self, until: u64) {
+        self.give_up();
+        self.lost_until = Some(self.lost_until.map_or(until, |other| other.max(until)));
+    }
+
+    /// The time is `now`: the gap may be over.
+    #[inline]
+    pub(super) fn at(&mut self, now: u64) {
+        if self.lost_until.is_some_and(|until| now > until) {
+            self.lost_until = None;
+            self.give_up();
+            self.haunted_until = Some(now.saturating_add(PATIENCE));
+        }
+        if self.haunted_until.is_some_and(|until| now > until) {
+            self.haunted_until = None;
+            self.slots.iter_mut().for_each(|slot| slot.ghosts.clear());
+        }
+    }
+
+    /// Gives up all that waits.
+    fn give_up(&mut self) {
+        for row in self.rows.iter_mut().filter(|row| row.state != State::Done) {
+            if row.state == State::Waiting {
+                self.slots[slot(row.volume, row.class)].give_up(row.offset, row.end());
+            }
+            row.state = State::Unknown;
+        }
+        self.waiting_count = 0;
+        for slot in &mut self.slots {
+            slot.queued.clear();
+            slot.in_driver.clear();
+            slot.doubts.clear();
+        }
+        self.sequences.clear();
+        self.refused.clear();
+        self.splits = Splits::default();
     }
 
     /// The oldest request, if it need not be held back any longer at the instant `now` (`None` when
@@ -386,7 +584,7 @@ impl Matching {
         let waited =
             |since: u64, patience: u64| now.is_none_or(|now| now.saturating_sub(since) > patience);
         let ready = match row.state {
-            State::Done => true,
+            State::Done | State::Unknown => true,
             State::Tentative => waited(row.completed, TENTATIVE_PATIENCE),
             State::Waiting => waited(row.issue, PATIENCE),
         };
@@ -394,21 +592,22 @@ impl Matching {
             return None;
         }
         let row = *row;
-        if row.state != State::Done {
-            let waiting = &mut self.waiting[slot(row.volume, row.class)].rows;
-            if waiting.remove(&(row.offset, self.base)) {
-                self.waiting_count -= 1;
-            }
+        if matches!(row.state, State::Waiting | State::Tentative) {
+            let whole = Part { serial: self.base, begin: row.offset, end: row.end() };
+            self.slots[slot(row.volume, row.class)].queued.forget(whole);
+            self.waiting_count -= usize::from(row.state == State::Waiting);
         }
         self.rows.pop_front();
         self.base += 1;
+        let is_known = row.is_complete();
         match row.state {
-            State::Waiting => self.figures.unmatched += 1,
+            _ if !is_known => self.figures.unmatched += 1,
             _ if row.pieced => self.figures.by_pieces += 1,
             _ => self.figures.exact += 1,
         }
+        self.figures.ambiguous += u64::from(is_known && row.in_doubt);
         self.figures.failed += u64::from(row.failed);
-        Some((row, row.state == State::Waiting))
+        Some((row, !is_known))
     }
 
     /// How completions were found so far.
@@ -421,9 +620,27 @@ impl Matching {
         self.driver.figures()
     }
 
-    fn row(&self, serial: u64) -> Option<&Row> {
-        self.rows.get(serial.checked_sub(self.base)? as usize)
+    /// The place of a class on a device among the slots.
+    #[inline]
+    fn slot(&mut self, volume: u32, class: Class) -> usize {
+        let slot = slot(volume, class);
+        if self.slots.len() <= slot {
+            self.slots.resize_with(slot + 1, Slot::default);
+        }
+        slot
     }
+}
+
+/// A row by its number.
+#[inline]
+fn row(rows: &mut VecDeque<Row>, base: u64, serial: u64) -> Option<&mut Row> {
+    rows.get_mut(serial.checked_sub(base)? as usize)
+}
+
+/// Whether a request is here and not done.
+fn waits(rows: &VecDeque<Row>, base: u64, serial: u64) -> bool {
+    let row = serial.checked_sub(base).and_then(|index| rows.get(index as usize));
+    row.is_some_and(|row| row.state == State::Waiting)
 }
 
 /// The place of a class on a device in the list of waiting requests.

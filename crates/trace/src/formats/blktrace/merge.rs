@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use super::feed::Wanted;
-use super::gaps::Gaps;
+use super::gaps::{Coming, Gaps};
 use super::notices::Notices;
 use super::record::{Event, kind};
 use crate::error::TraceError;
@@ -54,6 +54,8 @@ pub(in crate::formats) struct Merge<L> {
     pub(in crate::formats) wanted: Wanted,
     /// What the recorder said.
     pub(in crate::formats) notices: Notices,
+    /// The stretches in which lanes lost events, as they become known.
+    pub(in crate::formats) gaps: Coming,
 }
 
 impl<L: Lane> Merge<L> {
@@ -68,7 +70,11 @@ impl<L: Lane> Merge<L> {
                 order.push(Reverse((event.time, event.sequence, index)));
             }
         }
-        Ok(Self { feeds, heads, order, wanted, notices })
+        let mut gaps = Coming::new(feeds.len());
+        for (index, feed) in feeds.iter().enumerate() {
+            gaps.look(index, feed.gaps());
+        }
+        Ok(Self { feeds, heads, order, wanted, notices, gaps })
     }
 
     /// The next event of the recording.
@@ -77,7 +83,9 @@ impl<L: Lane> Merge<L> {
         let Some(mut first) = self.order.peek_mut() else { return Ok(None) };
         let index = first.0.2;
         let event = self.heads[index];
-        match self.feeds[index].next(self.wanted, &mut self.notices)? {
+        let next = self.feeds[index].next(self.wanted, &mut self.notices)?;
+        self.gaps.look(index, self.feeds[index].gaps());
+        match next {
             Some(next) => {
                 self.heads[index] = next;
                 *first = Reverse((next.time, next.sequence, index));

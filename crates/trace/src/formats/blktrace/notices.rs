@@ -19,8 +19,8 @@ const REMAPS_MAX: usize = 1 << 10;
 pub(in crate::formats) struct Notices {
     /// Names of processes that were not taken over yet.
     pub(in crate::formats) processes: Vec<(u32, String)>,
-    /// Threads that io_uring hands requests to, each with the thread that it works for, that were
-    /// not taken over yet.
+    /// Threads that hand on the requests of others, each with the thread that it works for, that
+    /// were not taken over yet.
     pub(in crate::formats) workers: Vec<(u32, u32)>,
     /// How many there were in all.
     processes_seen: usize,
@@ -83,8 +83,11 @@ impl Notices {
 }
 
 /// The thread that a worker of io_uring works for: its name says so (`io_wq_worker` in
-/// `io_uring/io-wq.c`).
-fn served_by(name: &[u8]) -> Option<u32> {
+/// `io_uring/io-wq.c`). 0 for a worker of the kernel's own (`kernel/workqueue.c`).
+pub(in crate::formats) fn served_by(name: &[u8]) -> Option<u32> {
+    if name.starts_with(b"kworker/") {
+        return Some(0);
+    }
     let served = name.strip_prefix(b"iou-wrk-")?;
     std::str::from_utf8(served).ok()?.parse().ok()
 }

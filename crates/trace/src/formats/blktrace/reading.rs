@@ -12,7 +12,7 @@ use super::record::{Event, kind};
 use super::requests::Requests;
 use super::telling::no_requests;
 use super::volumes::device_name;
-use super::{PROBE_EVENTS, bits, choose};
+use super::{PROBE_EVENTS, bits, choose, kinds_wanted};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
@@ -58,19 +58,16 @@ impl<L: Lane> Reading<L> {
         }
         let issue = choose(options.event, &seen);
         let latency = seen[usize::from(kind::COMPLETE)] > 0;
-        merge.wanted.kinds = match (latency, issue) {
-            (true, kind::QUEUE) => {
-                bits(&[issue, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
-            }
-            (true, _) => bits(&[issue, kind::COMPLETE, kind::REQUEUE, kind::SPLIT]),
-            (false, _) => bits(&[issue, kind::REQUEUE]),
-        };
+        merge.wanted.kinds = kinds_wanted(issue, latency);
         if probed.len() < PROBE_EVENTS && seen[usize::from(issue)] == 0 {
             return Err(no_requests(path, issue, &merge));
         }
         probed.retain(|event| merge.wanted.kinds >> event.kind & 1 == 1);
         probed.reverse();
-        let requests = Requests::new(issue, latency);
+        let mut requests = Requests::new(issue, latency);
+        for event in probed.iter().filter(|event| event.kind == kind::ISSUE) {
+            requests.has_driver(event.device);
+        }
         let lost_note = "events lost by the recorder (sequence gaps)";
         Ok(Self { merge, probed, issue, latency, requests, ended: false, lost_note })
     }
@@ -140,6 +137,9 @@ impl<L: Lane> Reading<L> {
                 Ok(Some(event)) => {
                     for (worker, served) in self.merge.notices.workers.drain(..) {
                         self.requests.serves(worker, served);
+                    }
+                    if let Some(until) = self.merge.gaps.before(event.time) {
+                        self.requests.lose(until);
                     }
                     self.requests.handle(&event, &mut header.volumes, batch);
                 }

@@ -138,7 +138,13 @@ pub(in crate::formats) struct Event {
     pub(in crate::formats) kind: u8,
     /// Whether the completion was an error.
     pub(in crate::formats) failed: bool,
+    /// Whether the error was [`EAGAIN`]: to take it would have meant to wait.
+    pub(in crate::formats) refused: bool,
 }
+
+/// `EAGAIN` (Linux `include/uapi/asm-generic/errno-base.h`), by which a bio ends that must not wait
+/// and would have had to (`bio_wouldblock_error`).
+pub(in crate::formats) const EAGAIN: i16 = 11;
 
 /// The parts of a record that matter to its frame and to notices only.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +230,7 @@ impl Layout {
             cpu,
             kind: low.min(kind::COUNT as u16 - 1) as u8,
             failed: error != 0,
+            refused: error as i16 == -EAGAIN,
         };
         let payload = usize::from(payload);
         let cgroup = if action as u16 & CGROUP == 0 { 0 } else { payload.min(8) };

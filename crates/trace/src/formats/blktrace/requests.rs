@@ -3,7 +3,7 @@
 //! One kind of event is the instant of issue and becomes a request; completions, splits and returns
 //! by the driver change what is known of the requests before. What fits nowhere is counted.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::classify::{Class, classify};
 use super::matching::{Completion, Matching};
@@ -19,6 +19,9 @@ use crate::units::Bytes;
 /// How many requests that the driver gave back are remembered.
 const REQUEUED_MAX: usize = 1 << 12;
 
+/// How many devices whose driver is recorded are known.
+const DRIVERS_MAX: usize = 1 << 14;
+
 /// How many workers of io_uring are known.
 const WORKERS_MAX: usize = 1 << 16;
 
@@ -33,8 +36,11 @@ pub(in crate::formats) struct Requests {
     volumes: Volumes,
     /// Device, class, sector and bytes of requests that the driver gave back, and how often.
     requeued: FxHashMap<(u32, Class, u64, u32), u32>,
-    /// Workers of io_uring and the thread that each works for.
+    /// Workers of io_uring and the thread that each works for; 0 for threads of the kernel.
     workers: FxHashMap<u32, u32>,
+    /// Devices of which the recording tells what the driver got, and the last of them.
+    drivers: FxHashSet<u32>,
+    last_driver: Option<u32>,
     /// The instant of the first request by the recording's clock: zero of the trace.
     pub(in crate::formats) start: Option<u64>,
     /// The instant of the last event; `None` behind the last.
@@ -48,6 +54,10 @@ pub(in crate::formats) struct Requests {
 const SECOND_ATTEMPTS: &str = "second attempts, queued again by io_uring's workers because the \
                                first would have waited";
 
+/// The note on requests that were refused and not tried again.
+const REFUSED: &str = "requests that were refused because they would have waited, and not seen \
+                       again";
+
 /// What becomes losses.
 #[derive(Debug, Default)]
 struct Counts {
@@ -58,6 +68,7 @@ struct Counts {
     too_many_devices: u64,
     split_rests: u64,
     second_attempts: u64,
+    refused: u64,
 }
 
 impl Requests {
@@ -70,6 +81,8 @@ impl Requests {
             volumes: Volumes::default(),
             requeued: FxHashMap::default(),
             workers: FxHashMap::default(),
+            drivers: FxHashSet::default(),
+            last_driver: None,
             start: None,
             now: Some(0),
             taken: 0,
@@ -89,6 +102,20 @@ impl Requests {
         }
     }
 
+    /// Notes that the recording tells what the driver of a device got.
+    #[inline]
+    pub(in crate::formats) fn has_driver(&mut self, device: u32) {
+        if self.last_driver != Some(device) && self.drivers.len() < DRIVERS_MAX {
+            self.drivers.insert(device);
+            self.last_driver = Some(device);
+        }
+    }
+
+    /// Notes that events are missing from now on until the instant `until`.
+    pub(in crate::formats) fn lose(&mut self, until: u64) {
+        self.matching.lose(until);
+    }
+
     /// What an event means for the requests.
     #[inline]
     pub(in crate::formats) fn handle(
@@ -98,26 +125,61 @@ impl Requests {
         batch: &mut Batch,
     ) {
         self.now = Some(event.time);
+        self.matching.at(event.time);
+        if event.kind == kind::ISSUE {
+            self.has_driver(event.device);
+        }
         if event.kind == self.issue {
             self.take(event, volumes, batch);
-        } else if event.kind == kind::COMPLETE {
-            self.complete(event);
-        } else if event.kind == kind::ISSUE {
-            self.hand_over(event);
-        } else if event.kind == kind::REQUEUE && self.issue != kind::QUEUE {
-            // It will be inserted and issued again and is still the same request.
-            if let Some(meaning) = classify(event)
-                && self.requeued.len() < REQUEUED_MAX
-            {
-                let key = (event.device, meaning.class, event.sector, event.bytes);
-                *self.requeued.entry(key).or_default() += 1;
+            return;
+        }
+        match event.kind {
+            kind::COMPLETE => self.complete(event),
+            kind::ISSUE => {
+                if let Some(of_range) = self.of_range(event) {
+                    self.matching.hand_over(&of_range);
+                }
             }
-        } else if event.kind == kind::SPLIT
-            && let Some(meaning) = classify(event)
-            && let Some(volume) = self.volumes.known(event.device)
-            && let Some(offset) = range_start(event)
+            kind::REQUEUE => self.give_back(event),
+            kind::SPLIT => {
+                if let Some(of_range) = self.of_range(event) {
+                    self.matching.split(&of_range);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An event with a range, on a device that is known.
+    #[inline]
+    fn of_range(&self, event: &Event) -> Option<Completion> {
+        let meaning = classify(event).filter(|_| event.bytes > 0)?;
+        Some(Completion {
+            time: event.time,
+            volume: self.volumes.known(event.device)?,
+            class: meaning.class,
+            offset: range_start(event)?,
+            bytes: event.bytes,
+            flags: meaning.flags,
+            pid: event.pid,
+            failed: event.failed,
+        })
+    }
+
+    /// The driver gave a request back.
+    fn give_back(&mut self, event: &Event) {
+        if self.issue != kind::ISSUE
+            && let Some(of_range) = self.of_range(event)
         {
-            self.matching.split(volume, meaning.class, offset, event.bytes, event.time);
+            self.matching.give_back(&of_range);
+        }
+        // It will be inserted and issued again and is still the same request.
+        if self.issue != kind::QUEUE
+            && let Some(meaning) = classify(event)
+            && self.requeued.len() < REQUEUED_MAX
+        {
+            let key = (event.device, meaning.class, event.sector, event.bytes);
+            *self.requeued.entry(key).or_default() += 1;
         }
     }
 
@@ -146,8 +208,7 @@ impl Requests {
             return;
         }
         if self.issue == kind::QUEUE
-            && let Some(served) = self.workers.get(&event.pid)
-            && self.matching.is_second_attempt(&row, *served)
+            && self.matching.is_second_attempt(&row, self.workers.get(&event.pid).copied())
         {
             self.counts.second_attempts += 1;
             return;
@@ -155,7 +216,7 @@ impl Requests {
         let start = *self.start.get_or_insert(event.time);
         self.taken += 1;
         if self.has_completions {
-            self.matching.push(row);
+            self.matching.push(row, self.issue == kind::ISSUE);
         } else {
             batch.push(&row.request(start));
         }
@@ -186,15 +247,14 @@ impl Requests {
                 self.matching.complete_flush(volume, offset, event.time);
                 return;
             }
-            (Some(volume), Some(meaning), Some(offset)) => self.matching.complete(&Completion {
-                time: event.time,
-                volume,
-                class: meaning.class,
-                offset,
-                bytes: event.bytes,
-                flags: meaning.flags,
-                failed: event.failed,
-            }),
+            (Some(_), Some(_), Some(_)) if event.bytes > 0 => self.complete_range(event),
+            (Some(volume), Some(meaning), Some(offset)) => {
+                let (flags, pid) = (meaning.flags, event.pid);
+                let (time, class, failed) = (event.time, meaning.class, event.failed);
+                let empty =
+                    Completion { time, volume, class, offset, bytes: 0, flags, pid, failed };
+                self.matching.complete(&empty, false)
+            }
             _ => false,
         };
         // What is empty ends a flush whose beginning has another name; a zone append tells its
@@ -205,23 +265,16 @@ impl Requests {
         }
     }
 
-    /// The driver got what was queued before.
+    /// Finds what a completion with a range completes.
     #[inline]
-    fn hand_over(&mut self, event: &Event) {
-        if let (Some(volume), Some(meaning), Some(offset)) =
-            (self.volumes.known(event.device), classify(event), range_start(event))
-            && event.bytes > 0
-        {
-            self.matching.hand_over(&Completion {
-                time: event.time,
-                volume,
-                class: meaning.class,
-                offset,
-                bytes: event.bytes,
-                flags: meaning.flags,
-                failed: false,
-            });
+    fn complete_range(&mut self, event: &Event) -> bool {
+        let Some(of_range) = self.of_range(event) else { return false };
+        if event.refused && self.issue == kind::QUEUE && self.matching.refuse(&of_range) {
+            return true;
         }
+        let has_driver =
+            self.last_driver == Some(event.device) || self.drivers.contains(&event.device);
+        self.matching.complete(&of_range, has_driver)
     }
 
     /// How completions were found, where there are any.
@@ -252,6 +305,7 @@ impl Requests {
     pub(in crate::formats) fn pop(&mut self, batch: &mut Batch) -> bool {
         let Some((row, unmatched)) = self.matching.pop(self.now) else { return false };
         let request = row.request(self.start.unwrap_or_default());
+        self.counts.refused += u64::from(row.refused);
         if unmatched {
             count(&mut self.counts.unmatched, || describe_request(&request));
         }
@@ -279,6 +333,7 @@ impl Requests {
         losses.add("requests on too many devices", self.counts.too_many_devices, None);
         losses.add("rests of split requests, queued again", self.counts.split_rests, None);
         losses.add(SECOND_ATTEMPTS, self.counts.second_attempts, None);
+        losses.add(REFUSED, self.counts.refused, None);
     }
 }
 

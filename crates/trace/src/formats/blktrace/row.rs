@@ -12,6 +12,8 @@ pub(super) enum State {
     /// Known, but a better one may come.
     Tentative,
     Done,
+    /// Nobody will ever know: events were lost while it was in flight.
+    Unknown,
 }
 
 /// A request that is held back.
@@ -42,6 +44,10 @@ pub(super) struct Row {
     pub(super) pieced: bool,
     /// Whether a completion was an error.
     pub(super) failed: bool,
+    /// Whether its completion may be another's.
+    pub(super) in_doubt: bool,
+    /// Whether the kernel refused it and no second attempt was seen.
+    pub(super) refused: bool,
 }
 
 impl Row {
@@ -72,6 +78,8 @@ impl Row {
             again: false,
             pieced: false,
             failed: false,
+            in_doubt: false,
+            refused: false,
         }
     }
 
@@ -85,10 +93,15 @@ impl Row {
             offset: Bytes(self.offset),
             length: Bytes(u64::from(self.length)),
             volume: VolumeId(self.volume),
-            latency: (self.state != State::Waiting).then(latency),
+            latency: self.is_complete().then(latency),
             origin: Some(Origin { pid: self.pid, cpu: self.cpu }),
             measured: None,
         }
+    }
+
+    /// Whether its completion is known.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(self.state, State::Tentative | State::Done)
     }
 
     /// The first byte behind the range.

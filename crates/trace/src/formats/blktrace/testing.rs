@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::open;
-use super::record::{category, kind};
+use super::record::{EAGAIN, category, kind};
 use crate::batch::Batch;
 use crate::formats::{IssueEvent, ReadOptions};
 use crate::header::Header;
@@ -137,6 +137,22 @@ impl Tape {
         sectors: u32,
     ) -> &mut Self {
         self.event(time, kind::COMPLETE, bits, sector, sectors * 512)
+    }
+
+    /// Completed with `EAGAIN`.
+    pub(in crate::formats) fn refused(
+        &mut self,
+        time: u64,
+        bits: u32,
+        sector: u64,
+        sectors: u32,
+    ) -> &mut Self {
+        let begin = self.bytes.len();
+        self.c(time, bits, sector, sectors);
+        let at = begin + if self.style.second { 48 } else { 44 };
+        let error = (-EAGAIN as u16).to_le_bytes();
+        self.bytes[at..at + 2].copy_from_slice(&error);
+        self
     }
 
     /// Reads what is on the tape as one file.

@@ -3,6 +3,7 @@
 mod any;
 mod files;
 mod requests;
+mod simulated;
 mod streams;
 
 use crate::request::{Op, Request};

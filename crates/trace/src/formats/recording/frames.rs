@@ -36,13 +36,13 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Begins with the first of `paths`, which are in order.
-    pub(super) fn new(cpu: u32, paths: Vec<PathBuf>, strict: bool) -> Self {
+    /// Begins with the first of `paths`, which are in order; `directory` is where they are.
+    pub(super) fn new(directory: &Path, cpu: u32, paths: Vec<PathBuf>, strict: bool) -> Self {
         Self {
             cpu,
             waiting: paths.into(),
             reader: None,
-            path: PathBuf::new(),
+            path: directory.to_owned(),
             sequence: 0,
             strict,
             damages: Vec::new(),
@@ -65,12 +65,18 @@ impl Segments {
             let offset = reader.offset;
             match reader.next(buffer).map_err(|error| TraceError::read(&self.path, error))? {
                 Next::Frame(sequence) => {
-                    let is_missing = self.sequence != sequence;
-                    self.sequence = sequence.wrapping_add(1);
-                    if is_missing {
-                        self.damage(offset, "frames before this one are missing")?;
+                    if sequence < self.sequence {
+                        let again = format!("frame {sequence} comes again and is passed over");
+                        self.damage(offset, &again)?;
+                        continue;
                     }
-                    return Ok(Some(is_missing || is_torn));
+                    let missing = sequence - self.sequence;
+                    self.sequence = sequence.saturating_add(1);
+                    if missing > 0 {
+                        let why = format!("frames before this one are missing: {missing}");
+                        self.damage(offset, &why)?;
+                    }
+                    return Ok(Some(missing > 0 || is_torn));
                 }
                 Next::End => self.reader = None,
                 Next::Damage(why) => {
@@ -80,6 +86,17 @@ impl Segments {
                 }
             }
         }
+    }
+
+    /// Notes that events which the recorder counted are in no file.
+    pub(super) fn lack(&mut self, missing: u64, counted: u64) -> Result<(), TraceError> {
+        let why = lacking(self.cpu, missing, counted);
+        if self.strict {
+            let (path, reason) = (self.path.clone(), why);
+            return Err(TraceError::Binary { path, offset: 0, reason, remedy: REMEDY.to_owned() });
+        }
+        self.damages.push(why);
+        Ok(())
     }
 
     /// Notes a damage, which is an error where that is wished.
@@ -94,6 +111,14 @@ impl Segments {
         }
         Ok(())
     }
+}
+
+/// What is said where events are in no file.
+pub(super) fn lacking(cpu: u32, missing: u64, counted: u64) -> String {
+    format!(
+        "processor {cpu}: of {counted} events that were recorded, {missing} are missing from its \
+         files"
+    )
 }
 
 /// What a file is called wherever it lies: the header that tells of it is given away.

@@ -1,10 +1,10 @@
 //! One processor of a raw recording as events in the order of their time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::devices::Devices;
-use super::frames::{Payloads, Segments};
+use super::frames::{Payloads, Segments, lacking};
 use super::log::Log;
 use super::pages::{Decoded, Layouts};
 use crate::error::TraceError;
@@ -16,6 +16,12 @@ use crate::formats::blktrace::record::{Event, kind};
 
 /// Size of the buffer for a processor's relay data, in bytes.
 const RELAY_BUFFER_BYTES: usize = 1 << 20;
+
+/// What to do about events that are missing.
+const REMEDY: &str = "without --strict everything else is read";
+
+/// The events by kind where there are none.
+const NONE: [u64; kind::COUNT] = [0; kind::COUNT];
 
 /// A processor's events.
 pub(super) enum Processor {
@@ -36,11 +42,18 @@ pub(super) struct Pages {
     events: Vec<Event>,
     given: usize,
     ended: bool,
+    /// How many events the recorder counted, and when.
+    counted: Option<(u64, u64)>,
 }
 
 /// Relay data of one processor.
 pub(super) struct Relay {
-    feed: Feed,
+    cpu: u32,
+    /// Missing where no file has anything.
+    feed: Option<Feed>,
+    /// How many events the recorder counted, and when; taken when they were compared.
+    counted: Option<(u64, u64)>,
+    strict: Option<PathBuf>,
     damages: Arc<Mutex<Vec<String>>>,
     /// What the recorder counted.
     gaps: Gaps,
@@ -53,6 +66,7 @@ pub(super) struct Relay {
 impl Processor {
     /// The pages in these files.
     pub(super) fn pages(
+        directory: &Path,
         cpu: u32,
         paths: Vec<PathBuf>,
         layouts: &Arc<Layouts>,
@@ -63,44 +77,82 @@ impl Processor {
         let is_counted = gaps.events() > 0;
         Self::Pages(Box::new(Pages {
             layouts: Arc::clone(layouts),
-            segments: Segments::new(cpu, paths, strict),
+            segments: Segments::new(directory, cpu, paths, strict),
             decoded: Decoded::new(cpu, gaps, is_counted),
             page: Vec::new(),
             events: Vec::new(),
             given: 0,
             ended: false,
+            counted: log.counted(cpu),
         }))
     }
 
-    /// The relay data in these files; `None` where there is none.
+    /// The relay data in these files.
     pub(super) fn relay(
+        directory: &Path,
         cpu: u32,
         paths: Vec<PathBuf>,
         devices: &Arc<Devices>,
         log: &Log,
         strict: bool,
-    ) -> Result<Option<Self>, TraceError> {
-        let Some(path) = paths.first().cloned() else { return Ok(None) };
-        let (payloads, damages) = Payloads::new(Segments::new(cpu, paths, strict));
-        let feed = Feed::open(&path, Box::new(payloads), RELAY_BUFFER_BYTES)?;
-        let gaps = log.gaps(cpu);
-        let devices = Arc::clone(devices);
-        let relay = |feed| Relay { feed, damages, gaps, devices, outside: 0 };
-        Ok(feed.map(|feed| Self::Relay(Box::new(relay(feed)))))
+    ) -> Result<Self, TraceError> {
+        let path = paths.first().cloned().unwrap_or_else(|| directory.to_owned());
+        let (payloads, damages) = Payloads::new(Segments::new(directory, cpu, paths, strict));
+        Ok(Self::Relay(Box::new(Relay {
+            cpu,
+            feed: Feed::open(&path, Box::new(payloads), RELAY_BUFFER_BYTES)?,
+            counted: log.counted(cpu),
+            strict: strict.then_some(path),
+            damages,
+            gaps: log.gaps(cpu),
+            devices: Arc::clone(devices),
+            outside: 0,
+        })))
     }
 }
 
 impl Relay {
     #[inline]
     fn next(&mut self, wanted: Wanted, notices: &mut Notices) -> Result<Option<Event>, TraceError> {
-        while let Some(event) = self.feed.next(wanted, notices)? {
-            let place = self.devices.place(event.device, event.sector, event.bytes > 0);
-            if let Some(place) = place {
-                return Ok(Some(Event { device: place.device, sector: place.sector, ..event }));
+        if let Some(feed) = &mut self.feed {
+            while let Some(event) = feed.next(wanted, notices)? {
+                let place = self.devices.place(event.device, event.sector, event.bytes > 0);
+                if let Some(place) = place {
+                    return Ok(Some(Event { device: place.device, sector: place.sector, ..event }));
+                }
+                self.outside += 1;
             }
-            self.outside += 1;
+        }
+        if let Some((counted, at)) = self.counted.take() {
+            self.compare(counted, at)?;
         }
         Ok(None)
+    }
+
+    /// Holds what was read against what the recorder counted.
+    fn compare(&mut self, counted: u64, at: u64) -> Result<(), TraceError> {
+        let read = |feed: &Feed| feed.kinds().iter().chain(feed.passthrough()).sum::<u64>();
+        let missing = counted.saturating_sub(self.feed.as_ref().map_or(0, read));
+        if missing == 0 {
+            return Ok(());
+        }
+        let why = lacking(self.cpu, missing, counted);
+        if let Some(path) = self.strict.clone() {
+            let remedy = REMEDY.to_owned();
+            return Err(TraceError::Binary { path, offset: 0, reason: why, remedy });
+        }
+        self.damages.lock().unwrap_or_else(PoisonError::into_inner).push(why);
+        // Numbers that are missing tell of some of them already.
+        let of_feed = self.feed.as_ref().map_or(0, |feed| feed.gaps().events());
+        let more = missing.saturating_sub(of_feed.saturating_sub(self.gaps.events()));
+        if more > 0 {
+            if let Some(feed) = self.feed.as_ref().filter(|_| of_feed >= self.gaps.events()) {
+                self.gaps = feed.gaps().clone();
+            }
+            let last = self.feed.as_ref().map_or(0, Feed::last);
+            self.gaps.add(last, at, more);
+        }
+        Ok(())
     }
 }
 
@@ -125,15 +177,26 @@ impl Pages {
         self.given = 0;
         let Some(is_torn) = self.segments.next(&mut self.page)? else {
             self.ended = true;
-            return Ok(());
+            return self.compare();
         };
-        self.decoded.torn |= is_torn;
+        self.decoded.is_torn |= is_torn;
         let (layouts, kinds) = (&self.layouts, wanted.kinds);
         let done = self.decoded.page(layouts, &self.page, kinds, &mut self.events, notices);
         if let Err(why) = done {
             let why = format!("{why} (a page whose checksum is sound)");
             self.segments.damage(0, &why)?;
-            self.decoded.torn = true;
+            self.decoded.is_torn = true;
+        }
+        Ok(())
+    }
+
+    /// Holds what was read against what the recorder counted.
+    fn compare(&mut self) -> Result<(), TraceError> {
+        let Some((counted, at)) = self.counted else { return Ok(()) };
+        let missing = counted.saturating_sub(self.decoded.records);
+        if missing > 0 {
+            self.decoded.gaps.count(self.decoded.last, at, missing);
+            self.segments.lack(missing, counted)?;
         }
         Ok(())
     }
@@ -151,28 +214,28 @@ impl Lane for Processor {
     fn cpu(&self) -> Option<u32> {
         match self {
             Self::Pages(pages) => Some(pages.decoded.cpu),
-            Self::Relay(relay) => relay.feed.cpu(),
+            Self::Relay(relay) => Some(relay.cpu),
         }
     }
 
     fn kinds(&self) -> &[u64; kind::COUNT] {
         match self {
             Self::Pages(pages) => &pages.decoded.kinds,
-            Self::Relay(relay) => relay.feed.kinds(),
+            Self::Relay(relay) => relay.feed.as_ref().map_or(&NONE, |feed| feed.kinds()),
         }
     }
 
     fn passthrough(&self) -> &[u64; kind::COUNT] {
         match self {
             Self::Pages(pages) => &pages.decoded.passthrough,
-            Self::Relay(relay) => relay.feed.passthrough(),
+            Self::Relay(relay) => relay.feed.as_ref().map_or(&NONE, |feed| feed.passthrough()),
         }
     }
 
     fn out_of_order(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.decoded.out_of_order,
-            Self::Relay(relay) => relay.feed.out_of_order(),
+            Self::Relay(relay) => relay.feed.as_ref().map_or(0, Lane::out_of_order),
         }
     }
 
@@ -180,8 +243,10 @@ impl Lane for Processor {
         match self {
             Self::Pages(pages) => &pages.decoded.gaps,
             // Numbers that are missing tell when; what the recorder counted may be more.
-            Self::Relay(relay) if relay.gaps.events() > relay.feed.gaps().events() => &relay.gaps,
-            Self::Relay(relay) => relay.feed.gaps(),
+            Self::Relay(relay) => match &relay.feed {
+                Some(feed) if feed.gaps().events() >= relay.gaps.events() => feed.gaps(),
+                _ => &relay.gaps,
+            },
         }
     }
 
@@ -193,7 +258,7 @@ impl Lane for Processor {
             }
         };
         if let Self::Relay(relay) = self {
-            damages.extend(relay.feed.damage());
+            damages.extend(relay.feed.as_ref().and_then(Lane::damage));
         }
         (!damages.is_empty()).then(|| damages.join("; "))
     }

@@ -1,6 +1,6 @@
 //! What the recorder noted beside the events.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -33,11 +33,12 @@ impl Log {
     /// Reads the log of a recording; there may be none.
     pub(super) fn read(directory: &Path) -> Result<Self, TraceError> {
         let path = directory.join(LOG_FILE);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+        match path.try_exists() {
+            Ok(true) => expect_file(&path)?,
+            Ok(false) => return Ok(Self::default()),
             Err(error) => return Err(TraceError::read(&path, error)),
-        };
+        }
+        let file = File::open(&path).map_err(|error| TraceError::read(&path, error))?;
         Self::of(BufReader::new(file)).map_err(|error| TraceError::read(&path, error))
     }
 
@@ -78,6 +79,19 @@ impl Log {
         }
     }
 
+    /// The processors of which anything was counted.
+    pub(super) fn cpus(&self) -> impl Iterator<Item = u32> {
+        let counted = self.totals.iter().filter(|totals| totals.read > 0 || totals.lost > 0);
+        counted.map(|totals| totals.cpu).chain(self.lost.iter().map(|lost| lost.0))
+    }
+
+    /// How many events of a processor were recorded, and when that was counted; `None` where the
+    /// recorder did not come to that.
+    pub(super) fn counted(&self, cpu: u32) -> Option<(u64, u64)> {
+        let totals = self.totals.iter().find(|totals| totals.cpu == cpu)?;
+        Some((totals.read, self.stopped.as_ref()?.1))
+    }
+
     /// What a processor lost, as the recorder counted it.
     pub(super) fn gaps(&self, cpu: u32) -> Gaps {
         let mut gaps = Gaps::default();
@@ -101,6 +115,20 @@ impl Log {
         let since = i128::from(monotonic_ns) - i128::from(anchor.monotonic_ns);
         i64::try_from(i128::from(anchor.wall_ns) + since).ok()
     }
+}
+
+/// Makes sure that `path` is a file before it is opened: to open a FIFO means to wait for somebody
+/// who writes into it.
+pub(super) fn expect_file(path: &Path) -> Result<(), TraceError> {
+    let metadata = fs::metadata(path).map_err(|error| TraceError::read(path, error))?;
+    if metadata.is_file() {
+        return Ok(());
+    }
+    Err(TraceError::Unusable {
+        path: path.to_owned(),
+        reason: "it is no regular file, and no recorder made it".to_owned(),
+        remedy: "take it out of the recording's directory".to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::rwbs::categories;
 use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
-use crate::formats::blktrace::record::{Event, kind};
+use crate::formats::blktrace::record::{EAGAIN, Event, kind};
 use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP};
 use crate::recording::{Description, PageLayout};
 
@@ -138,10 +138,12 @@ pub(super) struct Decoded {
     pub(super) gaps: Gaps,
     /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
     is_counted: bool,
-    /// Whether pages before the next one are missing or broken.
-    pub(super) torn: bool,
+    /// How many events there were of whatever kind, which is what the kernel counts.
+    pub(super) records: u64,
+    /// Whether pages are missing before the next one.
+    pub(super) is_torn: bool,
     /// The instant of the last event.
-    last: u64,
+    pub(super) last: u64,
     names: FxHashMap<u32, [u8; NAME_BYTES]>,
     last_name: (u32, [u8; NAME_BYTES]),
 }
@@ -165,13 +167,10 @@ impl Decoded {
         let Some(head) = layouts.page.head(page) else {
             return Err("a page is shorter than it says");
         };
-        if head.missed && !self.is_counted {
+        if std::mem::take(&mut self.is_torn) || head.missed && !self.is_counted {
             // Before the first page nothing is known of when.
             let from = if self.last == 0 { head.time } else { self.last };
             self.gaps.add(from, head.time, head.missed_events.unwrap_or(0));
-        }
-        if std::mem::take(&mut self.torn) {
-            self.gaps.add(self.last, head.time, 0);
         }
         let PageHead { mut time, data: mut at, end, .. } = head;
         let page = &page[..end];
@@ -196,6 +195,7 @@ impl Decoded {
                 }
                 _ => {
                     time = time.saturating_add(delta);
+                    self.records += 1;
                     let data = if sort == 0 {
                         let length = next()? as usize;
                         at = body + length.next_multiple_of(4).max(4);
@@ -245,7 +245,13 @@ impl Decoded {
             self.outside += 1;
             return Some(());
         };
-        if kind == kind::COMPLETE && layout.is_bio_end != bio_based {
+        let error = match layout.error {
+            Some(field) => layouts.number(data, field)? as i32,
+            None => 0,
+        };
+        // Where there are requests, a bio that ends by itself was none of any: it was refused.
+        let ends = layout.is_bio_end == bio_based || layout.is_bio_end && error != 0;
+        if kind == kind::COMPLETE && !ends {
             return Some(());
         }
         if bytes == 0 && letters.first() == Some(&b'N') {
@@ -266,10 +272,6 @@ impl Decoded {
         if let Some(field) = layout.name {
             self.name(pid, layouts.text(data, field)?, notices);
         }
-        let failed = match layout.error {
-            Some(field) => layouts.number(data, field)? != 0,
-            None => false,
-        };
         let late = time < self.last;
         self.out_of_order += u64::from(late);
         self.last = time.max(self.last);
@@ -283,7 +285,8 @@ impl Decoded {
             device,
             cpu: self.cpu,
             kind,
-            failed,
+            failed: error != 0,
+            refused: error == -i32::from(EAGAIN),
         });
         Some(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::devices::Devices;
 use super::lane::Processor;
-use super::log::Log;
+use super::log::{Log, expect_file};
 use super::pages::Layouts;
 use crate::batch::Batch;
 use crate::calendar;
@@ -45,22 +45,43 @@ impl Recorded {
     ) -> Result<Self, TraceError> {
         let description = description(directory)?;
         let mut log = Log::read(directory)?;
-        let files = files(directory)?;
+        let mut files = files(directory)?;
         let segments = files.values().map(Vec::len).max().unwrap_or(0);
-        let cpus = files.len();
+        // A processor without an event has no file.
+        let cpus = description.cpus.len().max(files.len());
+        if !files.is_empty() {
+            // What the recorder counted and no file has is missing.
+            for cpu in log.cpus() {
+                files.entry(cpu).or_default();
+            }
+        }
         let mut lanes = Vec::new();
         match description.interface {
             Interface::Tracefs => {
                 let layouts = Layouts::of(&description, &directory.join(DESCRIPTION_FILE))?;
                 let layouts = Arc::new(layouts);
                 for (cpu, paths) in files {
-                    lanes.push(Processor::pages(cpu, paths, &layouts, &log, options.strict));
+                    lanes.push(Processor::pages(
+                        directory,
+                        cpu,
+                        paths,
+                        &layouts,
+                        &log,
+                        options.strict,
+                    ));
                 }
             }
             Interface::Blktrace => {
                 let devices = Arc::new(Devices::of(&description));
                 for (cpu, paths) in files {
-                    lanes.extend(Processor::relay(cpu, paths, &devices, &log, options.strict)?);
+                    lanes.push(Processor::relay(
+                        directory,
+                        cpu,
+                        paths,
+                        &devices,
+                        &log,
+                        options.strict,
+                    )?);
                 }
             }
             Interface::File => {
@@ -133,6 +154,7 @@ fn description(directory: &Path) -> Result<Description, TraceError> {
         reason,
         remedy: remedy.to_owned(),
     };
+    expect_file(&path)?;
     if fs::metadata(&path).map_err(read_error)?.len() > DESCRIPTION_MAX {
         return Err(unusable("it is too long for a description".to_owned(), "record again"));
     }
@@ -160,6 +182,7 @@ fn files(directory: &Path) -> Result<BTreeMap<u32, Vec<PathBuf>>, TraceError> {
             Some((segment.parse().ok()?, cpu.parse().ok()?))
         });
         if let Some((segment, cpu)) = numbers {
+            expect_file(&path)?;
             found.entry(cpu).or_default().insert(segment, path);
         }
     }

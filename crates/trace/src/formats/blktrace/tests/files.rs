@@ -24,7 +24,7 @@ fn both_layouts_and_both_byte_orders_are_read_alike() {
         let mut tape = Tape::styled(style);
         tape.q(1000, READ | AHEAD, 1 << 40, 8).d(1100, READ | AHEAD, 1 << 40, 8);
         tape.q(1500, WRITE | SYNC | META, 16, 16).c(1700, READ, 1 << 40, 8);
-        tape.c(2000, WRITE, 16, 16);
+        tape.d(1800, WRITE | SYNC | META, 16, 16).c(2000, WRITE, 16, 16);
         assert!(is_blktrace(&tape.bytes), "{style:?}");
         let (requests, header) = tape.read();
         assert_eq!(ops(&requests), [(Op::Read, 1 << 40, 8), (Op::Write, 16, 16)], "{style:?}");

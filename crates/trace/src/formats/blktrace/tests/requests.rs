@@ -185,3 +185,79 @@ fn requests_beyond_what_bytes_can_count_are_left_out_and_counted() {
     assert_eq!(times(&requests), [(0, None)]);
     assert_eq!(header.losses.count_of("requests beyond the last possible byte"), 2);
 }
+
+#[test]
+fn a_short_request_within_a_long_one_in_flight_keeps_its_own_completion() {
+    let mut tape = Tape::new(0);
+    tape.q(1, READ, 0, 1024).event(2, kind::SPLIT, READ, 0, 512 << 9);
+    tape.d(3, READ, 0, 512).d(4, READ, 512, 512);
+    tape.q(10, READ, 600, 8).d(11, READ, 600, 8);
+    tape.c(50, READ, 512, 512).c(60, READ, 600, 8).c(90, READ, 0, 512);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests), [(0, Some(89)), (9, Some(50))]);
+    assert_eq!(header.recording.unwrap().matching.unwrap().ambiguous, 0);
+}
+
+#[test]
+fn what_cannot_be_told_apart_is_told_as_in_doubt() {
+    let mut tape = Tape::new(0);
+    tape.q(1, READ, 0, 8).q(2, READ, 0, 8).d(3, READ, 0, 8).d(4, READ, 0, 8);
+    tape.c(10, READ, 0, 8).c(20, READ, 0, 8).q(30, READ, 0, 8).d(31, READ, 0, 8).c(40, READ, 0, 8);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests), [(0, Some(9)), (1, Some(18)), (29, Some(10))]);
+    assert_eq!(header.recording.unwrap().matching.unwrap().ambiguous, 2);
+}
+
+#[test]
+fn what_was_in_flight_when_events_were_lost_has_no_completion() {
+    let mut tape = Tape::new(0);
+    tape.q(1, READ, 0, 8).d(2, READ, 0, 8).q(3, READ, 8, 8);
+    tape.sequence += 5;
+    tape.c(1000, READ, 0, 8).d(1001, READ, 8, 8).c(1002, READ, 8, 8);
+    tape.q(1100, READ, 16, 8).d(1101, READ, 16, 8).c(1110, READ, 16, 8);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests), [(0, None), (2, None), (1099, Some(10))]);
+    assert_eq!(header.losses.count_of("requests without a completion"), 2);
+}
+
+#[test]
+fn a_request_that_was_refused_and_tried_again_is_one_request() {
+    let mut tape = Tape::new(0);
+    tape.pid = 1000;
+    tape.notice(0, 0, b"fio");
+    tape.pid = 7;
+    tape.notice(0, 0, b"kworker/1:1");
+    // Refused, and queued again by the kernel's thread that dispatches what was throttled.
+    tape.pid = 1000;
+    tape.q(1, WRITE, 64, 16).refused(2, WRITE, 64, 16);
+    tape.pid = 7;
+    tape.q(500, WRITE, 64, 16).d(501, WRITE, 64, 16).c(600, WRITE, 64, 16);
+    // Refused and never tried again; another of another process at the same place.
+    tape.pid = 1000;
+    tape.q(700, WRITE, 640, 16).refused(701, WRITE, 640, 16);
+    tape.pid = 2000;
+    tape.q(710, WRITE, 640, 16).d(711, WRITE, 640, 16).c(720, WRITE, 640, 16);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests), [(0, Some(599)), (699, None), (709, Some(10))]);
+    let count = |part: &str| {
+        header.losses.iter().filter(|note| note.what.contains(part)).map(|note| note.count).sum()
+    };
+    let counts: [u64; 2] = [count("second attempts"), count("were refused")];
+    assert_eq!(counts, [1, 1]);
+}
+
+#[test]
+fn a_refused_request_of_a_device_without_requests_is_tried_again_too() {
+    let mut tape = Tape::new(0);
+    for (pid, name) in [(1000, &b"fio"[..]), (1001, b"iou-wrk-1000")] {
+        tape.pid = pid;
+        tape.notice(0, 0, name);
+    }
+    tape.pid = 1000;
+    tape.q(1, READ, 0, 8).refused(2, READ, 0, 8);
+    tape.pid = 1001;
+    tape.q(30, READ, 0, 8).c(50, READ, 0, 8);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests), [(0, Some(49))]);
+    assert_eq!(header.recording.unwrap().matching.unwrap().failed, 0);
+}

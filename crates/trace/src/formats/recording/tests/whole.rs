@@ -141,7 +141,7 @@ fn completions_that_could_be_meant_for_several_requests_are_told() {
     let directory = written(&description, &[vec![page.bytes()]], &[]);
     let matching = read(directory.path()).1.recording.unwrap().matching.unwrap();
     assert_eq!((matching.exact, matching.by_pieces, matching.unmatched), (2, 1, 1));
-    assert_eq!((matching.ambiguous, matching.strays, matching.failed), (1, 1, 1));
+    assert_eq!((matching.ambiguous, matching.strays, matching.failed), (2, 1, 1));
 }
 
 #[test]
@@ -305,4 +305,77 @@ fn relay_data_of_blktrace_is_read_as_blktrace_would_have_written_it() {
     assert_eq!(header.volumes[0].name, "sda");
     let strict = ReadOptions { strict: true, ..ReadOptions::default() };
     assert_eq!(read_with(directory.path(), &strict).0, expected);
+}
+
+#[test]
+fn events_that_the_recorder_counted_and_no_file_has_are_missing() {
+    let description = Description { cpus: vec![0, 1, 2], ..description() };
+    let pages = steady(&description, 30);
+    let stopped = |read| Entry::Stopped {
+        why: "asked to".to_owned(),
+        monotonic_ns: 900_000,
+        cpus: vec![Totals { cpu: 0, read, lost: 0 }, Totals { cpu: 1, read: 7, lost: 0 }],
+    };
+    let directory = written(&description, &[pages], &[stopped(64)]);
+    let (requests, header) = read(directory.path());
+    assert_eq!(requests.len(), 30);
+    let damage = header.damage.unwrap();
+    assert!(damage.contains("processor 0: of 64 events that were recorded, 4 are"), "{damage}");
+    assert!(damage.contains("processor 1: of 7 events that were recorded, 7 are"), "{damage}");
+    assert_eq!(header.losses.count_of("events lost by the recorder"), 11);
+    let facts = header.recording.unwrap();
+    assert_eq!(facts.lost.into_iter().collect::<Vec<_>>(), [(0, 4), (1, 7)]);
+    assert!(header.description.unwrap().contains("3 processors"));
+    let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+    let error = open(directory.path(), &strict).err().unwrap();
+    assert!(error.to_string().contains("are missing"), "{error}");
+}
+
+#[test]
+fn a_frame_that_comes_twice_is_read_once_and_told() {
+    let description = description();
+    let directory = written(&description, &[steady(&description, 10)], &[]);
+    std::fs::copy(
+        directory.path().join(segment_file(0, 0)),
+        directory.path().join(segment_file(1, 0)),
+    )
+    .unwrap();
+    let (requests, header) = read(directory.path());
+    assert_eq!(requests.len(), 10);
+    assert!(header.damage.unwrap().contains("frame 0 comes again"));
+}
+
+#[test]
+fn frames_that_are_missing_in_the_middle_leave_a_gap_that_nothing_reaches_across() {
+    let description = description();
+    let mut across = Page::new(500);
+    across.event(500, &payload(&description, &made("block_bio_queue", "R", 9000, 8)));
+    let mut pages = vec![across.bytes()];
+    pages.extend(steady(&description, 10).into_iter().skip(1));
+    let mut last = Page::new(20_000);
+    last.event(20_000, &payload(&description, &made("block_rq_complete", "R", 9000, 8)));
+    pages.push(last.bytes());
+    let directory = written(&description, &[pages], &[]);
+    let path = directory.path().join(segment_file(0, 0));
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(read(directory.path()).0[0].latency.unwrap().0, 19_500);
+    let mut frames: Vec<usize> =
+        (0..bytes.len() - 4).filter(|at| &bytes[*at..*at + 4] == b"ioef").collect();
+    frames.push(bytes.len());
+    std::fs::write(&path, [&bytes[..frames[4]], &bytes[frames[6]..]].concat()).unwrap();
+    let (requests, header) = read(directory.path());
+    assert_eq!((requests.len(), requests[0].latency), (8, None));
+    assert!(header.damage.unwrap().contains("frames before this one are missing: 2"));
+    assert_eq!(header.recording.unwrap().gaps.len(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_in_a_recording_is_refused_rather_than_waited_for() {
+    let description = description();
+    let directory = written(&description, &[steady(&description, 3)], &[]);
+    let socket = directory.path().join(segment_file(1, 0));
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let error = open(directory.path(), &ReadOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("no regular file"), "{error}");
 }

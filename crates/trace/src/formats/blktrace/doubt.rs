@@ -1,0 +1,78 @@
+//! Places where it could not be told which request was which.
+//!
+//! Where two requests came into question and one was chosen, the other may be the one that was
+//! meant, and whatever meets either of them afterwards may meet the wrong one. So the place stays in
+//! doubt until all that came into question there are done, and who is matched there meanwhile is in
+//! doubt as well.
+
+use super::pieces::Part;
+
+/// How many places are remembered; beyond, the last one grows.
+const PLACES_MAX: usize = 64;
+
+/// How many requests are remembered for each; beyond, it is forgotten which of them are done.
+const REQUESTS_MAX: usize = 1 << 10;
+
+#[derive(Debug)]
+struct Place {
+    begin: u64,
+    end: u64,
+    serials: Vec<u64>,
+}
+
+/// The places in doubt of one class on one device.
+#[derive(Debug, Default)]
+pub(super) struct Doubts(Vec<Place>);
+
+impl Doubts {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Puts the places of these parts into doubt.
+    pub(super) fn add(&mut self, parts: &[Part]) {
+        let (Some(begin), Some(end)) =
+            (parts.iter().map(|part| part.begin).min(), parts.iter().map(|part| part.end).max())
+        else {
+            return;
+        };
+        let serials = parts.iter().map(|part| part.serial);
+        if self.0.len() < PLACES_MAX {
+            self.0.push(Place { begin, end, serials: serials.collect() });
+        } else if let Some(last) = self.0.last_mut() {
+            (last.begin, last.end) = (last.begin.min(begin), last.end.max(end));
+            last.serials.extend(serials);
+        }
+    }
+
+    /// Whether one of these parts lies at a place in doubt, which then is one for all of them.
+    /// `waits` says whether a request is not done yet.
+    pub(super) fn touch(&mut self, parts: &[Part], waits: impl Fn(u64) -> bool) -> bool {
+        self.0.retain_mut(|place| {
+            if place.serials.len() > REQUESTS_MAX {
+                place.serials.retain(|serial| waits(*serial));
+            }
+            place.serials.iter().any(|serial| waits(*serial))
+        });
+        let meets = |place: &Place, part: &Part| {
+            part.begin < place.end && part.end > place.begin
+                || part.begin == place.begin && part.end == place.end
+        };
+        let mut found = false;
+        for place in &mut self.0 {
+            if parts.iter().any(|part| meets(place, part)) {
+                found = true;
+                for part in parts {
+                    place.begin = place.begin.min(part.begin);
+                    place.end = place.end.max(part.end);
+                    place.serials.push(part.serial);
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,121 @@
+//! What the driver has.
+//!
+//! A completion says where on the device something ended, and names the request that the driver got
+//! there and no other: `blk_update_request` (Linux `block/blk-mq.c`) tells the first sector of what
+//! is left of the request and how many bytes of it are done. So a completion is never looked for
+//! among what was queued, but among what was handed to the driver and begins at its sector.
+
+use std::collections::BTreeMap;
+
+use super::pieces::Part;
+
+/// A request of the driver.
+#[derive(Clone, Debug)]
+pub(super) struct Driven {
+    /// The first byte behind it.
+    pub(super) end: u64,
+    /// When the driver got it, nanoseconds of the recording's clock.
+    pub(super) time: u64,
+    /// What it is made of; nothing where that was queued before the recording.
+    pub(super) first: Option<Part>,
+    pub(super) more: Vec<Part>,
+}
+
+impl Driven {
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part> {
+        self.first.iter().chain(&self.more).copied()
+    }
+}
+
+/// What a completion was found to complete.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Where it began, and all of it.
+    pub(super) begin: u64,
+    pub(super) driven: Driven,
+}
+
+/// What the driver has of one class on one device, by position and then by age.
+#[derive(Debug, Default)]
+pub(super) struct InDriver {
+    requests: BTreeMap<(u64, u64), Driven>,
+}
+
+impl InDriver {
+    pub(super) fn insert(&mut self, begin: u64, number: u64, driven: Driven) {
+        self.requests.insert((begin, number), driven);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.requests.clear();
+    }
+
+    /// Forgets what need not be kept.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&Driven) -> bool) {
+        self.requests.retain(|_, driven| keep(driven));
+    }
+
+    /// Takes the request that begins at `begin` and ends at `end`, or else one of which that is the
+    /// first part. `lives` says whether anything waits for one. Where more than one comes into
+    /// question, all of them are told to `rival`.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        begin: u64,
+        end: u64,
+        lives: impl Fn(&Driven) -> bool,
+        rival: impl FnMut(u64, &Driven),
+    ) -> Option<Ended> {
+        let mut here = self.requests.range((begin, 0)..=(begin, u64::MAX));
+        let (key, driven) = here.next()?;
+        let key = match here.next() {
+            None => (driven.end >= end).then_some(*key)?,
+            Some(_) => self.weigh(begin, end, lives, rival)?,
+        };
+        let driven = self.requests.remove(&key)?;
+        Some(Ended { begin, driven })
+    }
+
+    fn weigh(
+        &mut self,
+        begin: u64,
+        end: u64,
+        lives: impl Fn(&Driven) -> bool,
+        mut rival: impl FnMut(u64, &Driven),
+    ) -> Option<(u64, u64)> {
+        let mut found: Option<((u64, u64), (bool, bool))> = None;
+        let mut count = 0;
+        let here = || self.requests.range((begin, 0)..=(begin, u64::MAX));
+        for (key, driven) in here().filter(|(_, driven)| driven.end >= end) {
+            let worth = (driven.end == end, lives(driven));
+            count += 1;
+            if found.is_none_or(|(_, best)| worth > best) {
+                found = Some((*key, worth));
+            }
+        }
+        if count > 1 {
+            let rivals = here().filter(|(_, driven)| driven.end >= end);
+            rivals.for_each(|(key, driven)| rival(key.0, driven));
+        }
+        found.map(|(key, _)| key)
+    }
+
+    /// Whether there is a request of exactly this range.
+    pub(super) fn holds(&self, begin: u64, end: u64) -> bool {
+        self.of(begin, end).next().is_some()
+    }
+
+    /// What the requests of exactly this range are made of.
+    pub(super) fn parts_of(&self, begin: u64, end: u64) -> Vec<Part> {
+        self.of(begin, end).flat_map(Driven::parts).collect()
+    }
+
+    fn of(&self, begin: u64, end: u64) -> impl Iterator<Item = &Driven> {
+        let here = self.requests.range((begin, 0)..=(begin, u64::MAX));
+        here.map(|(_, driven)| driven).filter(move |driven| driven.end == end)
+    }
+}

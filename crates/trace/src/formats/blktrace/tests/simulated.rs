@@ -1,0 +1,294 @@
+//! A queue whose truth is known.
+//!
+//! A slow model of the kernel's block layer: bios are split, merged with their neighbours, handed
+//! to the driver in any order, given back, and completed whole or in parts, many of them at the
+//! same place at once. It knows when each bio was complete. Whatever latency is told must be that
+//! one, or be told as in doubt.
+
+use proptest::prelude::*;
+
+use super::super::classify::classify;
+use super::super::matching::{Completion, Matching};
+use super::super::record::category::READ;
+use super::super::record::{Event, kind};
+use super::super::row::Row;
+use crate::request::Flags;
+
+/// A generator of numbers (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % end
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A piece of a bio: its number, first sector and the sector behind the last.
+type Piece = (usize, u64, u64);
+
+/// A request: first sector, the sector behind the last, and its pieces.
+#[derive(Clone, Debug)]
+struct Made {
+    begin: u64,
+    end: u64,
+    pieces: Vec<Piece>,
+}
+
+/// What is done with a queue.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// Sectors of the device; as many as fit into one when `apart`.
+    sectors: u64,
+    longest: u64,
+    /// Sectors that fit into one request.
+    fits: u64,
+    depth: usize,
+    bios: usize,
+    /// No two bios overlap.
+    apart: bool,
+    /// Percent of completions that are partial, and of requests that are given back.
+    partial: u64,
+    given_back: u64,
+    /// From which step to which events are lost.
+    lost: Option<(u64, u64)>,
+}
+
+const PLAN: Plan = Plan {
+    sectors: 48,
+    longest: 24,
+    fits: 8,
+    depth: 12,
+    bios: 150,
+    apart: false,
+    partial: 10,
+    given_back: 5,
+    lost: None,
+};
+
+/// What came out: for each request that was seen its truth, what was told, and whether it is in
+/// doubt.
+type Told = Vec<(Option<u64>, Option<u64>, bool)>;
+
+struct Model {
+    dice: Dice,
+    now: u64,
+    matching: Matching,
+    /// When each bio was complete, and how many of its sectors are not.
+    done: Vec<Option<u64>>,
+    left: Vec<u64>,
+    /// The numbers of the bios whose queueing was seen.
+    seen: Vec<usize>,
+    /// Whether the next event is lost.
+    is_deaf: bool,
+    told: Told,
+}
+
+impl Model {
+    fn event(&mut self, begin: u64, end: u64) -> Option<Completion> {
+        if self.is_deaf && self.dice.chance(50) {
+            return None;
+        }
+        self.matching.at(self.now);
+        Some(Completion {
+            time: self.now,
+            volume: 0,
+            class: read().1,
+            offset: begin * 512,
+            bytes: ((end - begin) * 512) as u32,
+            flags: Flags::empty(),
+            pid: 1,
+            failed: false,
+        })
+    }
+
+    fn queue(&mut self, begin: u64, end: u64) {
+        let bio = self.done.len();
+        self.done.push(None);
+        self.left.push(end - begin);
+        if let Some(of_range) = self.event(begin, end) {
+            let (event, class) = read();
+            let event = Event { time: self.now, bytes: of_range.bytes, pid: 1, ..event };
+            let meaning = classify(&event).unwrap();
+            self.seen.push(bio);
+            let row = Row::new(&event, meaning.op, class, meaning.flags, 0, of_range.offset);
+            self.matching.push(row, false);
+        }
+    }
+
+    /// Completes what lies before a sector.
+    fn complete(&mut self, made: &mut Made, until: u64) {
+        if let Some(of_range) = self.event(made.begin, until) {
+            self.matching.complete(&of_range, true);
+        }
+        for (bio, begin, end) in &mut made.pieces {
+            let done = until.min(*end).saturating_sub(*begin);
+            *begin += done;
+            self.left[*bio] -= done;
+            if done > 0 && self.left[*bio] == 0 {
+                self.done[*bio] = Some(self.now);
+            }
+        }
+        made.pieces.retain(|(_, begin, end)| begin < end);
+        made.begin = until;
+    }
+
+    fn take_out(&mut self, now: Option<u64>) {
+        while let Some((row, is_unmatched)) = self.matching.pop(now) {
+            let bio = self.seen[self.told.len()];
+            let told = (!is_unmatched).then_some(row.completed);
+            self.told.push((self.done[bio], told, row.in_doubt));
+        }
+    }
+}
+
+fn read() -> (Event, super::super::classify::Class) {
+    let event = Event { categories: READ, kind: kind::QUEUE, bytes: 512, ..Event::default() };
+    (event, classify(&event).unwrap().class)
+}
+
+fn run(seed: u64, plan: Plan) -> (Told, Matching) {
+    let mut model = Model {
+        dice: Dice(seed),
+        now: 0,
+        matching: Matching::default(),
+        done: Vec::new(),
+        left: Vec::new(),
+        seen: Vec::new(),
+        is_deaf: false,
+        told: Told::new(),
+    };
+    let (mut queue, mut driver): (Vec<Made>, Vec<Made>) = (Vec::new(), Vec::new());
+    let (mut fresh, mut step) = (0, 0);
+    let mut area = 0;
+    while model.done.len() < plan.bios || !queue.is_empty() || !driver.is_empty() {
+        step += 1;
+        model.now += 1 + model.dice.below(20);
+        let was_deaf = model.is_deaf;
+        model.is_deaf = plan.lost.is_some_and(|(from, to)| (from..to).contains(&step));
+        if model.is_deaf && !was_deaf {
+            model.matching.lose(model.now + 20 * (plan.lost.unwrap().1 - step));
+        }
+        // What nobody saw may not come back: nobody could tell it from what is new.
+        if was_deaf && !model.is_deaf {
+            model.now += 20 * step;
+            area += 1_000_000;
+            fresh = 0;
+        }
+        let choice = model.dice.below(if model.done.len() < plan.bios { 3 } else { 2 });
+        if choice == 2 && queue.len() + driver.len() < plan.depth {
+            let length = 1 + model.dice.below(plan.longest);
+            let begin = if plan.apart {
+                fresh += 1 + plan.longest;
+                fresh
+            } else {
+                model.dice.below(plan.sectors)
+            };
+            let (begin, end) = (area + begin, area + begin + length);
+            let bio = model.done.len();
+            model.queue(begin, end);
+            let mut at = begin;
+            while at < end {
+                let until = end.min(at + 1 + model.dice.below(plan.fits));
+                if until < end
+                    && let Some(split) = model.event(at, until)
+                {
+                    model.matching.split(&split);
+                }
+                let piece = (bio, at, until);
+                let wish = model.dice.below(3);
+                let back = queue.iter_mut().find(|made| made.end == at && wish == 1);
+                if let Some(made) = back {
+                    made.end = until;
+                    made.pieces.push(piece);
+                } else if let Some(made) =
+                    queue.iter_mut().find(|made| made.begin == until && wish == 2)
+                {
+                    made.begin = at;
+                    made.pieces.insert(0, piece);
+                } else {
+                    queue.push(Made { begin: at, end: until, pieces: vec![piece] });
+                }
+                at = until;
+            }
+        } else if choice == 1 && !queue.is_empty() {
+            let made = queue.swap_remove(model.dice.below(queue.len() as u64) as usize);
+            if let Some(of_range) = model.event(made.begin, made.end) {
+                model.matching.hand_over(&of_range);
+            }
+            driver.push(made);
+        } else if choice == 0 && !driver.is_empty() {
+            let mut made = driver.swap_remove(model.dice.below(driver.len() as u64) as usize);
+            if model.dice.chance(plan.given_back) {
+                if let Some(of_range) = model.event(made.begin, made.end) {
+                    model.matching.give_back(&of_range);
+                }
+                queue.push(made);
+            } else if made.end - made.begin > 1 && model.dice.chance(plan.partial) {
+                let until = made.begin + 1 + model.dice.below(made.end - made.begin - 1);
+                model.complete(&mut made, until);
+                driver.push(made);
+            } else {
+                let end = made.end;
+                model.complete(&mut made, end);
+            }
+        }
+        model.take_out(Some(model.now));
+    }
+    model.take_out(None);
+    let Model { told, seen, matching, .. } = model;
+    assert_eq!(told.len(), seen.len(), "every request comes out once");
+    (told, matching)
+}
+
+/// Every latency that is told without doubt is the true one.
+fn expect_true(told: &Told, seed: u64) {
+    for (number, (truth, found, in_doubt)) in told.iter().enumerate() {
+        let is_true = found.is_none() || *in_doubt || found == truth;
+        assert!(is_true, "seed {seed}, request {number}: {found:?} instead of {truth:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_latency_is_anothers(seed in any::<u64>(), sectors in 8_u64..400) {
+        let (told, matching) = run(seed, Plan { sectors, ..PLAN });
+        expect_true(&told, seed);
+        let in_doubt = told.iter().filter(|(_, found, doubt)| found.is_some() && *doubt).count();
+        prop_assert_eq!(matching.figures().ambiguous, in_doubt as u64);
+    }
+
+    #[test]
+    fn what_overlaps_nothing_is_matched_without_doubt(seed in any::<u64>()) {
+        let (told, matching) = run(seed, Plan { apart: true, ..PLAN });
+        prop_assert!(told.iter().all(|(truth, found, _)| truth == found && found.is_some()));
+        prop_assert_eq!((matching.figures().ambiguous, matching.figures().unmatched), (0, 0));
+    }
+
+    #[test]
+    fn no_latency_reaches_across_lost_events(seed in any::<u64>(), from in 50_u64..300) {
+        let (told, _) = run(seed, Plan { sectors: 200, lost: Some((from, from + 20)), ..PLAN });
+        expect_true(&told, seed);
+    }
+}
+
+#[test]
+fn few_are_in_doubt_where_few_overlap() {
+    let (mut in_doubt, mut all) = (0, 0);
+    for seed in 0..100 {
+        let (told, _) = run(seed, Plan { sectors: 20_000, ..PLAN });
+        in_doubt += told.iter().filter(|(_, found, doubt)| found.is_none() || *doubt).count();
+        all += told.len();
+    }
+    assert!(in_doubt * 100 < all, "{in_doubt} of {all}");
+}
