@@ -168,7 +168,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_row_is_that_which_a_search_among_the_edges_finds(span in any::<i64>(), by in 0..63) {
-            for span in [span >> by, edge((span as u64 % ROWS as u64) as usize) + i64::from(by % 3) - 1] {
+            let near = edge((span as u64 % ROWS as u64) as usize) + i64::from(by % 3) - 1;
+            for span in [span >> by, near] {
                 let found = EDGES.partition_point(|edge| *edge <= span);
                 prop_assert_eq!(row(Nanos(span)), found);
             }

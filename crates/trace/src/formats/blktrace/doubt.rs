@@ -1,9 +1,9 @@
 //! Places where it could not be told which request was which.
 //!
 //! Where two requests came into question and one was chosen, the other may be the one that was
-//! meant, and whatever meets either of them afterwards may meet the wrong one. So the place stays in
-//! doubt until all that came into question there are done, and who is matched there meanwhile is in
-//! doubt as well.
+//! meant, and whatever meets either of them afterwards may meet the wrong one. So the place stays
+//! in doubt until all that came into question there are done, and who is matched there meanwhile is
+//! in doubt as well.
 
 use super::pieces::Part;
 

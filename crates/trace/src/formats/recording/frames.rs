@@ -32,6 +32,8 @@ pub(super) struct Segments {
     /// The number of the next frame; the first one of a processor is 0.
     sequence: u64,
     strict: bool,
+    /// Whether something was broken behind the last frame.
+    pub(super) is_torn: bool,
     pub(super) damages: Vec<String>,
 }
 
@@ -45,6 +47,7 @@ impl Segments {
             path: directory.to_owned(),
             sequence: 0,
             strict,
+            is_torn: false,
             damages: Vec::new(),
         }
     }
@@ -52,7 +55,6 @@ impl Segments {
     /// Reads the next frame into `buffer`; answers whether frames are missing before it, or `None`
     /// at the end.
     pub(super) fn next(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, TraceError> {
-        let mut is_torn = false;
         loop {
             let Some(reader) = &mut self.reader else {
                 let Some(path) = self.waiting.pop_front() else { return Ok(None) };
@@ -76,12 +78,13 @@ impl Segments {
                         let why = format!("frames before this one are missing: {missing}");
                         self.damage(offset, &why)?;
                     }
+                    let is_torn = std::mem::take(&mut self.is_torn);
                     return Ok(Some(missing > 0 || is_torn));
                 }
                 Next::End => self.reader = None,
                 Next::Damage(why) => {
                     self.reader = None;
-                    is_torn = true;
+                    self.is_torn = true;
                     self.damage(offset, &why)?;
                 }
             }

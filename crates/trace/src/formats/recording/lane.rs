@@ -44,6 +44,8 @@ pub(super) struct Pages {
     ended: bool,
     /// How many events the recorder counted, and when.
     counted: Option<(u64, u64)>,
+    /// The last instant of which the recorder noted anything.
+    noted: u64,
 }
 
 /// Relay data of one processor.
@@ -84,6 +86,7 @@ impl Processor {
             given: 0,
             ended: false,
             counted: log.counted(cpu),
+            noted: log.last(),
         }))
     }
 
@@ -177,6 +180,10 @@ impl Pages {
         self.given = 0;
         let Some(is_torn) = self.segments.next(&mut self.page)? else {
             self.ended = true;
+            if self.segments.is_torn {
+                let last = self.decoded.last;
+                self.decoded.gaps.add(last, last.max(self.noted), 0);
+            }
             return self.compare();
         };
         self.decoded.is_torn |= is_torn;

@@ -92,6 +92,14 @@ impl Log {
         Some((totals.read, self.stopped.as_ref()?.1))
     }
 
+    /// The last instant of which anything was noted; 0 if nothing was.
+    pub(super) fn last(&self) -> u64 {
+        let stopped = self.stopped.as_ref().map(|stopped| stopped.1);
+        let anchor = self.anchors.last().map(|anchor| anchor.monotonic_ns);
+        let lost = self.lost.iter().map(|lost| lost.2);
+        stopped.into_iter().chain(anchor).chain(lost).max().unwrap_or(0)
+    }
+
     /// What a processor lost, as the recorder counted it.
     pub(super) fn gaps(&self, cpu: u32) -> Gaps {
         let mut gaps = Gaps::default();
