@@ -149,9 +149,9 @@ fn write_all(
     // Some weigh ten times as much as others: whoever is done takes the next one.
     let next = AtomicUsize::new(0);
     let take = || charts.get(next.fetch_add(1, Ordering::Relaxed));
-    let all_left = || std::iter::from_fn(take).try_for_each(&draw);
+    let all_left = || std::iter::from_fn(take).try_for_each(draw);
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(&all_left)).collect();
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(all_left)).collect();
         workers.into_iter().try_for_each(pass::finished)
     })
 }

@@ -87,6 +87,7 @@ impl Location {
     }
 
     /// The host, with its port.
+    #[cfg_attr(not(feature = "fetch"), allow(dead_code))]
     pub(crate) fn host(&self) -> &str {
         self.authority.rsplit('@').next().unwrap_or_default()
     }

@@ -23,8 +23,10 @@ mod view;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "live")]
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ioecho_replay::engine::Control;
 use ioecho_replay::plan::TimingMode;

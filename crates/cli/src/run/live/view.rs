@@ -28,6 +28,7 @@ impl View {
     }
 
     /// The summary of what was replayed so far, as if that were all.
+    #[cfg(feature = "live")]
     pub(crate) fn summary(&self) -> RunSummary {
         self.summary_of(&self.figures())
     }
