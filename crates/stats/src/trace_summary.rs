@@ -164,7 +164,9 @@ impl TraceSummary {
         let volume = self.volumes.entry(volume).or_default();
         volume.requests += 1;
         volume.extent = volume.extent.max(request.end());
-        self.seconds.add(issue, length.0);
+        // Bytes that move, as in the mean rate: a discard of gigabytes moves none.
+        let moved = if matches!(op, Op::Read | Op::Write) { length.0 } else { 0 };
+        self.seconds.add(issue, moved);
         if let Some(latency) = request.latency {
             self.count_latency(issue, latency);
         }

@@ -273,6 +273,7 @@ impl Matching {
         // A request that was merged before another one did not overtake it.
         taken.parts.sort_unstable_by_key(|part| part.serial);
         for part in &taken.parts {
+            self.splits.meet(part);
             self.drive(part.serial, event);
         }
         self.taken = taken;
@@ -448,6 +449,7 @@ impl Matching {
         if likely > 1 {
             self.doubt(slot, &bios);
         }
+        self.splits.meet(&bio);
         self.slots[slot].queued.cut(bio, rest);
         self.splits.note(Split {
             time: event.time,
@@ -457,6 +459,11 @@ impl Matching {
             end: bio.end,
             serial: bio.serial,
         });
+    }
+
+    /// The kernel queues what it splits once only.
+    pub(super) fn queues_once(&mut self) {
+        self.splits.set_once();
     }
 
     /// Whether this request is the rest of a split bio that is part of a request that is here.
@@ -572,7 +579,7 @@ impl Matching {
         }
         self.sequences.clear();
         self.refused.clear();
-        self.splits = Splits::default();
+        self.splits.forget();
     }
 
     /// The oldest request, if it need not be held back any longer at the instant `now` (`None` when

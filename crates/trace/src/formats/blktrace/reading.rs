@@ -83,6 +83,11 @@ impl<L: Lane> Reading<L> {
         }
     }
 
+    /// Notes that the kernel queues what it splits once only.
+    pub(in crate::formats) fn queues_once(&mut self) {
+        self.requests.queues_once();
+    }
+
     /// What the header calls the event.
     pub(in crate::formats) fn event(&self) -> String {
         kind::name(self.issue).to_owned()

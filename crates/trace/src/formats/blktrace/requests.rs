@@ -111,6 +111,11 @@ impl Requests {
         }
     }
 
+    /// Notes that the kernel queues what it splits once only.
+    pub(in crate::formats) fn queues_once(&mut self) {
+        self.matching.queues_once();
+    }
+
     /// Notes that events are missing from now on until the instant `until`.
     pub(in crate::formats) fn lose(&mut self, until: u64) {
         self.matching.lose(until);

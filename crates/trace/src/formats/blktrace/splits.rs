@@ -3,10 +3,15 @@
 //! A bio that is too large for the device is split: its first part goes on, the rest is submitted
 //! once more. Kernels before 4.12 record the rest as queued anew, although it was queued already as
 //! part of the whole (since then `BIO_TRACE_COMPLETION` prevents it, `block/blk-core.c`).
+//!
+//! Where the kernel does not, a request like the rest of another one is a request of its own. So
+//! nothing is taken for a rest where the kernel's version says that none is queued, nor once the
+//! driver got a rest, or one was split further, that had not been queued before.
 
 use std::collections::VecDeque;
 
 use super::classify::Class;
+use super::pieces::Part;
 use super::row::Row;
 
 /// How many splits are remembered, and for how long, in nanoseconds: the rest of a split bio is
@@ -30,32 +35,59 @@ pub(super) struct Split {
 
 /// The last splits.
 #[derive(Debug, Default)]
-pub(super) struct Splits(VecDeque<Split>);
+pub(super) struct Splits {
+    recent: VecDeque<Split>,
+    /// Whether this kernel queues a rest once only, as part of the whole.
+    is_once: bool,
+}
 
 impl Splits {
+    /// The kernel queues rests once only.
+    pub(super) fn set_once(&mut self) {
+        self.is_once = true;
+        self.recent.clear();
+    }
+
+    /// Forgets all splits, because events are missing.
+    pub(super) fn forget(&mut self) {
+        self.recent.clear();
+    }
+
     /// Remembers a split.
     pub(super) fn note(&mut self, split: Split) {
-        if self.0.len() == SPLITS_MAX {
-            self.0.pop_front();
+        if self.is_once {
+            return;
         }
-        self.0.push_back(split);
+        if self.recent.len() == SPLITS_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(split);
+    }
+
+    /// A piece of a request went on its way: if it is a rest that was not queued again, none is.
+    #[inline]
+    pub(super) fn meet(&mut self, part: &Part) {
+        let is_rest = |split: &Split| (split.serial, split.offset) == (part.serial, part.begin);
+        if self.recent.iter().any(is_rest) {
+            self.set_once();
+        }
     }
 
     /// Whether this request is the rest of a split whose whole, says `waits`, is not yet complete
     /// and of the same process. Such a split is forgotten.
     #[inline]
     pub(super) fn take_rest(&mut self, row: &Row, waits: impl Fn(u64) -> bool) -> bool {
-        while let Some(split) = self.0.front()
+        while let Some(split) = self.recent.front()
             && row.issue.saturating_sub(split.time) > SPLIT_PATIENCE
         {
-            self.0.pop_front();
+            self.recent.pop_front();
         }
         let same = |split: &Split| {
             (split.volume, split.class, split.offset, split.end)
                 == (row.volume, row.class, row.offset, row.end())
                 && waits(split.serial)
         };
-        let found = self.0.iter().position(same);
-        found.and_then(|found| self.0.remove(found)).is_some()
+        let found = self.recent.iter().position(same);
+        found.and_then(|found| self.recent.remove(found)).is_some()
     }
 }

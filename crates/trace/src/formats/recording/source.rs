@@ -97,6 +97,9 @@ impl Recorded {
         }
         let mut reading = Reading::begin(path, lanes, options)?;
         reading.lost_note = "events lost by the recorder";
+        if queues_once(&description.kernel) {
+            reading.queues_once();
+        }
         let (mut header, devices) = header(path, description, &mut log, segments, cpus, &reading);
         // In the order in which they were named, so that targets can be named in the same.
         let is_named = |number| devices.iter().any(|device: &Device| device.number == number);
@@ -234,4 +237,26 @@ fn header(
         ..Recording::default()
     });
     (header, description.devices)
+}
+
+/// Whether a kernel of this release (`uname -r`) records what it splits as queued once only: since
+/// 4.12, by `BIO_TRACE_COMPLETION` (`block/blk-core.c`).
+fn queues_once(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (4, 12),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod version_tests {
+    use super::queues_once;
+
+    #[test]
+    fn kernels_since_4_12_queue_a_rest_once() {
+        let of = ["6.18.44", "4.12.0-rc1", "6.1.0-56-amd64", "4.11.9", "3.10.0", "", "x", "7"];
+        let expected = [true, true, true, false, false, false, false, false];
+        assert_eq!(of.map(queues_once), expected);
+    }
 }

@@ -50,6 +50,30 @@ fn the_rest_of_a_split_that_is_queued_again_is_no_new_request() {
 }
 
 #[test]
+fn where_rests_are_queued_once_what_is_like_a_rest_is_a_request_of_its_own() {
+    // The first rest goes to the driver without another word, so no later one is queued again.
+    let mut tape = Tape::new(0);
+    tape.q(1, READ, 0, 16).event(2, kind::SPLIT, READ, 0, 4096).d(3, READ, 0, 8).d(4, READ, 8, 8);
+    tape.q(5, READ, 8, 8).d(6, READ, 8, 8);
+    tape.q(7, READ, 64, 16).event(8, kind::SPLIT, READ, 64, 4096).q(9, READ, 72, 8);
+    tape.d(10, READ, 64, 8).d(11, READ, 72, 8).d(12, READ, 72, 8);
+    for (at, sector) in [0, 8, 8, 64, 72, 72].into_iter().enumerate() {
+        tape.c(20 + at as u64, READ, sector, 8);
+    }
+    let (requests, header) = tape.read();
+    assert_eq!(requests.len(), 4, "{:?}", times(&requests));
+    assert_eq!(header.losses.count_of("rests of split requests, queued again"), 0);
+    // One that is cut a second time was not queued in between either.
+    let mut tape = Tape::new(0);
+    tape.q(1, READ, 0, 24).event(2, kind::SPLIT, READ, 0, 4096);
+    tape.event(3, kind::SPLIT, READ, 8, 4096).q(4, READ, 16, 8);
+    for (at, sector) in [0, 8, 16, 16].into_iter().enumerate() {
+        tape.c(20 + at as u64, READ, sector, 8);
+    }
+    assert_eq!(tape.read().0.len(), 2);
+}
+
+#[test]
 fn equal_requests_are_completed_in_the_order_of_their_issue_and_by_their_size() {
     let mut tape = Tape::new(0);
     tape.q(1, READ, 0, 8).q(2, READ, 0, 16).q(3, READ, 0, 8);
