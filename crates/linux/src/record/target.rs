@@ -203,7 +203,7 @@ pub(super) fn check_place(targets: &[Target], directory: &Path) -> Result<(), Re
                 names => format!(" (through {names})"),
             };
             return Err(RecordError::OnRecorded {
-                directory: directory.to_owned(),
+                directory: std::path::absolute(directory).unwrap_or_else(|_| directory.into()),
                 device: target.name().to_owned(),
                 through,
             });

@@ -64,7 +64,7 @@ pub const OWN: &str = "requests to lower layers are no copy of one to an upper l
 
 /// The note on devices of a recording that lie above each other.
 pub const LAYERED: &str = "pair(s) of recorded devices of which one lies on the other: what goes \
-                           through both is in the trace twice (--unstack keeps the requests to \
+                           through both was recorded twice (--unstack keeps the requests to \
                            the upper one, --unstack=layer=lower those to the lower one)";
 
 /// The note on requests that seem to be copies.
