@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pieces::Part;
+use super::pieces::{Part, SEARCH_MAX};
 
 /// A request of the driver.
 #[derive(Clone, Debug)]
@@ -57,6 +57,20 @@ impl InDriver {
     /// Forgets what need not be kept.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&Driven) -> bool) {
         self.requests.retain(|_, driven| keep(driven));
+    }
+
+    /// Forgets what is of this request alone: there is no hope left for it.
+    pub(super) fn forget(&mut self, whole: Part) {
+        let here = self.requests.range((whole.begin, 0)..(whole.end, 0)).take(SEARCH_MAX);
+        let is_its = |driven: &Driven| {
+            let mut parts = driven.parts();
+            parts.next().is_some_and(|part| part.serial == whole.serial)
+                && parts.all(|part| part.serial == whole.serial)
+        };
+        let gone: Vec<_> = here.filter(|(_, driven)| is_its(driven)).map(|(key, _)| *key).collect();
+        for key in gone {
+            self.requests.remove(&key);
+        }
     }
 
     /// Takes the request that begins at `begin` and ends at `end`, or else one of which that is the

@@ -44,6 +44,9 @@ const WAITING_MAX: usize = 1 << 16;
 /// How many requests of the driver are remembered.
 const DRIVEN_MAX: usize = 1 << 18;
 
+/// How many more the driver gets before what it has is looked through once more.
+const SWEEP_MIN: usize = 1 << 10;
+
 /// How long a request waits, in nanoseconds of the trace: as long as the kernel waits for a command
 /// before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
 const PATIENCE: u64 = 30_000_000_000;
@@ -144,6 +147,8 @@ pub(super) struct Matching {
     /// How many requests the driver got, and at how many of them what it has is looked through.
     numbers: u64,
     sweep_at: u64,
+    /// Whether no more can be remembered until then.
+    is_full: bool,
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
     splits: Splits,
@@ -165,9 +170,11 @@ impl Matching {
         let part = Part { serial, begin: row.offset, end: row.end() };
         let slot = self.slot(row.volume, row.class);
         if in_driver && row.length > 0 {
-            self.numbers += 1;
-            let driven = Driven { end: part.end, time: row.issue, first: Some(part), more: vec![] };
-            self.slots[slot].in_driver.insert(part.begin, self.numbers, driven);
+            if self.has_room(row.issue) {
+                let (end, time) = (part.end, row.issue);
+                let driven = Driven { end, time, first: Some(part), more: vec![] };
+                self.slots[slot].in_driver.insert(part.begin, self.numbers, driven);
+            }
         } else {
             self.slots[slot].queued.insert(part);
         }
@@ -264,7 +271,6 @@ impl Matching {
             let same = self.slots[slot].in_driver.parts_of(begin, end);
             self.doubt(slot, &same);
         } else if self.has_room(event.time) {
-            self.numbers += 1;
             let mut parts = taken.parts.iter().copied();
             let first = parts.next();
             let driven = Driven { end, time: event.time, first, more: parts.collect() };
@@ -297,10 +303,12 @@ impl Matching {
         }
     }
 
-    /// Whether what the driver has can be remembered; what nobody waits for any more is forgotten.
+    /// Counts a request of the driver; answers whether it can be remembered. What nobody waits for
+    /// any more is forgotten, now and then.
     fn has_room(&mut self, now: u64) -> bool {
+        self.numbers += 1;
         if self.numbers < self.sweep_at {
-            return true;
+            return !self.is_full;
         }
         let (rows, base) = (&self.rows, self.base);
         let keep = |driven: &Driven| {
@@ -313,8 +321,10 @@ impl Matching {
             slot.in_driver.retain(keep);
             kept += slot.in_driver.len();
         }
-        self.sweep_at = self.numbers + (DRIVEN_MAX.saturating_sub(kept)).max(1 << 10) as u64;
-        kept < DRIVEN_MAX
+        let room = DRIVEN_MAX.saturating_sub(kept);
+        self.is_full = room < SWEEP_MIN;
+        self.sweep_at = self.numbers + room.max(SWEEP_MIN) as u64;
+        !self.is_full
     }
 
     /// What follows from what was taken: more than one thing that came into question, or a place
@@ -594,7 +604,11 @@ impl Matching {
         let row = *row;
         if matches!(row.state, State::Waiting | State::Tentative) {
             let whole = Part { serial: self.base, begin: row.offset, end: row.end() };
-            self.slots[slot(row.volume, row.class)].queued.forget(whole);
+            let slot = slot(row.volume, row.class);
+            self.slots[slot].queued.forget(whole);
+            if ready && row.state == State::Waiting {
+                self.slots[slot].in_driver.forget(whole);
+            }
             self.waiting_count -= usize::from(row.state == State::Waiting);
         }
         self.rows.pop_front();
