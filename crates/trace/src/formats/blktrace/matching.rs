@@ -339,12 +339,17 @@ impl Matching {
     }
 
     fn doubt(&mut self, slot: usize, parts: &[Part]) {
+        self.mark(parts);
+        self.slots[slot].doubts.add(parts);
+    }
+
+    /// Puts the requests that these are parts of into doubt.
+    fn mark(&mut self, parts: &[Part]) {
         for part in parts {
             if let Some(row) = row(&mut self.rows, self.base, part.serial) {
                 row.in_doubt = true;
             }
         }
-        self.slots[slot].doubts.add(parts);
     }
 
     fn touch(&mut self, slot: usize, parts: &[Part]) {
@@ -352,11 +357,7 @@ impl Matching {
         let is_haunted = self.slots[slot].is_haunted(parts);
         let is_in_doubt = self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
         if is_haunted || is_in_doubt {
-            for part in parts {
-                if let Some(row) = row(&mut self.rows, self.base, part.serial) {
-                    row.in_doubt = true;
-                }
-            }
+            self.mark(parts);
         }
     }
 
@@ -425,8 +426,9 @@ impl Matching {
         let others: Vec<_> = waiting.collect();
         self.slots[slot].queued.remove(oldest);
         if !others.is_empty() {
-            self.doubt(slot, &[oldest]);
-            self.doubt(slot, &others);
+            // A flush has no place that could stay in doubt.
+            self.mark(&[oldest]);
+            self.mark(&others);
         }
         self.settle(oldest.serial, time, State::Done);
         true
