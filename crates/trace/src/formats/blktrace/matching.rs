@@ -297,7 +297,8 @@ impl Matching {
     pub(super) fn give_back(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         if let Some(ended) = self.end_driven(slot, event) {
-            for part in ended.driven.parts() {
+            let (rows, base) = (&self.rows, self.base);
+            for part in ended.driven.parts().filter(|part| waits(rows, base, part.serial)) {
                 self.slots[slot].queued.insert(part);
             }
         }
@@ -451,10 +452,8 @@ impl Matching {
         // The newest, best of the same process: it was queued a moment ago.
         let bios = self.slots[slot].queued.reaching(event.offset, rest);
         let (rows, base) = (&self.rows, self.base);
-        let is_own = |part: &Part| {
-            rows.get(part.serial.saturating_sub(base) as usize)
-                .is_some_and(|row| row.pid == event.pid)
-        };
+        let is_own =
+            |part: &Part| peek(rows, base, part.serial).is_some_and(|row| row.pid == event.pid);
         let Some(&bio) = bios.iter().max_by_key(|part| (is_own(part), part.serial)) else { return };
         let likely = bios.iter().filter(|part| is_own(part) == is_own(&bio)).count();
         if likely > 1 {
@@ -476,8 +475,7 @@ impl Matching {
     pub(super) fn is_rest_of_split(&mut self, row: &Row) -> bool {
         let (rows, base) = (&self.rows, self.base);
         self.splits.take_rest(row, |serial| {
-            let index = serial.checked_sub(base);
-            let whole = index.and_then(|index| rows.get(index as usize));
+            let whole = peek(rows, base, serial);
             whole.is_some_and(|whole| whole.state == State::Waiting && whole.pid == row.pid)
         })
     }
@@ -490,7 +488,7 @@ impl Matching {
         let exact = self.slots[slot].queued.at(event.offset).filter(|part| part.end == end);
         let (rows, base) = (&self.rows, self.base);
         let of_row = |part: &Part| {
-            let row = rows.get(part.serial.checked_sub(base)? as usize)?;
+            let row = peek(rows, base, part.serial)?;
             (row.left == row.length && u64::from(row.length) == part.end - part.begin)
                 .then_some(row.pid)
         };
@@ -534,8 +532,7 @@ impl Matching {
         let Some(served) = served.filter(|served| *served != 0) else { return false };
         let (rows, base) = (&self.rows, self.base);
         let is_meant = |part: &Part| {
-            let first = part.serial.checked_sub(base).and_then(|index| rows.get(index as usize));
-            first.is_some_and(|first| {
+            peek(rows, base, part.serial).is_some_and(|first| {
                 (first.length, first.left, first.pid) == (row.length, first.length, served)
                     && part.end == row.end()
                     && !first.driven
@@ -653,10 +650,15 @@ fn row(rows: &mut VecDeque<Row>, base: u64, serial: u64) -> Option<&mut Row> {
     rows.get_mut(serial.checked_sub(base)? as usize)
 }
 
+/// The same, to be looked at.
+#[inline]
+fn peek(rows: &VecDeque<Row>, base: u64, serial: u64) -> Option<&Row> {
+    rows.get(serial.checked_sub(base)? as usize)
+}
+
 /// Whether a request is here and not done.
 fn waits(rows: &VecDeque<Row>, base: u64, serial: u64) -> bool {
-    let row = serial.checked_sub(base).and_then(|index| rows.get(index as usize));
-    row.is_some_and(|row| row.state == State::Waiting)
+    peek(rows, base, serial).is_some_and(|row| row.state == State::Waiting)
 }
 
 /// The place of a class on a device in the list of waiting requests.
