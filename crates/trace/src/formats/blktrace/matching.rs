@@ -23,13 +23,13 @@
 //!   so with a last, empty completion (`block/blk-flush.c`); that it was taken apart shows in the
 //!   data's completion, which lacks the request's flush or FUA mark.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::classify::Class;
 use super::doubt::Doubts;
 use super::driven::{Driven, Ended, InDriver};
 use super::driver::Driver;
-use super::pieces::{Part, Pieces, Taken};
+use super::pieces::{Part, Pieces, SEARCH_MAX, Taken};
 use super::row::{Row, State};
 use super::splits::{Split, Splits};
 use crate::recording::{DriverFigures, MatchingFigures};
@@ -56,9 +56,6 @@ const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
 
 /// How many writes may wait for the end of their flush sequence.
 const SEQUENCES_MAX: usize = 256;
-
-/// How many refused requests are remembered.
-const REFUSED_MAX: usize = 1 << 12;
 
 /// How many ranges of each class on each device are remembered of what was given up.
 const GHOSTS_MAX: usize = 256;
@@ -127,14 +124,6 @@ impl Slot {
     }
 }
 
-/// A request that the kernel refused, because to take it meant to wait.
-#[derive(Clone, Copy, Debug)]
-struct Refused {
-    slot: usize,
-    whole: Part,
-    pid: u32,
-}
-
 /// The requests between their issue and their completion.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
@@ -152,7 +141,9 @@ pub(super) struct Matching {
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
     splits: Splits,
-    refused: VecDeque<Refused>,
+    /// Slot, offset and serial number of requests that the kernel refused, because to take them
+    /// meant to wait.
+    refused: BTreeSet<(usize, u64, u64)>,
     driver: Driver,
     figures: MatchingFigures,
     /// What one event covers.
@@ -496,15 +487,12 @@ impl Matching {
         let whole = exact
             .filter_map(|part| Some((part, of_row(&part)?)))
             .max_by_key(|(part, pid)| (*pid == event.pid, part.serial));
-        let Some((whole, pid)) = whole else { return false };
+        let Some((whole, _)) = whole else { return false };
         self.slots[slot].queued.remove(whole);
         if let Some(row) = row(&mut self.rows, self.base, whole.serial) {
             row.refused = true;
         }
-        if self.refused.len() == REFUSED_MAX {
-            self.refused.pop_front();
-        }
-        self.refused.push_back(Refused { slot, whole, pid });
+        self.refused.insert((slot, whole.begin, whole.serial));
         true
     }
 
@@ -515,17 +503,22 @@ impl Matching {
     /// kernel's (`served` is 0; `block/blk-throttle.c`, `blk_throtl_dispatch_work_fn`).
     pub(super) fn is_second_attempt(&mut self, row: &Row, served: Option<u32>) -> bool {
         let slot = self.slot(row.volume, row.class);
-        let is_same = |first: &Refused| {
-            (first.slot, first.whole.begin, first.whole.end) == (slot, row.offset, row.end())
-                && (first.pid == row.pid || served.is_some())
+        let (begin, end) = (row.offset, row.end());
+        let (rows, base) = (&self.rows, self.base);
+        let is_same = |serial: &u64| {
+            peek(rows, base, *serial).is_some_and(|first| {
+                first.end() == end && (first.pid == row.pid || served.is_some())
+            })
         };
-        if let Some(at) = self.refused.iter().position(is_same)
-            && let Some(Refused { whole, .. }) = self.refused.remove(at)
-            && let Some(first) = self::row(&mut self.rows, self.base, whole.serial)
-            && first.state == State::Waiting
+        // The oldest of the last ones.
+        let here = self.refused.range((slot, begin, 0)..=(slot, begin, u64::MAX)).rev();
+        let here = here.take(SEARCH_MAX).map(|(.., serial)| *serial);
+        if let Some(serial) = here.filter(is_same).last()
+            && let Some(first) = self::row(&mut self.rows, self.base, serial)
         {
             (first.refused, first.again) = (false, true);
-            self.slots[slot].queued.insert(whole);
+            self.refused.remove(&(slot, begin, serial));
+            self.slots[slot].queued.insert(Part { serial, begin, end });
             return true;
         }
         // Where refusals are not recorded, the worker's name must do.
@@ -605,6 +598,9 @@ impl Matching {
             let whole = Part { serial: self.base, begin: row.offset, end: row.end() };
             let slot = slot(row.volume, row.class);
             self.slots[slot].queued.forget(whole);
+            if row.refused {
+                self.refused.remove(&(slot, whole.begin, whole.serial));
+            }
             if ready && row.state == State::Waiting {
                 self.slots[slot].in_driver.forget(whole);
             }
