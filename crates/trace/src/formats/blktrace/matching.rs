@@ -629,6 +629,15 @@ impl Matching {
         self.driver.figures()
     }
 
+    /// How much is remembered: requests of the driver, requests that keep a place in doubt, and
+    /// refused ones.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> [usize; 3] {
+        let driven = self.slots.iter().map(|slot| slot.in_driver.len()).sum();
+        let in_doubt = self.slots.iter().map(|slot| slot.doubts.len()).sum();
+        [driven, in_doubt, self.refused.len()]
+    }
+
     /// The place of a class on a device among the slots.
     #[inline]
     fn slot(&mut self, volume: u32, class: Class) -> usize {
