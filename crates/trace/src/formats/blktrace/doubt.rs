@@ -29,6 +29,12 @@ impl Doubts {
         self.0.is_empty()
     }
 
+    /// How many requests are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|place| place.serials.len()).sum()
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

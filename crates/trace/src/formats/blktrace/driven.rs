@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pieces::Part;
+use super::pieces::{Part, SEARCH_MAX};
 
 /// A request of the driver.
 #[derive(Clone, Debug)]
@@ -59,9 +59,23 @@ impl InDriver {
         self.requests.retain(|_, driven| keep(driven));
     }
 
+    /// Forgets what is of this request alone: there is no hope left for it.
+    pub(super) fn forget(&mut self, whole: Part) {
+        let here = self.requests.range((whole.begin, 0)..(whole.end, 0)).take(SEARCH_MAX);
+        let is_its = |driven: &Driven| {
+            let mut parts = driven.parts();
+            parts.next().is_some_and(|part| part.serial == whole.serial)
+                && parts.all(|part| part.serial == whole.serial)
+        };
+        let gone: Vec<_> = here.filter(|(_, driven)| is_its(driven)).map(|(key, _)| *key).collect();
+        for key in gone {
+            self.requests.remove(&key);
+        }
+    }
+
     /// Takes the request that begins at `begin` and ends at `end`, or else one of which that is the
     /// first part. `lives` says whether anything waits for one. Where more than one comes into
-    /// question, all of them are told to `rival`.
+    /// question, all of them are told to `rival`; of many, the oldest and the youngest.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -90,32 +104,35 @@ impl InDriver {
         let mut found: Option<((u64, u64), (bool, bool))> = None;
         let mut count = 0;
         let here = || self.requests.range((begin, 0)..=(begin, u64::MAX));
-        for (key, driven) in here().filter(|(_, driven)| driven.end >= end) {
+        let fits = |(_, driven): &(_, &Driven)| driven.end >= end;
+        for (key, driven) in here().take(SEARCH_MAX).filter(fits) {
             let worth = (driven.end == end, lives(driven));
             count += 1;
             if found.is_none_or(|(_, best)| worth > best) {
                 found = Some((*key, worth));
             }
         }
-        if count > 1 {
-            let rivals = here().filter(|(_, driven)| driven.end >= end);
+        // Until the youngest is done, the place of all that were not looked at is in doubt.
+        let beyond = here().nth(SEARCH_MAX).and_then(|_| here().next_back());
+        if count > 1 || count == 1 && beyond.is_some() {
+            let rivals = here().take(SEARCH_MAX).filter(fits).chain(beyond);
             rivals.for_each(|(key, driven)| rival(key.0, driven));
         }
         found.map(|(key, _)| key)
     }
 
-    /// Whether there is a request of exactly this range.
+    /// Whether there is a request of exactly this range among the oldest.
     pub(super) fn holds(&self, begin: u64, end: u64) -> bool {
         self.of(begin, end).next().is_some()
     }
 
-    /// What the requests of exactly this range are made of.
+    /// What those are made of.
     pub(super) fn parts_of(&self, begin: u64, end: u64) -> Vec<Part> {
         self.of(begin, end).flat_map(Driven::parts).collect()
     }
 
     fn of(&self, begin: u64, end: u64) -> impl Iterator<Item = &Driven> {
-        let here = self.requests.range((begin, 0)..=(begin, u64::MAX));
+        let here = self.requests.range((begin, 0)..=(begin, u64::MAX)).take(SEARCH_MAX);
         here.map(|(_, driven)| driven).filter(move |driven| driven.end == end)
     }
 }

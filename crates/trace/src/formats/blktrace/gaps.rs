@@ -51,10 +51,10 @@ impl Gaps {
         }
     }
 
-    /// So many events are missing: those of the last stretch that nobody counted, or else of one of
-    /// their own.
-    pub(in crate::formats) fn count(&mut self, from: u64, to: u64, events: u64) {
-        match self.stretches.iter_mut().rfind(|stretch| stretch.events == 0) {
+    /// So many events are missing: those of the last stretch that nobody counted behind the first
+    /// `noted`, or else of one of their own.
+    pub(in crate::formats) fn count(&mut self, noted: usize, from: u64, to: u64, events: u64) {
+        match self.stretches.iter_mut().skip(noted).rfind(|stretch| stretch.events == 0) {
             Some(stretch) => {
                 stretch.events = events;
                 self.events = self.events.saturating_add(events);
@@ -163,5 +163,19 @@ mod tests {
         assert_eq!(gaps.stretches().last().unwrap().to, 49_995);
         gaps.add(u64::MAX, 0, u64::MAX);
         assert_eq!(gaps.events(), u64::MAX);
+    }
+
+    #[test]
+    fn what_is_missing_is_not_what_the_recorder_noted_hours_before() {
+        let stretch = |from, to, events| Stretch { from, to, events };
+        let mut gaps = Gaps::default();
+        gaps.add(10, 20, 0);
+        gaps.count(1, 900, 1000, 7);
+        assert_eq!(gaps.stretches(), [stretch(10, 20, 0), stretch(900, 1000, 7)]);
+        // A torn place is where it is missing.
+        gaps.add(500, 600, 0);
+        gaps.count(1, 900, 1000, 5);
+        assert_eq!(gaps.stretches().last(), Some(&stretch(500, 600, 5)));
+        assert_eq!(gaps.events(), 12);
     }
 }

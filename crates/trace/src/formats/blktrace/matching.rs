@@ -23,13 +23,13 @@
 //!   so with a last, empty completion (`block/blk-flush.c`); that it was taken apart shows in the
 //!   data's completion, which lacks the request's flush or FUA mark.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::classify::Class;
 use super::doubt::Doubts;
 use super::driven::{Driven, Ended, InDriver};
 use super::driver::Driver;
-use super::pieces::{Part, Pieces, Taken};
+use super::pieces::{Part, Pieces, SEARCH_MAX, Taken};
 use super::row::{Row, State};
 use super::splits::{Split, Splits};
 use crate::recording::{DriverFigures, MatchingFigures};
@@ -44,6 +44,9 @@ const WAITING_MAX: usize = 1 << 16;
 /// How many requests of the driver are remembered.
 const DRIVEN_MAX: usize = 1 << 18;
 
+/// How many more the driver gets before what it has is looked through once more.
+const SWEEP_MIN: usize = 1 << 10;
+
 /// How long a request waits, in nanoseconds of the trace: as long as the kernel waits for a command
 /// before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
 const PATIENCE: u64 = 30_000_000_000;
@@ -53,9 +56,6 @@ const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
 
 /// How many writes may wait for the end of their flush sequence.
 const SEQUENCES_MAX: usize = 256;
-
-/// How many refused requests are remembered.
-const REFUSED_MAX: usize = 1 << 12;
 
 /// How many ranges of each class on each device are remembered of what was given up.
 const GHOSTS_MAX: usize = 256;
@@ -124,14 +124,6 @@ impl Slot {
     }
 }
 
-/// A request that the kernel refused, because to take it meant to wait.
-#[derive(Clone, Copy, Debug)]
-struct Refused {
-    slot: usize,
-    whole: Part,
-    pid: u32,
-}
-
 /// The requests between their issue and their completion.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
@@ -144,10 +136,14 @@ pub(super) struct Matching {
     /// How many requests the driver got, and at how many of them what it has is looked through.
     numbers: u64,
     sweep_at: u64,
+    /// Whether no more can be remembered until then.
+    is_full: bool,
     /// Volume, offset, end and serial number of writes whose data is complete.
     sequences: VecDeque<(u32, u64, u64, u64)>,
     splits: Splits,
-    refused: VecDeque<Refused>,
+    /// Slot, offset and serial number of requests that the kernel refused, because to take them
+    /// meant to wait.
+    refused: BTreeSet<(usize, u64, u64)>,
     driver: Driver,
     figures: MatchingFigures,
     /// What one event covers.
@@ -165,9 +161,11 @@ impl Matching {
         let part = Part { serial, begin: row.offset, end: row.end() };
         let slot = self.slot(row.volume, row.class);
         if in_driver && row.length > 0 {
-            self.numbers += 1;
-            let driven = Driven { end: part.end, time: row.issue, first: Some(part), more: vec![] };
-            self.slots[slot].in_driver.insert(part.begin, self.numbers, driven);
+            if self.has_room(row.issue) {
+                let (end, time) = (part.end, row.issue);
+                let driven = Driven { end, time, first: Some(part), more: vec![] };
+                self.slots[slot].in_driver.insert(part.begin, self.numbers, driven);
+            }
         } else {
             self.slots[slot].queued.insert(part);
         }
@@ -264,7 +262,6 @@ impl Matching {
             let same = self.slots[slot].in_driver.parts_of(begin, end);
             self.doubt(slot, &same);
         } else if self.has_room(event.time) {
-            self.numbers += 1;
             let mut parts = taken.parts.iter().copied();
             let first = parts.next();
             let driven = Driven { end, time: event.time, first, more: parts.collect() };
@@ -292,16 +289,19 @@ impl Matching {
     pub(super) fn give_back(&mut self, event: &Completion) {
         let slot = self.slot(event.volume, event.class);
         if let Some(ended) = self.end_driven(slot, event) {
-            for part in ended.driven.parts() {
+            let (rows, base) = (&self.rows, self.base);
+            for part in ended.driven.parts().filter(|part| waits(rows, base, part.serial)) {
                 self.slots[slot].queued.insert(part);
             }
         }
     }
 
-    /// Whether what the driver has can be remembered; what nobody waits for any more is forgotten.
+    /// Counts a request of the driver; answers whether it can be remembered. What nobody waits for
+    /// any more is forgotten, now and then.
     fn has_room(&mut self, now: u64) -> bool {
+        self.numbers += 1;
         if self.numbers < self.sweep_at {
-            return true;
+            return !self.is_full;
         }
         let (rows, base) = (&self.rows, self.base);
         let keep = |driven: &Driven| {
@@ -314,8 +314,10 @@ impl Matching {
             slot.in_driver.retain(keep);
             kept += slot.in_driver.len();
         }
-        self.sweep_at = self.numbers + (DRIVEN_MAX.saturating_sub(kept)).max(1 << 10) as u64;
-        kept < DRIVEN_MAX
+        let room = DRIVEN_MAX.saturating_sub(kept);
+        self.is_full = room < SWEEP_MIN;
+        self.sweep_at = self.numbers + room.max(SWEEP_MIN) as u64;
+        !self.is_full
     }
 
     /// What follows from what was taken: more than one thing that came into question, or a place
@@ -330,12 +332,17 @@ impl Matching {
     }
 
     fn doubt(&mut self, slot: usize, parts: &[Part]) {
+        self.mark(parts);
+        self.slots[slot].doubts.add(parts);
+    }
+
+    /// Puts the requests that these are parts of into doubt.
+    fn mark(&mut self, parts: &[Part]) {
         for part in parts {
             if let Some(row) = row(&mut self.rows, self.base, part.serial) {
                 row.in_doubt = true;
             }
         }
-        self.slots[slot].doubts.add(parts);
     }
 
     fn touch(&mut self, slot: usize, parts: &[Part]) {
@@ -343,11 +350,7 @@ impl Matching {
         let is_haunted = self.slots[slot].is_haunted(parts);
         let is_in_doubt = self.slots[slot].doubts.touch(parts, |serial| waits(rows, base, serial));
         if is_haunted || is_in_doubt {
-            for part in parts {
-                if let Some(row) = row(&mut self.rows, self.base, part.serial) {
-                    row.in_doubt = true;
-                }
-            }
+            self.mark(parts);
         }
     }
 
@@ -416,8 +419,9 @@ impl Matching {
         let others: Vec<_> = waiting.collect();
         self.slots[slot].queued.remove(oldest);
         if !others.is_empty() {
-            self.doubt(slot, &[oldest]);
-            self.doubt(slot, &others);
+            // A flush has no place that could stay in doubt.
+            self.mark(&[oldest]);
+            self.mark(&others);
         }
         self.settle(oldest.serial, time, State::Done);
         true
@@ -440,10 +444,8 @@ impl Matching {
         // The newest, best of the same process: it was queued a moment ago.
         let bios = self.slots[slot].queued.reaching(event.offset, rest);
         let (rows, base) = (&self.rows, self.base);
-        let is_own = |part: &Part| {
-            rows.get(part.serial.saturating_sub(base) as usize)
-                .is_some_and(|row| row.pid == event.pid)
-        };
+        let is_own =
+            |part: &Part| peek(rows, base, part.serial).is_some_and(|row| row.pid == event.pid);
         let Some(&bio) = bios.iter().max_by_key(|part| (is_own(part), part.serial)) else { return };
         let likely = bios.iter().filter(|part| is_own(part) == is_own(&bio)).count();
         if likely > 1 {
@@ -471,8 +473,7 @@ impl Matching {
     pub(super) fn is_rest_of_split(&mut self, row: &Row) -> bool {
         let (rows, base) = (&self.rows, self.base);
         self.splits.take_rest(row, |serial| {
-            let index = serial.checked_sub(base);
-            let whole = index.and_then(|index| rows.get(index as usize));
+            let whole = peek(rows, base, serial);
             whole.is_some_and(|whole| whole.state == State::Waiting && whole.pid == row.pid)
         })
     }
@@ -485,7 +486,7 @@ impl Matching {
         let exact = self.slots[slot].queued.at(event.offset).filter(|part| part.end == end);
         let (rows, base) = (&self.rows, self.base);
         let of_row = |part: &Part| {
-            let row = rows.get(part.serial.checked_sub(base)? as usize)?;
+            let row = peek(rows, base, part.serial)?;
             (row.left == row.length && u64::from(row.length) == part.end - part.begin)
                 .then_some(row.pid)
         };
@@ -493,15 +494,12 @@ impl Matching {
         let whole = exact
             .filter_map(|part| Some((part, of_row(&part)?)))
             .max_by_key(|(part, pid)| (*pid == event.pid, part.serial));
-        let Some((whole, pid)) = whole else { return false };
+        let Some((whole, _)) = whole else { return false };
         self.slots[slot].queued.remove(whole);
         if let Some(row) = row(&mut self.rows, self.base, whole.serial) {
             row.refused = true;
         }
-        if self.refused.len() == REFUSED_MAX {
-            self.refused.pop_front();
-        }
-        self.refused.push_back(Refused { slot, whole, pid });
+        self.refused.insert((slot, whole.begin, whole.serial));
         true
     }
 
@@ -512,25 +510,29 @@ impl Matching {
     /// kernel's (`served` is 0; `block/blk-throttle.c`, `blk_throtl_dispatch_work_fn`).
     pub(super) fn is_second_attempt(&mut self, row: &Row, served: Option<u32>) -> bool {
         let slot = self.slot(row.volume, row.class);
-        let is_same = |first: &Refused| {
-            (first.slot, first.whole.begin, first.whole.end) == (slot, row.offset, row.end())
-                && (first.pid == row.pid || served.is_some())
+        let (begin, end) = (row.offset, row.end());
+        let (rows, base) = (&self.rows, self.base);
+        let is_same = |serial: &u64| {
+            peek(rows, base, *serial).is_some_and(|first| {
+                first.end() == end && (first.pid == row.pid || served.is_some())
+            })
         };
-        if let Some(at) = self.refused.iter().position(is_same)
-            && let Some(Refused { whole, .. }) = self.refused.remove(at)
-            && let Some(first) = self::row(&mut self.rows, self.base, whole.serial)
-            && first.state == State::Waiting
+        // The oldest of the last ones.
+        let here = self.refused.range((slot, begin, 0)..=(slot, begin, u64::MAX)).rev();
+        let here = here.take(SEARCH_MAX).map(|(.., serial)| *serial);
+        if let Some(serial) = here.filter(is_same).last()
+            && let Some(first) = self::row(&mut self.rows, self.base, serial)
         {
             (first.refused, first.again) = (false, true);
-            self.slots[slot].queued.insert(whole);
+            self.refused.remove(&(slot, begin, serial));
+            self.slots[slot].queued.insert(Part { serial, begin, end });
             return true;
         }
         // Where refusals are not recorded, the worker's name must do.
         let Some(served) = served.filter(|served| *served != 0) else { return false };
         let (rows, base) = (&self.rows, self.base);
         let is_meant = |part: &Part| {
-            let first = part.serial.checked_sub(base).and_then(|index| rows.get(index as usize));
-            first.is_some_and(|first| {
+            peek(rows, base, part.serial).is_some_and(|first| {
                 (first.length, first.left, first.pid) == (row.length, first.length, served)
                     && part.end == row.end()
                     && !first.driven
@@ -601,7 +603,14 @@ impl Matching {
         let row = *row;
         if matches!(row.state, State::Waiting | State::Tentative) {
             let whole = Part { serial: self.base, begin: row.offset, end: row.end() };
-            self.slots[slot(row.volume, row.class)].queued.forget(whole);
+            let slot = slot(row.volume, row.class);
+            self.slots[slot].queued.forget(whole);
+            if row.refused {
+                self.refused.remove(&(slot, whole.begin, whole.serial));
+            }
+            if ready && row.state == State::Waiting {
+                self.slots[slot].in_driver.forget(whole);
+            }
             self.waiting_count -= usize::from(row.state == State::Waiting);
         }
         self.rows.pop_front();
@@ -627,6 +636,15 @@ impl Matching {
         self.driver.figures()
     }
 
+    /// How much is remembered: requests of the driver, requests that keep a place in doubt, and
+    /// refused ones.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> [usize; 3] {
+        let driven = self.slots.iter().map(|slot| slot.in_driver.len()).sum();
+        let in_doubt = self.slots.iter().map(|slot| slot.doubts.len()).sum();
+        [driven, in_doubt, self.refused.len()]
+    }
+
     /// The place of a class on a device among the slots.
     #[inline]
     fn slot(&mut self, volume: u32, class: Class) -> usize {
@@ -644,10 +662,15 @@ fn row(rows: &mut VecDeque<Row>, base: u64, serial: u64) -> Option<&mut Row> {
     rows.get_mut(serial.checked_sub(base)? as usize)
 }
 
+/// The same, to be looked at.
+#[inline]
+fn peek(rows: &VecDeque<Row>, base: u64, serial: u64) -> Option<&Row> {
+    rows.get(serial.checked_sub(base)? as usize)
+}
+
 /// Whether a request is here and not done.
 fn waits(rows: &VecDeque<Row>, base: u64, serial: u64) -> bool {
-    let row = serial.checked_sub(base).and_then(|index| rows.get(index as usize));
-    row.is_some_and(|row| row.state == State::Waiting)
+    peek(rows, base, serial).is_some_and(|row| row.state == State::Waiting)
 }
 
 /// The place of a class on a device in the list of waiting requests.

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 /// How many pieces around a place are looked at before the search is given up.
-const SEARCH_MAX: usize = 32;
+pub(super) const SEARCH_MAX: usize = 32;
 
 /// How many pieces are weighed against each other; what is beyond is in doubt.
 const CHAIN_MAX: usize = 1 << 12;

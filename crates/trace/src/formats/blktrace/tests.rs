@@ -1,6 +1,7 @@
 //! What a recording says is what is read, and what cannot be read is told.
 
 mod any;
+mod bounded;
 mod files;
 mod requests;
 mod simulated;

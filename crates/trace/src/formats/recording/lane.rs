@@ -46,6 +46,8 @@ pub(super) struct Pages {
     counted: Option<(u64, u64)>,
     /// The last instant of which the recorder noted anything.
     noted: u64,
+    /// How many gaps it noted.
+    noted_gaps: usize,
 }
 
 /// Relay data of one processor.
@@ -77,6 +79,7 @@ impl Processor {
     ) -> Self {
         let gaps = log.gaps(cpu);
         let is_counted = gaps.events() > 0;
+        let noted_gaps = gaps.stretches().len();
         Self::Pages(Box::new(Pages {
             layouts: Arc::clone(layouts),
             segments: Segments::new(directory, cpu, paths, strict),
@@ -87,6 +90,7 @@ impl Processor {
             ended: false,
             counted: log.counted(cpu),
             noted: log.last(),
+            noted_gaps,
         }))
     }
 
@@ -202,7 +206,7 @@ impl Pages {
         let Some((counted, at)) = self.counted else { return Ok(()) };
         let missing = counted.saturating_sub(self.decoded.records);
         if missing > 0 {
-            self.decoded.gaps.count(self.decoded.last, at, missing);
+            self.decoded.gaps.count(self.noted_gaps, self.decoded.last, at, missing);
             self.segments.lack(missing, counted)?;
         }
         Ok(())

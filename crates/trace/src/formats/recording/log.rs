@@ -1,5 +1,6 @@
 //! What the recorder noted beside the events.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -14,12 +15,15 @@ const LINE_MAX: u64 = 1 << 20;
 /// How many of each entry are kept.
 const ENTRIES_MAX: usize = 1 << 16;
 
+/// How many processors are known; what Linux can be built for (`NR_CPUS`).
+const CPUS_MAX: usize = 1 << 13;
+
 /// What a recorder noted.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) anchors: Vec<Anchor>,
-    /// Processor, from when to when, and how many events were lost.
-    lost: Vec<(u32, u64, u64, u64)>,
+    /// What each processor lost.
+    lost: BTreeMap<u32, Gaps>,
     pub(super) cost: Option<Cost>,
     pub(super) processes: Vec<(u32, String)>,
     /// Why it ended, and when.
@@ -62,8 +66,10 @@ impl Log {
     fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Anchor(anchor) if self.anchors.len() < ENTRIES_MAX => self.anchors.push(anchor),
-            Entry::Lost { cpu, events, from_ns, to_ns } if self.lost.len() < ENTRIES_MAX => {
-                self.lost.push((cpu, from_ns, to_ns, events));
+            Entry::Lost { cpu, events, from_ns, to_ns }
+                if self.lost.len() < CPUS_MAX || self.lost.contains_key(&cpu) =>
+            {
+                self.lost.entry(cpu).or_default().add(from_ns, to_ns, events);
             }
             Entry::Cost { cpu_ns, wall_ns, bytes } => {
                 self.cost = Some(Cost { cpu_ns, wall_ns, bytes });
@@ -82,7 +88,7 @@ impl Log {
     /// The processors of which anything was counted.
     pub(super) fn cpus(&self) -> impl Iterator<Item = u32> {
         let counted = self.totals.iter().filter(|totals| totals.read > 0 || totals.lost > 0);
-        counted.map(|totals| totals.cpu).chain(self.lost.iter().map(|lost| lost.0))
+        counted.map(|totals| totals.cpu).chain(self.lost.keys().copied())
     }
 
     /// How many events of a processor were recorded, and when that was counted; `None` where the
@@ -96,16 +102,13 @@ impl Log {
     pub(super) fn last(&self) -> u64 {
         let stopped = self.stopped.as_ref().map(|stopped| stopped.1);
         let anchor = self.anchors.last().map(|anchor| anchor.monotonic_ns);
-        let lost = self.lost.iter().map(|lost| lost.2);
+        let lost = self.lost.values().flat_map(Gaps::stretches).map(|stretch| stretch.to);
         stopped.into_iter().chain(anchor).chain(lost).max().unwrap_or(0)
     }
 
     /// What a processor lost, as the recorder counted it.
     pub(super) fn gaps(&self, cpu: u32) -> Gaps {
-        let mut gaps = Gaps::default();
-        for &(_, from, to, events) in self.lost.iter().filter(|lost| lost.0 == cpu) {
-            gaps.add(from, to, events);
-        }
+        let mut gaps = self.lost.get(&cpu).cloned().unwrap_or_default();
         let total = self.totals.iter().find(|totals| totals.cpu == cpu);
         let more = total.map_or(0, |totals| totals.lost.saturating_sub(gaps.events()));
         if more > 0 {
@@ -170,5 +173,23 @@ mod tests {
         assert_eq!(log.wall(250), Some(2050));
         assert_eq!(log.wall(50), Some(950));
         assert_eq!(log.stopped, Some(("asked".to_owned(), 300)));
+    }
+
+    #[test]
+    fn whatever_one_processor_loses_the_losses_of_another_are_kept() {
+        let line = |cpu, from_ns| {
+            let entry = Entry::Lost { cpu, events: 1, from_ns, to_ns: from_ns + 1 };
+            serde_json::to_string(&entry).unwrap() + "\n"
+        };
+        let mut text: String = (0..70_000).map(|from_ns| line(0, from_ns)).collect();
+        text += &line(1, 70_000);
+        text += r#"{"entry":"stopped","why":"asked","monotonic_ns":80000,"#;
+        text += r#""cpus":[{"cpu":0,"read":9,"lost":70000},{"cpu":1,"read":9,"lost":1}]}"#;
+        let log = Log::of(text.as_bytes()).unwrap();
+        let stretches = [Stretch { from: 70_000, to: 70_001, events: 1 }];
+        assert_eq!(log.gaps(1).stretches(), stretches);
+        let gaps = log.gaps(0);
+        assert_eq!((gaps.events(), gaps.stretches().last().unwrap().to), (70_000, 70_000));
+        assert_eq!(log.cpus().filter(|cpu| *cpu == 1).count(), 2);
     }
 }

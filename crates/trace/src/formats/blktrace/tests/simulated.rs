@@ -58,6 +58,10 @@ struct Plan {
     /// Percent of completions that are partial, and of requests that are given back.
     partial: u64,
     given_back: u64,
+    /// Only what the driver gets is seen: each bio is a request of the driver.
+    in_driver: bool,
+    /// Percent of completions that nobody sees or misses.
+    unseen: u64,
     /// From which step to which events are lost.
     lost: Option<(u64, u64)>,
 }
@@ -71,6 +75,8 @@ const PLAN: Plan = Plan {
     apart: false,
     partial: 10,
     given_back: 5,
+    in_driver: false,
+    unseen: 0,
     lost: None,
 };
 
@@ -110,23 +116,23 @@ impl Model {
         })
     }
 
-    fn queue(&mut self, begin: u64, end: u64) {
-        let bio = self.done.len();
-        self.done.push(None);
-        self.left.push(end - begin);
+    /// The recording's request is seen: that a bio is queued, or that the driver gets it.
+    fn see(&mut self, (bio, begin, end): Piece, in_driver: bool) {
         if let Some(of_range) = self.event(begin, end) {
             let (event, class) = read();
             let event = Event { time: self.now, bytes: of_range.bytes, pid: 1, ..event };
             let meaning = classify(&event).unwrap();
             self.seen.push(bio);
             let row = Row::new(&event, meaning.op, class, meaning.flags, 0, of_range.offset);
-            self.matching.push(row, false);
+            self.matching.push(row, in_driver);
         }
     }
 
     /// Completes what lies before a sector.
-    fn complete(&mut self, made: &mut Made, until: u64) {
-        if let Some(of_range) = self.event(made.begin, until) {
+    fn complete(&mut self, made: &mut Made, until: u64, unseen: u64) {
+        if !self.dice.chance(unseen)
+            && let Some(of_range) = self.event(made.begin, until)
+        {
             self.matching.complete(&of_range, true);
         }
         for (bio, begin, end) in &mut made.pieces {
@@ -194,7 +200,13 @@ fn run(seed: u64, plan: Plan) -> (Told, Matching) {
             };
             let (begin, end) = (area + begin, area + begin + length);
             let bio = model.done.len();
-            model.queue(begin, end);
+            model.done.push(None);
+            model.left.push(length);
+            if plan.in_driver {
+                queue.push(Made { begin, end, pieces: vec![(bio, begin, end)] });
+                continue;
+            }
+            model.see((bio, begin, end), false);
             let mut at = begin;
             while at < end {
                 let until = end.min(at + 1 + model.dice.below(plan.fits));
@@ -221,7 +233,9 @@ fn run(seed: u64, plan: Plan) -> (Told, Matching) {
             }
         } else if choice == 1 && !queue.is_empty() {
             let made = queue.swap_remove(model.dice.below(queue.len() as u64) as usize);
-            if let Some(of_range) = model.event(made.begin, made.end) {
+            if plan.in_driver {
+                model.see(made.pieces[0], true);
+            } else if let Some(of_range) = model.event(made.begin, made.end) {
                 model.matching.hand_over(&of_range);
             }
             driver.push(made);
@@ -234,11 +248,11 @@ fn run(seed: u64, plan: Plan) -> (Told, Matching) {
                 queue.push(made);
             } else if made.end - made.begin > 1 && model.dice.chance(plan.partial) {
                 let until = made.begin + 1 + model.dice.below(made.end - made.begin - 1);
-                model.complete(&mut made, until);
+                model.complete(&mut made, until, plan.unseen);
                 driver.push(made);
             } else {
                 let end = made.end;
-                model.complete(&mut made, end);
+                model.complete(&mut made, end, plan.unseen);
             }
         }
         model.take_out(Some(model.now));
@@ -273,6 +287,20 @@ proptest! {
         let (told, matching) = run(seed, Plan { apart: true, ..PLAN });
         prop_assert!(told.iter().all(|(truth, found, _)| truth == found && found.is_some()));
         prop_assert_eq!((matching.figures().ambiguous, matching.figures().unmatched), (0, 0));
+    }
+
+    #[test]
+    fn no_latency_of_what_the_driver_got_is_anothers(
+        seed in any::<u64>(),
+        sectors in 8_u64..400,
+        unseen in 0_u64..30,
+    ) {
+        // Of a request in parts whose first completion is unseen the rest may be another's.
+        let partial = if unseen == 0 { 20 } else { 0 };
+        let plan = Plan { in_driver: true, given_back: 0, sectors, partial, unseen, ..PLAN };
+        let (told, matching) = run(seed, plan);
+        expect_true(&told, seed);
+        prop_assert_eq!(matching.held()[0], 0);
     }
 
     #[test]
