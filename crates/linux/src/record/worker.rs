@@ -28,6 +28,10 @@ const SLEEP_MIN: Duration = Duration::from_millis(2);
 /// The first sleep: how fast the buffers fill is not known yet.
 const SLEEP_FIRST: Duration = Duration::from_millis(20);
 
+/// So long before a pass an event may have come that the pass leaves in the kernel: not every
+/// interface gives out at once what is less than a part of a buffer.
+const LEFT_BEHIND: Duration = Duration::from_millis(500);
+
 /// How often the kernel's counters, the devices and the space on the disk are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -83,6 +87,8 @@ pub(super) struct Worker {
     stands_back: bool,
     calm: u32,
     fullest: u64,
+    /// When the last pass over the buffers began.
+    passed_ns: u64,
     /// When all events were last known to come.
     well_ns: u64,
     /// Since when events have been kept from coming by somebody, as far as it is not noted yet.
@@ -126,6 +132,7 @@ impl Worker {
             stands_back: false,
             calm: 0,
             fullest: 0,
+            passed_ns: monotonic_ns(),
             well_ns: monotonic_ns(),
             blind_since: None,
             blind_ns: 0,
@@ -150,14 +157,12 @@ impl Worker {
         let is_last = stopped.is_ok();
         self.fail(&mut ending, stopped);
         // What is there is kept as far as it can be, whatever failed before, and counted otherwise.
-        let mut passed = Ok(());
-        if !self.store.has_failed() {
-            passed = self.pass(is_last).and_then(|_| self.store.flush());
-        }
-        if passed.is_err() || self.store.has_failed() {
+        let read = if self.store.has_failed() { Ok(()) } else { self.pass(is_last).map(drop) };
+        let kept = if self.store.has_failed() { Ok(()) } else { self.store.flush() };
+        if self.store.has_failed() {
             self.drop_rest();
         }
-        self.fail(&mut ending, passed);
+        self.fail(&mut ending, read.and(kept));
         let why = match &ending {
             Ending::Asked => self.shared.why(),
             other => other.phrase().to_owned(),
@@ -216,19 +221,27 @@ impl Worker {
     ///
     /// What comes meanwhile is left for the next pass, but for the last: the kernel gives pages
     /// that are not full event by event, and to follow a busy writer that way costs the most.
+    ///
+    /// A buffer that cannot be read keeps nobody from the others: what it has not given is marked
+    /// as missing, and the first error is answered when all have been asked.
     fn pass(&mut self, last: bool) -> Result<u64, RecordError> {
-        let mut fullest = 0;
+        let (mut fullest, mut failed) = (0, None);
+        let (before, begun) = (self.passed_ns, monotonic_ns());
         for stream in 0..self.counts.len() {
             let capacity = self.tracer.streams()[stream].capacity.max(1);
             let mut taken = 0_u64;
             loop {
-                let read = self.tracer.read(stream, &mut self.chunk);
-                let length = read.map_err(|error| {
-                    RecordError::system("read the kernel's buffers for", &self.directory, error)
-                })?;
-                if length == 0 {
-                    break;
-                }
+                let length = match self.tracer.read(stream, &mut self.chunk) {
+                    Ok(0) => break,
+                    Ok(length) => length,
+                    Err(error) => {
+                        failed.get_or_insert(error);
+                        let from_ns = before.saturating_sub(LEFT_BEHIND.as_nanos() as u64);
+                        // The end says it too.
+                        let _ = self.note_gap(stream, 0, from_ns, monotonic_ns());
+                        break;
+                    }
+                };
                 self.store.append(stream, &self.chunk[..length])?;
                 taken += length as u64;
                 let is_full = length + NEARLY_FULL >= self.chunk.len();
@@ -238,9 +251,12 @@ impl Worker {
             }
             fullest = fullest.max(taken.saturating_mul(1000) / capacity);
         }
+        self.passed_ns = begun;
         self.fullest = self.fullest.max(fullest);
         self.shared.bytes.store(self.store.bytes(), Relaxed);
-        Ok(fullest)
+        failed.map_or(Ok(fullest), |error| {
+            Err(RecordError::system("read the kernel's buffers for", &self.directory, error))
+        })
     }
 
     /// Counts what cannot be kept: what was taken from the kernel and is in no file, and what is
@@ -494,3 +510,6 @@ fn ending_of_error(directory: &Path, error: &RecordError) -> Ending {
         other => Ending::Failed(other.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;
