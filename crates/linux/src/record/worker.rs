@@ -149,8 +149,10 @@ impl Worker {
         let _ = ready.send(());
         let ended = first.and_then(|()| self.go_on());
         let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
-        let seen = self.look_for_meddling();
-        self.fail(&mut ending, seen.map(drop));
+        match self.look_for_meddling() {
+            Ok(Some(found)) if ending.is_good() => ending = found,
+            seen => self.fail(&mut ending, seen.map(drop)),
+        }
         // Even where nothing can be written any more, the kernel must be told to end.
         let stopped = self.tracer.stop();
         // Where events still come, there is no last one to wait for.
@@ -365,7 +367,8 @@ impl Worker {
             (Some(Meddling::Gone(what)), _) => {
                 self.blind_since.get_or_insert(self.well_ns);
                 self.note_blindness()?;
-                self.blind_since = None;
+                // The look at the end finds the same, and must not count this time again.
+                self.well_ns = self.blind_since.take().unwrap_or(now);
                 let why = format!("somebody took away what it recorded by: {what}");
                 return Ok(Some(Ending::Failed(why)));
             }

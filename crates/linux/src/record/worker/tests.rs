@@ -128,3 +128,28 @@ fn a_processor_that_cannot_be_read_takes_nothing_from_the_others() {
     let of_the_first = "\"cpu\":0,\"events\":0";
     assert!(lost.iter().all(|line| line == of_the_first), "nobody knows how many: {lost:?}");
 }
+
+#[test]
+fn a_tracer_that_is_taken_away_is_told_also_where_only_the_end_sees_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let kernel =
+        Kernel { meddling: Some(Meddling::Gone("it is gone".to_owned())), ..Kernel::default() };
+    kernel.shared.stop.store(true, Relaxed);
+    let summary = record(kernel, directory.path(), 0);
+    let Ending::Failed(why) = &summary.ending else { panic!("{:?}", summary.ending) };
+    assert!(why.contains("somebody took away") && why.contains("it is gone"), "{why}");
+}
+
+#[test]
+fn the_time_without_events_counts_once_also_where_it_is_seen_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let looks = Arc::new(AtomicU64::new(0));
+    let kernel = Kernel {
+        meddling: Some(Meddling::Gone("it is gone".to_owned())),
+        looks: Arc::clone(&looks),
+        ..Kernel::default()
+    };
+    let summary = record(kernel, directory.path(), 0);
+    assert_eq!(looks.load(Relaxed), 2);
+    assert!(summary.blind > Nanos(0) && summary.blind <= summary.wall, "{summary:?}");
+}
