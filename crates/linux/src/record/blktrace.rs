@@ -145,7 +145,8 @@ impl BlktraceTracer {
     }
 
     /// Looks at the files of a lane, and takes what they have until there is no room or no more.
-    fn look(&mut self, lane: usize, chunk: &mut [u8]) -> io::Result<usize> {
+    /// What fails meanwhile is kept in the lane.
+    fn look(&mut self, lane: usize, chunk: &mut [u8]) -> usize {
         let Self { disks, debugfs, lanes, is_stopped, .. } = self;
         let mut length = 0;
         loop {
@@ -153,13 +154,11 @@ impl BlktraceTracer {
             let is_empty = lanes[lane].look(now_ns(), *is_stopped, |disk, error| {
                 failure = failure.take().or_else(|| disks[disk].why_gone(debugfs, error));
             });
-            if let Some(error) = failure {
-                return Err(error);
-            }
+            lanes[lane].failure = lanes[lane].failure.take().or(failure);
             let (taken, is_full) = lanes[lane].take(&mut chunk[length..]);
             length += taken;
             if is_empty || is_full {
-                return Ok(length);
+                return length;
             }
         }
     }
@@ -196,12 +195,12 @@ impl Tracer for BlktraceTracer {
         let is_due =
             self.is_stopped || lane.fetched.elapsed() >= FETCH_EVERY || lane.has_full_part();
         if is_full || !is_due {
-            return Ok(taken);
+            return lane.answer(taken);
         }
         self.go_to(stream);
         let more = self.look(stream, &mut chunk[taken..]);
         self.go_home();
-        Ok(taken + more?)
+        self.lanes[stream].answer(taken + more)
     }
 
     /// Kernels before 6.19 count what they lose for each disk and not for each processor, later
