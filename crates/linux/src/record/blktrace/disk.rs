@@ -73,8 +73,11 @@ impl Disk {
         let about_to = kernel_name(dev, device);
         // What a killed recorder has left is known by its marker, whose place ours takes.
         clean_one(debugfs, &about_to);
-        let in_the_way = debugfs.identity(&about_to, STANDS_FOR);
-        if in_the_way.is_ok_and(|found| found.is_some()) {
+        // Where that cannot be seen, a living recorder's marker may be in the place of ours.
+        let in_the_way = debugfs.identity(&about_to, STANDS_FOR).map_err(|error| {
+            RecordError::system("look for", &debugfs.show(&about_to, STANDS_FOR), error)
+        })?;
+        if in_the_way.is_some() {
             return Err(traced(debugfs, device, &about_to));
         }
         let (attached, setup) = loop {
@@ -226,10 +229,10 @@ pub(super) fn clean(debugfs: &Debugfs) -> Vec<String> {
 /// The same of one device, by its name in debugfs. Whether there was something to take down.
 fn clean_one(debugfs: &Debugfs, name: &str) -> bool {
     let Some(marker) = Marker::of(name).filter(Marker::is_left) else { return false };
-    let found = debugfs.identity(name, STANDS_FOR);
+    // A trace that cannot be seen may be there all the same, and needs its marker.
+    let Ok(found) = debugfs.identity(name, STANDS_FOR) else { return false };
     let is_read = || Rival::of(debugfs, name) != Rival::Nobody;
-    let is_ours =
-        found.is_ok_and(|found| found.is_some_and(|found| marker.speaks_of(&found, is_read)));
+    let is_ours = found.is_some_and(|found| marker.speaks_of(&found, is_read));
     let is_down = is_ours
         && fs::metadata(&marker.device).is_ok_and(|data| {
             // The path may lead to another device by now.
