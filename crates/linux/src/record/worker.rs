@@ -210,11 +210,16 @@ impl Worker {
             }
             let written = self.store.bytes() - self.spaced;
             let is_near = self.reserve > 0 && written > self.reserve / RESERVE_STEPS;
-            if is_near || looked.elapsed() >= LOOK_EVERY {
+            let ending = if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
-                if let Some(ending) = self.look()? {
-                    return Ok(ending);
-                }
+                self.look()?
+            } else if is_near {
+                self.look_for_room()
+            } else {
+                None
+            };
+            if let Some(ending) = ending {
+                return Ok(ending);
             }
         }
     }
@@ -324,21 +329,23 @@ impl Worker {
         self.count()?;
         self.store.flush()?;
         self.store.cut()?;
-        self.spaced = self.store.bytes();
         if self.noted.elapsed() >= NOTE_EVERY {
             self.noted = Instant::now();
             self.store.note(&Entry::Anchor(anchor()))?;
             self.note_cost()?;
             self.note_blindness()?;
         }
-        if let Ok((left, _)) = space(&self.directory)
-            && left < self.reserve
-        {
+        Ok(self.look_for_room().or_else(|| self.forget_lost_devices()))
+    }
+
+    /// Looks whether the disk has room for more.
+    fn look_for_room(&mut self) -> Option<Ending> {
+        self.spaced = self.store.bytes();
+        let (left, _) = space(&self.directory).ok()?;
+        (left < self.reserve).then(|| {
             let (left, reserve) = (Bytes(left), Bytes(self.reserve));
-            let text = format!("the disk is nearly full: {left} left, less than {reserve}");
-            return Ok(Some(Ending::DiskFull(text)));
-        }
-        Ok(self.forget_lost_devices())
+            Ending::DiskFull(format!("the disk is nearly full: {left} left, less than {reserve}"))
+        })
     }
 
     /// Looks whether all events still come. What somebody else has switched off stays so, for it

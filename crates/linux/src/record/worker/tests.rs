@@ -153,3 +153,14 @@ fn the_time_without_events_counts_once_also_where_it_is_seen_twice() {
     assert_eq!(looks.load(Relaxed), 2);
     assert!(summary.blind > Nanos(0) && summary.blind <= summary.wall, "{summary:?}");
 }
+
+#[test]
+fn a_load_that_fills_the_reserve_has_the_disk_looked_at_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let looks = Arc::new(AtomicU64::new(0));
+    let kernel = Kernel { left: 6, each_pass: 1, looks: Arc::clone(&looks), ..Kernel::default() };
+    let summary = record(kernel, directory.path(), 1);
+    assert_eq!(summary.ending, Ending::Asked);
+    let (looks, wall) = (looks.load(Relaxed), summary.wall.0 / 1_000_000_000);
+    assert!(looks as i64 <= wall + 1, "{looks} looks in {wall} s: one a second, one at the end");
+}
