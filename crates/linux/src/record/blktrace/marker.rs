@@ -30,6 +30,11 @@ const ABOUT_TO: &str = "about to";
 /// while.
 const SETTING_UP: Duration = Duration::from_secs(5);
 
+/// So much older than its marker a trace may seem that was made after it. Since Linux 6.13 some file
+/// systems take the time of a file finer than by the tick, and debugfs does not; a tick is 10 ms at
+/// the longest (`CONFIG_HZ`).
+const TICK: Duration = Duration::from_millis(20);
+
 /// What a marker's name begins with; the device's name follows.
 const PREFIX: &str = "blktrace-";
 
@@ -104,9 +109,9 @@ impl Marker {
         if let Some(identity) = self.identity {
             return identity == *found;
         }
-        // The kernel gives both files their times by one clock.
-        let after = found.made.duration_since(self.written);
-        after.is_ok_and(|after| after <= SETTING_UP) && !is_read()
+        // Both files have their times from one clock, if not as fine. Overflow is no time at all.
+        let after = found.made.checked_add(TICK).map(|made| made.duration_since(self.written));
+        after.is_some_and(|after| after.is_ok_and(|after| after <= SETTING_UP)) && !is_read()
     }
 
     /// Removes the marker of a device.
@@ -210,7 +215,9 @@ mod tests {
         let right_after = made(marker.written + Duration::from_millis(300));
         assert!(marker.speaks_of(&right_after, || false));
         assert!(!marker.speaks_of(&right_after, || true), "somebody reads it");
-        let before = made(marker.written - Duration::from_millis(1));
+        let coarse = made(marker.written - Duration::from_millis(4));
+        assert!(marker.speaks_of(&coarse, || false), "its time is that of the last tick");
+        let before = made(marker.written - Duration::from_millis(100));
         assert!(!marker.speaks_of(&before, || false), "a trace that was there already");
         let later = made(marker.written + Duration::from_mins(1));
         assert!(!marker.speaks_of(&later, || false), "somebody came later");
