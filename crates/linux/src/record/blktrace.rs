@@ -355,7 +355,7 @@ pub(super) fn clean() -> Result<Vec<String>, RecordError> {
         Ok(false) => Ok(Vec::new()),
         Ok(true) => {
             let debugfs = Debugfs::open().map_err(|error| no_debugfs(&error))?;
-            Ok(disk::clean(&debugfs))
+            disk::clean(&debugfs)
         }
         Err(error) => Err(RecordError::Unavailable {
             interface: Interface::Blktrace,

@@ -68,8 +68,7 @@ impl Disk {
         let opened = open(device, dev).map_err(|error| RecordError::system("open", device, error));
         let opened = opened?;
         let mut bytes = bytes.max(2 * SUB_BUFFER_BYTES.0);
-        let noted = |error| RecordError::system("write", Path::new("/run/ioecho"), error);
-        let _alone = marker::alone().map_err(noted)?;
+        let _alone = marker::alone().map_err(cannot_note)?;
         let about_to = kernel_name(dev, device);
         // What a killed recorder has left is known by its marker, whose place ours takes.
         clean_one(debugfs, &about_to);
@@ -82,7 +81,7 @@ impl Disk {
         }
         let (attached, setup) = loop {
             let setup = setup(sectors, bytes);
-            Marker::write(&about_to, device, None).map_err(noted)?;
+            Marker::write(&about_to, device, None).map_err(cannot_note)?;
             let error = match api::set_up(&opened, &setup) {
                 Ok(attached) => break (attached, setup),
                 Err(error) => error,
@@ -103,7 +102,7 @@ impl Disk {
             .and_then(|found| found.ok_or_else(|| Errno::NOENT.into()))
             .map_err(|error| RecordError::system("find", &path, error))
             .and_then(|identity| {
-                Marker::write(&name, device, Some(identity)).map_err(noted)?;
+                Marker::write(&name, device, Some(identity)).map_err(cannot_note)?;
                 Ok(identity)
             });
         if identity.is_err() || name != about_to {
@@ -218,12 +217,16 @@ impl Drop for Unowned<'_> {
 }
 
 /// Takes down the traces that processes of ioecho left when they were killed, and answers the names
-/// of their devices.
-pub(super) fn clean(debugfs: &Debugfs) -> Vec<String> {
-    // Where others cannot be kept away for a moment, they may be in the middle of it.
-    let Ok(_alone) = marker::alone() else { return Vec::new() };
+/// of their devices. Nothing where others cannot be kept away: they may be in the middle of it.
+pub(super) fn clean(debugfs: &Debugfs) -> Result<Vec<String>, RecordError> {
+    let _alone = marker::alone().map_err(cannot_note)?;
     let names = Marker::all().into_iter().map(|marker| marker.name);
-    names.filter(|name| clean_one(debugfs, name)).collect()
+    Ok(names.filter(|name| clean_one(debugfs, name)).collect())
+}
+
+/// What is to be written down cannot be.
+fn cannot_note(error: io::Error) -> RecordError {
+    RecordError::system("write", Path::new(marker::DIRECTORY), error)
 }
 
 /// The same of one device, by its name in debugfs. Whether there was something to take down.
