@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 use ioecho_trace::recording::Description;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 use self::debugfs::Debugfs;
 use self::disk::Disk;
 use self::lane::Lane;
 use super::buffer::Wanted as WantedBuffer;
+use super::clocks::monotonic_ns;
 use super::error::RecordError;
 use super::interface::Interface;
 use super::target::Target;
@@ -151,7 +151,7 @@ impl BlktraceTracer {
         let mut length = 0;
         loop {
             let mut failure = None;
-            let is_empty = lanes[lane].look(now_ns(), *is_stopped, |disk, error| {
+            let is_empty = lanes[lane].look(monotonic_ns(), *is_stopped, |disk, error| {
                 failure = failure.take().or_else(|| disks[disk].why_gone(debugfs, error));
             });
             lanes[lane].failure = lanes[lane].failure.take().or(failure);
@@ -325,12 +325,6 @@ fn hull(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
         return (0, 0);
     }
     (one.0.min(other.0), one.1.max(other.1))
-}
-
-/// Now, by the clock of the records.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
 }
 
 fn no_debugfs(error: &io::Error) -> RecordError {
