@@ -5,7 +5,7 @@
 //! when it is whole and on the disk; the index is written last, of what is there. What a crash left
 //! half made, the next one who adds takes away.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +65,13 @@ impl Library {
         fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
         let lock = || -> io::Result<File> {
             let directory = File::open(path)?;
+            match directory.try_lock() {
+                Ok(()) => return Ok(directory),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let shown = path.display();
+            tell(&format!("waiting for another process that changes the library {shown}"));
             directory.lock()?;
             Ok(directory)
         };

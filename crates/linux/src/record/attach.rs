@@ -60,8 +60,10 @@ fn by_blktrace(targets: &[Target], options: &Options) -> Result<Box<dyn Tracer>,
 pub fn clean() -> Result<Vec<String>, RecordError> {
     let instance = |name: String| format!("trace instance {name}");
     let trace = |name: String| format!("block trace of {name}");
-    let instances = tracefs::clean()?.into_iter().map(instance);
-    Ok(instances.chain(blktrace::clean()?.into_iter().map(trace)).collect())
+    // Where one of them refuses, what the other left must go all the same.
+    let (instances, traces) = (tracefs::clean(), blktrace::clean());
+    let instances = instances?.into_iter().map(instance);
+    Ok(instances.chain(traces?.into_iter().map(trace)).collect())
 }
 
 /// Who else traces these devices or any, as sentences.

@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 use ioecho_trace::recording::Description;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 use self::debugfs::Debugfs;
 use self::disk::Disk;
 use self::lane::Lane;
 use super::buffer::Wanted as WantedBuffer;
+use super::clocks::monotonic_ns;
 use super::error::RecordError;
 use super::interface::Interface;
 use super::target::Target;
@@ -145,21 +145,20 @@ impl BlktraceTracer {
     }
 
     /// Looks at the files of a lane, and takes what they have until there is no room or no more.
-    fn look(&mut self, lane: usize, chunk: &mut [u8]) -> io::Result<usize> {
+    /// What fails meanwhile is kept in the lane.
+    fn look(&mut self, lane: usize, chunk: &mut [u8]) -> usize {
         let Self { disks, debugfs, lanes, is_stopped, .. } = self;
         let mut length = 0;
         loop {
             let mut failure = None;
-            let is_empty = lanes[lane].look(now_ns(), *is_stopped, |disk, error| {
+            let is_empty = lanes[lane].look(monotonic_ns(), *is_stopped, |disk, error| {
                 failure = failure.take().or_else(|| disks[disk].why_gone(debugfs, error));
             });
-            if let Some(error) = failure {
-                return Err(error);
-            }
+            lanes[lane].failure = lanes[lane].failure.take().or(failure);
             let (taken, is_full) = lanes[lane].take(&mut chunk[length..]);
             length += taken;
             if is_empty || is_full {
-                return Ok(length);
+                return length;
             }
         }
     }
@@ -196,12 +195,12 @@ impl Tracer for BlktraceTracer {
         let is_due =
             self.is_stopped || lane.fetched.elapsed() >= FETCH_EVERY || lane.has_full_part();
         if is_full || !is_due {
-            return Ok(taken);
+            return lane.answer(taken);
         }
         self.go_to(stream);
         let more = self.look(stream, &mut chunk[taken..]);
         self.go_home();
-        Ok(taken + more?)
+        self.lanes[stream].answer(taken + more)
     }
 
     /// Kernels before 6.19 count what they lose for each disk and not for each processor, later
@@ -328,12 +327,6 @@ fn hull(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     (one.0.min(other.0), one.1.max(other.1))
 }
 
-/// Now, by the clock of the records.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
-}
-
 fn no_debugfs(error: &io::Error) -> RecordError {
     let (reason, remedy) = match Errno::from_io_error(error) {
         Some(Errno::NODEV) => (
@@ -356,7 +349,7 @@ pub(super) fn clean() -> Result<Vec<String>, RecordError> {
         Ok(false) => Ok(Vec::new()),
         Ok(true) => {
             let debugfs = Debugfs::open().map_err(|error| no_debugfs(&error))?;
-            Ok(disk::clean(&debugfs))
+            disk::clean(&debugfs)
         }
         Err(error) => Err(RecordError::Unavailable {
             interface: Interface::Blktrace,

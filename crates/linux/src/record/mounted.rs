@@ -57,18 +57,24 @@ fn place_of(kind: &str) -> Option<Place> {
     places.into_iter().next()
 }
 
+/// The root of a file system of this kind in a mount that is attached nowhere: seen by this process
+/// alone, and gone when it is closed.
+pub(super) fn detached(kind: &str) -> io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOEXEC
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
 /// Tracefs in a mount of this process alone, which lasts until the process ends.
 fn private() -> io::Result<Place> {
     static MOUNT: OnceLock<OwnedFd> = OnceLock::new();
     let mount = if let Some(mount) = MOUNT.get() {
         mount
     } else {
-        let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&context)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOEXEC
-            | MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NODEV;
-        let made = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        let made = detached("tracefs")?;
         MOUNT.get_or_init(|| made)
     };
     Ok(Place::At(PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))))

@@ -30,8 +30,11 @@ const WRITE_BYTES: usize = 128 << 10;
 /// own time, and the end of the recording makes sure of them.
 const SEGMENTS_WAITING: usize = 4;
 
-/// So much of the disk the log takes in advance, for what is noted when the disk is full.
+/// So much of the disk the log takes in advance, for what is noted when the disk is full: at least
+/// this, and for each processor so much. A half of it is always left, and the last entries have
+/// three gaps and the totals of each processor: 0.4 KiB.
 const LOG_ROOM: u64 = 64 << 10;
+const LOG_ROOM_OF_EACH: u64 = 1 << 10;
 
 /// When a segment ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,12 +160,12 @@ impl Store {
     }
 
     fn append_to_log(&mut self, line: &[u8]) -> io::Result<()> {
-        if self.log_bytes + LOG_ROOM / 2 > self.log_room {
+        let room = LOG_ROOM.max(self.streams.len() as u64 * LOG_ROOM_OF_EACH);
+        if self.log_bytes + room / 2 > self.log_room {
             // A file system that cannot promise anything promises nothing.
-            let promised =
-                fallocate(&self.log, FallocateFlags::KEEP_SIZE, self.log_bytes, LOG_ROOM);
+            let promised = fallocate(&self.log, FallocateFlags::KEEP_SIZE, self.log_bytes, room);
             if promised.is_ok() {
-                self.log_room = self.log_bytes + LOG_ROOM;
+                self.log_room = self.log_bytes + room;
             }
         }
         if let Err(error) = self.log.write_all(line) {
@@ -350,6 +353,8 @@ pub(super) fn remove(directory: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use ioecho_trace::recording::Totals;
+
     use super::*;
 
     fn store(directory: &Path, bytes: u64) -> Store {
@@ -455,5 +460,28 @@ mod tests {
         store.finish().unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), length);
         assert!(fs::metadata(&path).unwrap().blocks() * 512 < LOG_ROOM);
+    }
+
+    #[test]
+    fn the_room_of_the_log_holds_the_last_entries_of_all_processors() {
+        let last = |cpu| {
+            let (events, from_ns, to_ns) = (1 << 40, 1 << 60, 1 << 60);
+            let lost = Entry::Lost { cpu, events, from_ns, to_ns };
+            let totals = Totals { cpu, read: 1 << 50, lost: 1 << 40 };
+            let stopped =
+                Entry::Stopped { why: String::new(), monotonic_ns: 0, cpus: vec![totals] };
+            let mut lines = Vec::new();
+            for entry in [&lost, &lost, &lost, &stopped] {
+                entry.append(&mut lines).unwrap();
+            }
+            lines.len() as u64
+        };
+        assert!(last(9999) < LOG_ROOM_OF_EACH / 2, "{}", last(9999));
+
+        let directory = tempfile::tempdir().unwrap();
+        let limit = SegmentLimit { bytes: 1 << 30, time: Duration::from_hours(1) };
+        let store = Store::new(directory.path(), 0..384, limit).unwrap();
+        // Where nothing can be promised there is none.
+        assert!([0, 384 * LOG_ROOM_OF_EACH].contains(&store.log_room), "{}", store.log_room);
     }
 }

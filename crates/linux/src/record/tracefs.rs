@@ -27,6 +27,18 @@ use instance::Instance;
 /// usual 4. Kernels before 6.8 have no choice, and a kernel short of memory in one piece has none.
 const SUB_BUFFER_KIB: [u64; 3] = [64, 16, 4];
 
+/// The files that say for all events of an instance which of them come and whether they stay. Not
+/// every kernel has all of them.
+const OF_ALL: [&str; 7] = [
+    "tracing_on",
+    "tracing_cpumask",
+    "trace_clock",
+    "set_event_pid",
+    "set_event_notrace_pid",
+    "options/overwrite",
+    "buffer_size_kb",
+];
+
 /// A trace instance that records block events.
 #[derive(Debug)]
 pub(super) struct TracefsTracer {
@@ -86,12 +98,11 @@ impl TracefsTracer {
 
 /// The files of an instance by which somebody can keep events from it.
 fn settings(instance: &Instance, events: &[EventFormat]) -> Vec<(String, String)> {
-    let of_all = ["tracing_on", "tracing_cpumask", "trace_clock"].map(str::to_owned);
     let of_each = events.iter().flat_map(|event| {
         ["enable", "filter"].map(|file| format!("events/block/{}/{file}", event.name))
     });
     let read = |name: String| instance.read(&name).ok().map(|text| (name, text));
-    of_all.into_iter().chain(of_each).filter_map(read).collect()
+    OF_ALL.map(str::to_owned).into_iter().chain(of_each).filter_map(read).collect()
 }
 
 impl Tracer for TracefsTracer {

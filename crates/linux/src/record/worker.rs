@@ -28,6 +28,10 @@ const SLEEP_MIN: Duration = Duration::from_millis(2);
 /// The first sleep: how fast the buffers fill is not known yet.
 const SLEEP_FIRST: Duration = Duration::from_millis(20);
 
+/// So long before a pass an event may have come that the pass leaves in the kernel: not every
+/// interface gives out at once what is less than a part of a buffer.
+const LEFT_BEHIND: Duration = Duration::from_millis(500);
+
 /// How often the kernel's counters, the devices and the space on the disk are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -83,6 +87,8 @@ pub(super) struct Worker {
     stands_back: bool,
     calm: u32,
     fullest: u64,
+    /// When the last pass over the buffers began.
+    passed_ns: u64,
     /// When all events were last known to come.
     well_ns: u64,
     /// Since when events have been kept from coming by somebody, as far as it is not noted yet.
@@ -126,6 +132,7 @@ impl Worker {
             stands_back: false,
             calm: 0,
             fullest: 0,
+            passed_ns: monotonic_ns(),
             well_ns: monotonic_ns(),
             blind_since: None,
             blind_ns: 0,
@@ -142,22 +149,22 @@ impl Worker {
         let _ = ready.send(());
         let ended = first.and_then(|()| self.go_on());
         let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
-        let seen = self.look_for_meddling();
-        self.fail(&mut ending, seen.map(drop));
+        match self.look_for_meddling() {
+            Ok(Some(found)) if ending.is_good() => ending = found,
+            seen => self.fail(&mut ending, seen.map(drop)),
+        }
         // Even where nothing can be written any more, the kernel must be told to end.
         let stopped = self.tracer.stop();
         // Where events still come, there is no last one to wait for.
         let is_last = stopped.is_ok();
         self.fail(&mut ending, stopped);
         // What is there is kept as far as it can be, whatever failed before, and counted otherwise.
-        let mut passed = Ok(());
-        if !self.store.has_failed() {
-            passed = self.pass(is_last).and_then(|_| self.store.flush());
-        }
-        if passed.is_err() || self.store.has_failed() {
+        let read = if self.store.has_failed() { Ok(()) } else { self.pass(is_last).map(drop) };
+        let kept = if self.store.has_failed() { Ok(()) } else { self.store.flush() };
+        if self.store.has_failed() {
             self.drop_rest();
         }
-        self.fail(&mut ending, passed);
+        self.fail(&mut ending, read.and(kept));
         let why = match &ending {
             Ending::Asked => self.shared.why(),
             other => other.phrase().to_owned(),
@@ -203,11 +210,16 @@ impl Worker {
             }
             let written = self.store.bytes() - self.spaced;
             let is_near = self.reserve > 0 && written > self.reserve / RESERVE_STEPS;
-            if is_near || looked.elapsed() >= LOOK_EVERY {
+            let ending = if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
-                if let Some(ending) = self.look()? {
-                    return Ok(ending);
-                }
+                self.look()?
+            } else if is_near {
+                self.look_for_room()
+            } else {
+                None
+            };
+            if let Some(ending) = ending {
+                return Ok(ending);
             }
         }
     }
@@ -216,19 +228,27 @@ impl Worker {
     ///
     /// What comes meanwhile is left for the next pass, but for the last: the kernel gives pages
     /// that are not full event by event, and to follow a busy writer that way costs the most.
+    ///
+    /// A buffer that cannot be read keeps nobody from the others: what it has not given is marked
+    /// as missing, and the first error is answered when all have been asked.
     fn pass(&mut self, last: bool) -> Result<u64, RecordError> {
-        let mut fullest = 0;
+        let (mut fullest, mut failed) = (0, None);
+        let (before, begun) = (self.passed_ns, monotonic_ns());
         for stream in 0..self.counts.len() {
             let capacity = self.tracer.streams()[stream].capacity.max(1);
             let mut taken = 0_u64;
             loop {
-                let read = self.tracer.read(stream, &mut self.chunk);
-                let length = read.map_err(|error| {
-                    RecordError::system("read the kernel's buffers for", &self.directory, error)
-                })?;
-                if length == 0 {
-                    break;
-                }
+                let length = match self.tracer.read(stream, &mut self.chunk) {
+                    Ok(0) => break,
+                    Ok(length) => length,
+                    Err(error) => {
+                        failed.get_or_insert(error);
+                        let from_ns = before.saturating_sub(LEFT_BEHIND.as_nanos() as u64);
+                        // The end says it too.
+                        let _ = self.note_gap(stream, 0, from_ns, monotonic_ns());
+                        break;
+                    }
+                };
                 self.store.append(stream, &self.chunk[..length])?;
                 taken += length as u64;
                 let is_full = length + NEARLY_FULL >= self.chunk.len();
@@ -238,9 +258,12 @@ impl Worker {
             }
             fullest = fullest.max(taken.saturating_mul(1000) / capacity);
         }
+        self.passed_ns = begun;
         self.fullest = self.fullest.max(fullest);
         self.shared.bytes.store(self.store.bytes(), Relaxed);
-        Ok(fullest)
+        failed.map_or(Ok(fullest), |error| {
+            Err(RecordError::system("read the kernel's buffers for", &self.directory, error))
+        })
     }
 
     /// Counts what cannot be kept: what was taken from the kernel and is in no file, and what is
@@ -306,21 +329,23 @@ impl Worker {
         self.count()?;
         self.store.flush()?;
         self.store.cut()?;
-        self.spaced = self.store.bytes();
         if self.noted.elapsed() >= NOTE_EVERY {
             self.noted = Instant::now();
             self.store.note(&Entry::Anchor(anchor()))?;
             self.note_cost()?;
             self.note_blindness()?;
         }
-        if let Ok((left, _)) = space(&self.directory)
-            && left < self.reserve
-        {
+        Ok(self.look_for_room().or_else(|| self.forget_lost_devices()))
+    }
+
+    /// Looks whether the disk has room for more.
+    fn look_for_room(&mut self) -> Option<Ending> {
+        self.spaced = self.store.bytes();
+        let (left, _) = space(&self.directory).ok()?;
+        (left < self.reserve).then(|| {
             let (left, reserve) = (Bytes(left), Bytes(self.reserve));
-            let text = format!("the disk is nearly full: {left} left, less than {reserve}");
-            return Ok(Some(Ending::DiskFull(text)));
-        }
-        Ok(self.forget_lost_devices())
+            Ending::DiskFull(format!("the disk is nearly full: {left} left, less than {reserve}"))
+        })
     }
 
     /// Looks whether all events still come. What somebody else has switched off stays so, for it
@@ -349,7 +374,8 @@ impl Worker {
             (Some(Meddling::Gone(what)), _) => {
                 self.blind_since.get_or_insert(self.well_ns);
                 self.note_blindness()?;
-                self.blind_since = None;
+                // The look at the end finds the same, and must not count this time again.
+                self.well_ns = self.blind_since.take().unwrap_or(now);
                 let why = format!("somebody took away what it recorded by: {what}");
                 return Ok(Some(Ending::Failed(why)));
             }
@@ -494,3 +520,6 @@ fn ending_of_error(directory: &Path, error: &RecordError) -> Ending {
         other => Ending::Failed(other.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::mounts::mounts;
+use crate::record::mounted::detached;
 
 /// The root of debugfs.
 #[derive(Debug)]
@@ -52,11 +52,7 @@ impl Debugfs {
                 return Ok(Self { root, path: mount.point });
             }
         }
-        let context = fsopen("debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&context)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOEXEC | MountAttrFlags::MOUNT_ATTR_NOSUID;
-        let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-        Ok(Self { root, path: PathBuf::from("debugfs:") })
+        Ok(Self { root: detached("debugfs")?, path: PathBuf::from("debugfs:") })
     }
 
     /// Opens a file of a device's directory for reading.

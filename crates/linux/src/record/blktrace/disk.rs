@@ -68,18 +68,20 @@ impl Disk {
         let opened = open(device, dev).map_err(|error| RecordError::system("open", device, error));
         let opened = opened?;
         let mut bytes = bytes.max(2 * SUB_BUFFER_BYTES.0);
-        let noted = |error| RecordError::system("write", Path::new("/run/ioecho"), error);
-        let _alone = marker::alone().map_err(noted)?;
+        let _alone = marker::alone().map_err(cannot_note)?;
         let about_to = kernel_name(dev, device);
         // What a killed recorder has left is known by its marker, whose place ours takes.
         clean_one(debugfs, &about_to);
-        let in_the_way = debugfs.identity(&about_to, STANDS_FOR);
-        if in_the_way.is_ok_and(|found| found.is_some()) {
+        // Where that cannot be seen, a living recorder's marker may be in the place of ours.
+        let in_the_way = debugfs.identity(&about_to, STANDS_FOR).map_err(|error| {
+            RecordError::system("look for", &debugfs.show(&about_to, STANDS_FOR), error)
+        })?;
+        if in_the_way.is_some() {
             return Err(traced(debugfs, device, &about_to));
         }
         let (attached, setup) = loop {
             let setup = setup(sectors, bytes);
-            Marker::write(&about_to, device, None).map_err(noted)?;
+            Marker::write(&about_to, device, None).map_err(cannot_note)?;
             let error = match api::set_up(&opened, &setup) {
                 Ok(attached) => break (attached, setup),
                 Err(error) => error,
@@ -100,7 +102,7 @@ impl Disk {
             .and_then(|found| found.ok_or_else(|| Errno::NOENT.into()))
             .map_err(|error| RecordError::system("find", &path, error))
             .and_then(|identity| {
-                Marker::write(&name, device, Some(identity)).map_err(noted)?;
+                Marker::write(&name, device, Some(identity)).map_err(cannot_note)?;
                 Ok(identity)
             });
         if identity.is_err() || name != about_to {
@@ -215,21 +217,25 @@ impl Drop for Unowned<'_> {
 }
 
 /// Takes down the traces that processes of ioecho left when they were killed, and answers the names
-/// of their devices.
-pub(super) fn clean(debugfs: &Debugfs) -> Vec<String> {
-    // Where others cannot be kept away for a moment, they may be in the middle of it.
-    let Ok(_alone) = marker::alone() else { return Vec::new() };
+/// of their devices. Nothing where others cannot be kept away: they may be in the middle of it.
+pub(super) fn clean(debugfs: &Debugfs) -> Result<Vec<String>, RecordError> {
+    let _alone = marker::alone().map_err(cannot_note)?;
     let names = Marker::all().into_iter().map(|marker| marker.name);
-    names.filter(|name| clean_one(debugfs, name)).collect()
+    Ok(names.filter(|name| clean_one(debugfs, name)).collect())
+}
+
+/// What is to be written down cannot be.
+fn cannot_note(error: io::Error) -> RecordError {
+    RecordError::system("write", Path::new(marker::DIRECTORY), error)
 }
 
 /// The same of one device, by its name in debugfs. Whether there was something to take down.
 fn clean_one(debugfs: &Debugfs, name: &str) -> bool {
     let Some(marker) = Marker::of(name).filter(Marker::is_left) else { return false };
-    let found = debugfs.identity(name, STANDS_FOR);
+    // A trace that cannot be seen may be there all the same, and needs its marker.
+    let Ok(found) = debugfs.identity(name, STANDS_FOR) else { return false };
     let is_read = || Rival::of(debugfs, name) != Rival::Nobody;
-    let is_ours =
-        found.is_ok_and(|found| found.is_some_and(|found| marker.speaks_of(&found, is_read)));
+    let is_ours = found.is_some_and(|found| marker.speaks_of(&found, is_read));
     let is_down = is_ours
         && fs::metadata(&marker.device).is_ok_and(|data| {
             // The path may lead to another device by now.

@@ -22,6 +22,8 @@ pub(super) struct Lane<R = File> {
     pub(super) fetched: Instant,
     /// Nanoseconds of `CLOCK_MONOTONIC` when the last look at the files began.
     looked_ns: u64,
+    /// Why a file cannot be read any more, as long as nobody was told.
+    pub(super) failure: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,7 @@ struct Source<R> {
 
 impl<R: Read> Lane<R> {
     pub(super) fn new(cpu: u32) -> Self {
-        Self { cpu, sources: Vec::new(), fetched: Instant::now(), looked_ns: 0 }
+        Self { cpu, sources: Vec::new(), fetched: Instant::now(), looked_ns: 0, failure: None }
     }
 
     /// Adds the file of a disk.
@@ -106,6 +108,12 @@ impl<R: Read> Lane<R> {
                 _ => return (length, false),
             }
         }
+    }
+
+    /// What a read answers that has taken so many bytes. They are out of the kernel and must be
+    /// kept, so a failure is told by the first read that has taken nothing.
+    pub(super) fn answer(&mut self, taken: usize) -> io::Result<usize> {
+        self.failure.take_if(|_| taken == 0).map_or(Ok(taken), Err)
     }
 
     /// Records given on, messages not counted.
@@ -227,5 +235,14 @@ mod tests {
         }
         assert_eq!(failures, [(0, "gone".to_owned())]);
         assert_eq!(lane.take(&mut [0; 100]), (48, false));
+    }
+
+    #[test]
+    fn what_was_taken_comes_before_the_failure_and_the_failure_once() {
+        let mut lane = lane(&[&[&[1]]]);
+        lane.failure = Some(io::Error::other("gone"));
+        assert_eq!(lane.answer(48).unwrap(), 48);
+        assert_eq!(lane.answer(0).unwrap_err().to_string(), "gone");
+        assert_eq!(lane.answer(0).unwrap(), 0);
     }
 }

@@ -9,19 +9,18 @@
 //! without one. So before, it is written down that one is about to be made. What was made right
 //! after that, while its maker lived no more to say so, and what nobody reads, is ours.
 
-use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-
-use rustix::fs::{FlockOperation, flock};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::debugfs::Identity;
 use crate::record::owner::{Owner, new_name};
 
 /// Where the markers lie; it is empty after a start of the machine, as the kernel is.
-const DIRECTORY: &str = "/run/ioecho";
+pub(super) const DIRECTORY: &str = "/run/ioecho";
 
 /// Stands for the number of a file that is not there yet.
 const ABOUT_TO: &str = "about to";
@@ -29,6 +28,14 @@ const ABOUT_TO: &str = "about to";
 /// So long after it was written down a trace is set up at the latest: buffers of gigabytes take a
 /// while.
 const SETTING_UP: Duration = Duration::from_secs(5);
+
+/// So much older than its marker a trace may seem that was made after it. Since Linux 6.13 some file
+/// systems take the time of a file finer than by the tick, and debugfs does not; a tick is 10 ms at
+/// the longest (`CONFIG_HZ`).
+const TICK: Duration = Duration::from_millis(20);
+
+/// So long another process is waited for: what it has to do takes no longer than [`SETTING_UP`].
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a marker's name begins with; the device's name follows.
 const PREFIX: &str = "blktrace-";
@@ -104,9 +111,9 @@ impl Marker {
         if let Some(identity) = self.identity {
             return identity == *found;
         }
-        // The kernel gives both files their times by one clock.
-        let after = found.made.duration_since(self.written);
-        after.is_ok_and(|after| after <= SETTING_UP) && !is_read()
+        // Both files have their times from one clock, if not as fine. Overflow is no time at all.
+        let after = found.made.checked_add(TICK).map(|made| made.duration_since(self.written));
+        after.is_some_and(|after| after.is_ok_and(|after| after <= SETTING_UP)) && !is_read()
     }
 
     /// Removes the marker of a device.
@@ -141,14 +148,53 @@ impl Marker {
 }
 
 /// Waits until no other process sets up a trace or cleans up, and keeps others from it as long as
-/// the file is open: two that look and then write would write over each other's markers.
+/// the file is open: two that look and then write would write over each other's markers. An error
+/// where another takes too long for it, as one does that is stopped.
 pub(super) fn alone() -> io::Result<File> {
-    let directory = Path::new(DIRECTORY);
+    alone_in(Path::new(DIRECTORY), PATIENCE)
+}
+
+fn alone_in(directory: &Path, patience: Duration) -> io::Result<File> {
     make(directory)?;
     let path = directory.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
-    flock(&file, FlockOperation::LockExclusive)?;
+    let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < patience => {
+                sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => return Err(still_locked(&path, patience)),
+        }
+    }
+    // Whoever waits in vain is told for whom.
+    let text = format!("{}\n{}\n", std::process::id(), surroundings());
+    let _ = file.set_len(0).and_then(|()| (&file).write_all(text.as_bytes()));
     Ok(file)
+}
+
+/// Somebody else does not come to an end.
+fn still_locked(path: &Path, patience: Duration) -> io::Error {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    // Elsewhere the same number is another process.
+    let here = text.split_once('\n').filter(|(_, rest)| rest.trim_end() == surroundings());
+    let (who, remedy) = match here {
+        Some((pid, _)) => (
+            format!("process {pid}"),
+            format!("let it go on (`kill -CONT {pid}`), or end it (`kill {pid}`)"),
+        ),
+        None => ("another process".to_owned(), format!("`fuser {}` names it", path.display())),
+    };
+    let seconds = patience.as_secs();
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!(
+            "{who} sets up a trace or cleans up, and has not finished within {seconds} s\n  = \
+             help: {remedy}"
+        ),
+    )
 }
 
 fn make(directory: &Path) -> io::Result<()> {
@@ -210,7 +256,9 @@ mod tests {
         let right_after = made(marker.written + Duration::from_millis(300));
         assert!(marker.speaks_of(&right_after, || false));
         assert!(!marker.speaks_of(&right_after, || true), "somebody reads it");
-        let before = made(marker.written - Duration::from_millis(1));
+        let coarse = made(marker.written - Duration::from_millis(4));
+        assert!(marker.speaks_of(&coarse, || false), "its time is that of the last tick");
+        let before = made(marker.written - Duration::from_millis(100));
         assert!(!marker.speaks_of(&before, || false), "a trace that was there already");
         let later = made(marker.written + Duration::from_mins(1));
         assert!(!marker.speaks_of(&later, || false), "somebody came later");
@@ -220,6 +268,22 @@ mod tests {
         let marker = Marker::read(&path(directory.path(), "a")).unwrap();
         assert!(marker.speaks_of(&later, || true));
         assert!(!marker.speaks_of(&Identity { inode: 98, ..right_after }, || false));
+    }
+
+    #[test]
+    fn who_waits_for_one_that_does_not_come_to_an_end_is_told_for_whom() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = alone_in(directory.path(), Duration::ZERO).unwrap();
+        let told = alone_in(directory.path(), Duration::from_millis(30)).unwrap_err().to_string();
+        let own = std::process::id();
+        assert!(told.contains(&format!("process {own} sets up")), "{told}");
+        assert!(told.contains(&format!("kill -CONT {own}")), "{told}");
+
+        fs::write(directory.path().join("lock"), "7\nanother start\n").unwrap();
+        let told = alone_in(directory.path(), Duration::ZERO).unwrap_err().to_string();
+        assert!(told.contains("another process") && !told.contains("kill"), "{told}");
+        drop(first);
+        alone_in(directory.path(), Duration::ZERO).unwrap();
     }
 
     #[test]

@@ -1,0 +1,166 @@
+//! A recorder whose kernel does what a test wants.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::sync_channel;
+
+use ioecho_trace::recording::{Description, LOG_FILE, segment_file};
+
+use super::super::interface::Interface;
+use super::super::store::SegmentLimit;
+use super::super::tracer::Stream;
+use super::*;
+
+const CHUNK: usize = 64;
+
+/// A kernel with some processors, of which one may be broken.
+#[derive(Default)]
+struct Kernel {
+    streams: Vec<Stream>,
+    /// The stream that cannot be read.
+    broken: Option<usize>,
+    /// Chunks of one event that each of the others has yet.
+    left: u64,
+    /// So many of them are there in each pass.
+    each_pass: u64,
+    /// How many were given in this pass.
+    given: u64,
+    meddling: Option<Meddling>,
+    /// How often it was asked whether all events come.
+    looks: Arc<AtomicU64>,
+    /// Told to stop when nothing is left.
+    shared: Arc<Shared>,
+}
+
+impl Tracer for Kernel {
+    fn interface(&self) -> Interface {
+        Interface::Tracefs
+    }
+
+    fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    fn chunk_bytes(&self) -> usize {
+        CHUNK
+    }
+
+    fn describe(&self, _: &mut Description) {}
+
+    fn start(&mut self) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
+        if self.broken == Some(stream) {
+            return Err(io::Error::other("the cable is out"));
+        }
+        if self.left == 0 || self.given == self.each_pass {
+            self.given = 0;
+            return Ok(0);
+        }
+        self.left -= 1;
+        self.given += 1;
+        if self.left == 0 {
+            self.shared.stop.store(true, Relaxed);
+        }
+        chunk.fill(7);
+        Ok(CHUNK)
+    }
+
+    fn counts(&mut self, _: usize) -> io::Result<Counts> {
+        Ok(Counts::default())
+    }
+
+    fn contents(&self, _: &[u8]) -> Contents {
+        Contents { events: 1, first_ns: 1 }
+    }
+
+    fn meddling(&mut self) -> Option<Meddling> {
+        self.looks.fetch_add(1, Relaxed);
+        self.meddling.clone()
+    }
+
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    fn stop(&mut self) -> Result<(), RecordError> {
+        Ok(())
+    }
+
+    fn detach(&mut self) -> Result<(), RecordError> {
+        Ok(())
+    }
+}
+
+/// Records until the kernel ends it.
+fn record(mut kernel: Kernel, directory: &Path, reserve: u64) -> Summary {
+    kernel.streams = [0, 1].map(|cpu| Stream { cpu, capacity: 1 << 20 }).to_vec();
+    let limit = SegmentLimit { bytes: 1 << 30, time: Duration::from_hours(1) };
+    let store = Store::new(directory, [0, 1].into_iter(), limit).unwrap();
+    let shared = Arc::clone(&kernel.shared);
+    let tracer = Box::new(kernel);
+    let worker = Worker::new(tracer, store, Vec::new(), directory, Some(reserve), shared);
+    worker.run(&sync_channel(1).0)
+}
+
+/// The beginnings of the lines about events that are missing.
+fn lost_in(directory: &Path) -> Vec<String> {
+    let log = fs::read_to_string(directory.join(LOG_FILE)).unwrap();
+    let lost = log.lines().filter_map(|line| line.strip_prefix("{\"entry\":\"lost\","));
+    lost.map(|line| line.split(",\"from").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_processor_that_cannot_be_read_takes_nothing_from_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let kernel = Kernel { broken: Some(0), left: 3, each_pass: 2, ..Kernel::default() };
+    let summary = record(kernel, directory.path(), 0);
+    let Ending::Failed(why) = &summary.ending else { panic!("{:?}", summary.ending) };
+    assert!(why.contains("cannot read") && why.contains("the cable is out"), "{why}");
+    assert_eq!(summary.dropped, 0, "the disk is fine");
+    let kept = fs::read(directory.path().join(segment_file(0, 1))).unwrap();
+    assert_eq!(payloads(&kept).count(), 3, "two of the pass that failed, one of the last");
+    let lost = lost_in(directory.path());
+    assert!(!lost.is_empty(), "what the first had is missing");
+    let of_the_first = "\"cpu\":0,\"events\":0";
+    assert!(lost.iter().all(|line| line == of_the_first), "nobody knows how many: {lost:?}");
+}
+
+#[test]
+fn a_tracer_that_is_taken_away_is_told_also_where_only_the_end_sees_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let kernel =
+        Kernel { meddling: Some(Meddling::Gone("it is gone".to_owned())), ..Kernel::default() };
+    kernel.shared.stop.store(true, Relaxed);
+    let summary = record(kernel, directory.path(), 0);
+    let Ending::Failed(why) = &summary.ending else { panic!("{:?}", summary.ending) };
+    assert!(why.contains("somebody took away") && why.contains("it is gone"), "{why}");
+}
+
+#[test]
+fn the_time_without_events_counts_once_also_where_it_is_seen_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let looks = Arc::new(AtomicU64::new(0));
+    let kernel = Kernel {
+        meddling: Some(Meddling::Gone("it is gone".to_owned())),
+        looks: Arc::clone(&looks),
+        ..Kernel::default()
+    };
+    let summary = record(kernel, directory.path(), 0);
+    assert_eq!(looks.load(Relaxed), 2);
+    assert!(summary.blind > Nanos(0) && summary.blind <= summary.wall, "{summary:?}");
+}
+
+#[test]
+fn a_load_that_fills_the_reserve_has_the_disk_looked_at_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let looks = Arc::new(AtomicU64::new(0));
+    let kernel = Kernel { left: 6, each_pass: 1, looks: Arc::clone(&looks), ..Kernel::default() };
+    let summary = record(kernel, directory.path(), 1);
+    assert_eq!(summary.ending, Ending::Asked);
+    let (looks, wall) = (looks.load(Relaxed), summary.wall.0 / 1_000_000_000);
+    assert!(looks as i64 <= wall + 1, "{looks} looks in {wall} s: one a second, one at the end");
+}
