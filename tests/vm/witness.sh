@@ -15,6 +15,12 @@ dmsetup mknodes mapped
 counted='--limit issue-p50=none --limit issue-p99=none --limit shift=none --limit duration=none
     --limit reordered=none --limit extra=0'
 
+# Whether a check found so many requests and misses so many. Its figures stand two steps in, those
+# of each kind of request deeper.
+counts() { # found missing file
+    grep -q "^    \"found\": $1,\$" "$3" && grep -q "^    \"missing\": $2,\$" "$3"
+}
+
 # shellcheck disable=SC2086 # the words of $counted are words
 for interface in blktrace tracefs; do
     step "recorded by $interface"
@@ -29,15 +35,18 @@ for interface in blktrace tracefs; do
             --witness="$interface" >replay.log 2>&1
         [ -s "$run/witness.parquet" ] || { fail 'no witness'; cat replay.log; continue; }
         ioecho check "$run" $counted >check.log 2>&1 || { fail "exit code $?"; cat check.log; }
-        grep -q '200' check.log || { fail 'not 200 requests'; cat check.log; }
+        ioecho check "$run" $counted --json >check.json 2>&1
+        counts 200 0 check.json || { fail 'not all of 200 requests'; cat check.log; }
     done
     nothing_left nullb0
 
     step "a replay that leaves out requests is not true, by $interface"
     ioecho convert "$interface.parquet" "$interface.csv" >/dev/null 2>&1
     sed '50,59d' "$interface.csv" >cut.csv
-    ioecho check "$interface.csv" cut.csv $counted >check.log 2>&1 &&
-        { fail 'it passes'; cat check.log; }
-    grep -q 'missing' check.log || { fail 'not told'; cat check.log; }
+    ioecho check "$interface.csv" cut.csv $counted --json >check.json 2>&1
+    code=$?
+    [ "$code" = 22 ] || { fail "exit code $code"; cat check.json; }
+    counts 190 10 check.json || { fail 'not told'; cat check.json; }
+    grep -q '"missing-requests"' check.json || { fail 'not the reason'; cat check.json; }
 done
 finish

@@ -14,6 +14,7 @@ use crate::{ioecho, skipped};
 const ROUNDING: f64 = 1e-6;
 
 /// Exit codes of `docs/exit-codes.md`.
+const DAMAGED: i32 = 4;
 const NOT_COMPARABLE: i32 = 20;
 const NOT_FAITHFUL: i32 = 22;
 
@@ -209,6 +210,37 @@ fn a_run_that_nobody_watched_is_not_compared_and_neither_is_a_simulation() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(NOT_COMPARABLE), "{error}");
     }
+}
+
+#[test]
+fn a_witness_of_a_run_is_held_to_its_seal_whatever_asked_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = written(&directory, "original.csv", &load(50));
+    let run = directory.path().join("run");
+    let witness = run.join("witness.parquet");
+    ioecho(&["replay", text(&original), "--target", "sim:size=4G", "-o", text(&run)]);
+    ioecho(&["convert", text(&original), text(&witness)]);
+    let facts = fs::read_to_string(run.join("run.toml")).unwrap();
+    let says = |words: &str| fs::write(run.join("run.toml"), format!("{facts}{words}")).unwrap();
+    let both = |code: i32| {
+        for seen in [&run, &witness] {
+            let (found, printed) = checked(&[text(&original), text(seen)]);
+            assert_eq!(found, code, "{printed}");
+        }
+        checked(&[text(&original), text(&run)]).1
+    };
+    both(0);
+    let targets = "\n[witness]\ntargets = [{ target = 0, device = 'sim' }]\n";
+    says(&format!("{targets}bytes = 1\nsha256 = ''\n"));
+    assert!(both(DAMAGED)["changed"].as_str().unwrap().contains("was changed"));
+    says(&format!("{targets}incomplete = 'the disk was full'\n"));
+    assert_eq!(both(DAMAGED)["damage"][0], "the witness: the disk was full");
+    says(targets);
+    fs::remove_file(&witness).unwrap();
+    let output = ioecho(&["check", text(&original), text(&run)]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(DAMAGED), "{error}");
+    assert!(error.contains("no longer there"), "{error}");
 }
 
 #[test]

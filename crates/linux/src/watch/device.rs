@@ -92,6 +92,8 @@ pub struct LayerState {
     pub name: String,
     /// Whether it is the disk of a partition, and so has its requests one to one.
     pub is_disk: bool,
+    /// Whether a file system lies above it, whose journal is written on it too.
+    pub is_below_file: bool,
     /// What it was given so far.
     pub counters: Option<Counters>,
 }
@@ -161,7 +163,8 @@ impl DeviceState {
             state.partition_start = start_of(&node);
         }
         if node.dev != disk.dev {
-            state.layers.push(layer(&disk, !is_file));
+            let layer = layer(&disk);
+            state.layers.push(LayerState { is_disk: !is_file, is_below_file: is_file, ..layer });
         }
         state.below(&disk);
         state
@@ -195,37 +198,42 @@ impl DeviceState {
     /// Follows the device down.
     fn below(&mut self, disk: &BlockNode) {
         let mut seen: Vec<Dev> = vec![disk.dev];
-        let mut open = vec![disk.clone()];
-        while let Some(disk) = open.pop().filter(|_| seen.len() <= LAYERS_MAX) {
+        let mut open = vec![(disk.clone(), self.is_file)];
+        while let Some((disk, is_file)) = open.pop().filter(|_| seen.len() <= LAYERS_MAX) {
             let block = disk.number("queue/physical_block_size").unwrap_or(0);
             self.has_block(block, || format!("blocks of {}", disk.name));
-            for node in self.next_below(&disk) {
+            let (next, has_file) = self.next_below(&disk);
+            let is_below_file = is_file || has_file;
+            for node in next {
                 let Some(disk) = node.disk().filter(|disk| !seen.contains(&disk.dev)) else {
                     continue;
                 };
                 seen.push(disk.dev);
-                self.layers.push(layer(&disk, false));
-                open.push(disk);
+                self.layers.push(LayerState { is_below_file, ..layer(&disk) });
+                open.push((disk, is_below_file));
             }
         }
     }
 
-    /// The devices directly below a disk.
-    fn next_below(&mut self, disk: &BlockNode) -> Vec<BlockNode> {
-        let Some(below) = Loop::of(disk) else { return disk.slaves() };
+    /// The devices directly below a disk, and whether it is a file on them.
+    fn next_below(&mut self, disk: &BlockNode) -> (Vec<BlockNode>, bool) {
+        let Some(below) = Loop::of(disk) else { return (disk.slaves(), false) };
         if disk.number("loop/dio") != Some(1) {
             self.has_block(PAGE, || format!("pages of the cache below {}", disk.name));
         }
-        let dev = match below.keeper {
-            Keeper::File { dev, .. } | Keeper::Device(dev) => Some(dev),
-            Keeper::Unreachable(_) => None,
+        let (dev, is_file) = match below.keeper {
+            Keeper::File { dev, .. } => (Some(dev), true),
+            Keeper::Device(dev) => (Some(dev), false),
+            Keeper::Unreachable(_) => (None, false),
         };
-        dev.and_then(BlockNode::of).into_iter().collect()
+        (dev.and_then(BlockNode::of).into_iter().collect(), is_file)
     }
 }
 
-fn layer(disk: &BlockNode, is_disk: bool) -> LayerState {
-    LayerState { name: disk.name.clone(), is_disk, counters: Counters::of(disk) }
+/// A layer of which nothing is known but itself.
+fn layer(disk: &BlockNode) -> LayerState {
+    let counters = Counters::of(disk);
+    LayerState { name: disk.name.clone(), is_disk: false, is_below_file: false, counters }
 }
 
 /// Where a partition begins, in bytes.
@@ -282,5 +290,6 @@ mod tests {
         let state = DeviceState::of(target.facts());
         assert!(state.is_file && state.block >= 512, "{state:?}");
         assert!(state.unknown.is_empty() != state.name.is_empty(), "{state:?}");
+        assert!(state.layers.iter().all(|layer| layer.is_below_file), "{state:?}");
     }
 }

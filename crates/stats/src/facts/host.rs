@@ -77,6 +77,8 @@ pub struct LayerFacts {
     pub name: String,
     /// Whether it has the target's requests one to one: the disk of a partition.
     pub is_disk: bool,
+    /// Whether a file system lies above it, whose journal is written on it too.
+    pub is_below_file: bool,
     /// What the kernel counted on it from the first request to the last.
     pub counted: Option<CountedFacts>,
 }

@@ -24,6 +24,9 @@ pub struct Blind {
     pub ends_early: bool,
     /// Stretches in which events were lost, in order and apart from each other.
     pub(super) gaps: Vec<(i64, i64)>,
+    /// So many requests at most are unseen in these stretches, for a lost event hides one; `None`
+    /// where not all of them were counted.
+    pub(super) most: Option<u64>,
     /// So many requests may be unseen of which nobody knows where.
     pub anywhere: u64,
 }
@@ -42,6 +45,7 @@ impl Blind {
         let placed = recording.gaps.iter().fold(0, |all: u64, gap| all.saturating_add(gap.events));
         // Relay files do not tell where in them something is broken.
         let is_torn = is_damaged && recording.interface == Interface::Blktrace;
+        let is_counted = !is_damaged && recording.gaps.iter().all(|gap| gap.events > 0);
         let gaps = recording
             .gaps
             .iter()
@@ -57,6 +61,7 @@ impl Blind {
             } else {
                 lost.saturating_sub(placed)
             },
+            most: is_counted.then_some(placed),
             ..Self::default()
         };
         blind.with_gaps(gaps)
@@ -131,5 +136,16 @@ mod tests {
         assert_eq!(of(vec![gap(4)]).anywhere, 3);
         assert_eq!(of(vec![gap(0)]).anywhere, 0);
         assert!(of(vec![gap(7)]).hides(25, 0) && !of(vec![gap(7)]).hides(14, 0));
+        assert_eq!(of(vec![gap(4), gap(2)]).most, Some(6));
+        assert_eq!(of(vec![gap(4), gap(0)]).most, None);
+    }
+
+    #[test]
+    fn a_damaged_recording_may_have_lost_more_than_it_counted() {
+        let gaps = vec![Gap { from_ns: 10, to_ns: 20, events: 1 }];
+        let recording = Some(Recording { gaps, ..Recording::default() });
+        let damage = Some("torn".to_owned());
+        let most = Blind::of(&Header { recording, damage, ..Header::default() }, 0).most;
+        assert_eq!(most, None);
     }
 }

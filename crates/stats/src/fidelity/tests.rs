@@ -306,6 +306,25 @@ fn what_lies_in_a_gap_was_not_witnessed_and_what_lies_beside_it_is_missing() {
 }
 
 #[test]
+fn a_lost_event_hides_one_request_however_long_its_gap_is() {
+    let asked = calm();
+    let in_gap = |event: &Event| (2_000_000_000..3_000_000_000).contains(&event.at);
+    let seen: Vec<Event> = asked.iter().copied().filter(|event| !in_gap(event)).collect();
+    let of = |most| {
+        let gap = Blind::default().with_gaps(vec![(2_000_000_000, 3_000_000_000)]);
+        blinded(&asked, &seen, &Settings::default(), &Blind { most, ..gap })
+    };
+    let found = of(Some(3));
+    assert_eq!((found.missing, found.not_witnessed), (997, 3));
+    assert_eq!(found.first_missing.len(), 5);
+    assert!(!assess(&found, &Limits::default(), true).faithful);
+    for most in [None, Some(1000), Some(u64::MAX)] {
+        let found = of(most);
+        assert_eq!((found.missing, found.not_witnessed), (0, 1000));
+    }
+}
+
+#[test]
 fn a_flush_in_a_gap_is_not_one_that_the_kernel_ended() {
     let flush = |at: i64| Event { op: Op::Flush, length: 0, offset: 0, ..event(at, 0) };
     let asked = [event(0, 1), flush(5_000_000_000), event(9_000_000_000, 2)];

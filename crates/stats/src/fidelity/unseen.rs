@@ -89,6 +89,13 @@ impl Unseen {
         }
         hidden.flushes = hidden.flushes.min(missing.flushes);
         hidden.all = hidden.all.min(missing.all);
+        // A gap is long beside what was lost in it.
+        let is_more = blind.most.is_some_and(|most| hidden.all > most);
+        if let Some(most) = blind.most.filter(|_| is_more) {
+            let others = hidden.all.saturating_sub(hidden.flushes);
+            // Nobody knows the kind. Flushes are excused otherwise too.
+            hidden = Count { all: most, flushes: most.saturating_sub(others) };
+        }
         missing.all -= hidden.all;
         missing.flushes = (missing.flushes - hidden.flushes).min(missing.all);
         if blind.ends_early {
@@ -106,10 +113,16 @@ impl Unseen {
             if *is_behind { blind.ends_early } else { blind.hides(*at, slack_ns) }
         };
         let told = if missing.all > 0 { &self.first[..] } else { &[] };
-        let told = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
-        let mut first: Vec<Place> = self.first_not_issued.iter().cloned().chain(told).collect();
+        let sure = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
+        let mut first: Vec<Place> = self.first_not_issued.iter().cloned().chain(sure).collect();
         first.sort_by_key(|place| place.at_ns);
         first.truncate(EXAMPLES_MAX);
+        if is_more {
+            let in_gaps = told.iter().filter(|one| !one.1 && is_excused(one));
+            let rest = EXAMPLES_MAX - first.len();
+            first.extend(in_gaps.take(rest).map(|one| one.2.clone()));
+            first.sort_by_key(|place| place.at_ns);
+        }
         Found {
             missing: missing.all.saturating_add(not_issued),
             not_issued: self.not_issued.clone(),

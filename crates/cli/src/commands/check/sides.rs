@@ -54,7 +54,7 @@ pub(super) struct Known {
     pub(super) processes: BTreeMap<u32, String>,
     /// Where a side ends before its end.
     pub(super) damage: Vec<String>,
-    /// Why the run's own witness is not the one that was recorded, if it is not.
+    /// Why a run's witness is not the one that was recorded, if it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) changed: Option<String>,
 }
@@ -93,7 +93,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
     }
     let own = run.witness();
     let path = match &args.seen {
-        Some(path) => witness_of(path),
+        Some(path) => witness_of(path)?,
         None if own.is_file() => own.clone(),
         None => {
             return Err(without_witness(run, &facts));
@@ -123,12 +123,12 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         let number = |target: &toml::Value| target.get("target")?.as_integer();
         targets.iter().filter_map(number).filter_map(|target| u32::try_from(target).ok()).collect()
     });
-    let incomplete = of_witness.and_then(|entry| entry.get("incomplete")?.as_str());
+    let (damage, changed) = proof_of(&path)?;
     let known = Known {
         asked_for: args.asked.clone(),
         seen_in: path,
-        damage: incomplete.map(|why| format!("the witness: {why}")).into_iter().collect(),
-        changed: if is_own { seal::broken(run, &facts) } else { None },
+        damage,
+        changed,
         is_run: true,
         has_schedule: of_plan.unwrap_or(timing::TIMED) == timing::TIMED,
         ..Known::default()
@@ -174,7 +174,7 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
         );
         return Err(Coded::error(exit::USAGE, text));
     };
-    let path = witness_of(seen);
+    let path = witness_of(seen)?;
     let options = args.read.options();
     // What was typed must say something of one side, not of both.
     let (asked, seen) = match (open_trace(&args.asked, &options), open_trace(&path, &options)) {
@@ -183,10 +183,13 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
         (Ok(asked), Err(TraceError::Asked { .. })) => (asked, open_trace(&path, &lax(args))?),
         (Err(error), _) | (_, Err(error)) => return Err(error.into()),
     };
+    let (damage, changed) = proof_of(&path)?;
     let known = Known {
         asked_for: args.asked.clone(),
         seen_in: path,
         has_schedule: true,
+        damage,
+        changed,
         ..Known::default()
     };
     let volumes = Volumes::of_trace(asked.header(), seen.header());
@@ -202,11 +205,29 @@ fn lax(args: &CheckArgs) -> ReadOptions {
 }
 
 /// The recording that is meant: of a run's directory its witness.
-fn witness_of(path: &Path) -> PathBuf {
-    match RunDirectory::at(path) {
-        Some(run) => run.witness(),
-        None => path.to_owned(),
+fn witness_of(path: &Path) -> anyhow::Result<PathBuf> {
+    let Some(run) = RunDirectory::at(path) else { return Ok(path.to_owned()) };
+    let witness = run.witness();
+    if !witness.is_file() {
+        return Err(without_witness(&run, &run.read_facts()?));
     }
+    Ok(witness)
+}
+
+/// Where a recording ends early and why it is not the one that was made, by what the run says whose
+/// witness it is; nothing of one that is no run's witness.
+fn proof_of(recording: &Path) -> anyhow::Result<(Vec<String>, Option<String>)> {
+    let of = |path: &Path| {
+        let run = path.parent().and_then(RunDirectory::at);
+        run.filter(|run| is_same(&run.witness(), path))
+    };
+    // A link elsewhere leads to the run all the same.
+    let linked = || of(&recording.canonicalize().ok()?);
+    let Some(run) = of(recording).or_else(linked) else { return Ok((Vec::new(), None)) };
+    let facts = run.read_facts()?;
+    let incomplete = facts.get("witness").and_then(|entry| entry.get("incomplete")?.as_str());
+    let damage = incomplete.map(|why| format!("the witness: {why}")).into_iter().collect();
+    Ok((damage, seal::broken(&run, &facts)))
 }
 
 /// When the run began, by the monotonic clock of its host.

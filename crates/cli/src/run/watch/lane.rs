@@ -47,6 +47,7 @@ impl LaneWatch {
             LayerFacts {
                 name: layer.name.clone(),
                 is_disk: layer.is_disk,
+                is_below_file: layer.is_below_file,
                 counted: counted(layer.counters, later.and_then(|later| later.counters)),
             }
         });

@@ -286,7 +286,8 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 others(below, own)
             } else {
                 // What a page cache makes of requests is nobody's to count; bytes are bytes.
-                let journal = reach.flushes.saturating_mul(COMMIT_BYTES);
+                let flushes = if layer.is_below_file { reach.flushes } else { 0 };
+                let journal = flushes.saturating_mul(COMMIT_BYTES);
                 (0, below.bytes().saturating_sub(own.bytes).saturating_sub(journal))
             };
             let most = if layer.is_disk { OTHERS_SHARE } else { OTHERS_SHARE_BELOW };
@@ -299,7 +300,7 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 share(bytes, below.bytes()) * 100.0
             );
         }
-        if reach.flushes > 0 && device.layers.iter().any(|layer| !layer.is_disk) {
+        if reach.flushes > 0 && device.layers.iter().any(|layer| layer.is_below_file) {
             let _ = write!(
                 measured,
                 " (up to {} below taken for a journal's, for {} flushes)",

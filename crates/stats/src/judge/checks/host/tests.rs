@@ -194,7 +194,7 @@ fn what_others_did_on_the_device_or_below_it_is_told() {
     assert_eq!(with(CountedFacts { reads: 5, read_bytes: 5 << 20, ..counted() }), Grade::Suspect);
     let below = |is_disk, bytes| {
         let counted = CountedFacts { read_bytes: bytes, ..counted() };
-        let layer = LayerFacts { name: "sdy".to_owned(), is_disk, counted: Some(counted) };
+        let layer = LayerFacts { is_disk, counted: Some(counted), ..LayerFacts::default() };
         let engine = on(DeviceFacts { layers: vec![layer], ..device() });
         grade(&writes(), &engine, "other-load")
     };
@@ -218,9 +218,9 @@ fn flushes_are_the_runs_own_also_where_the_kernel_counts_them_as_writes() {
 fn what_a_journal_below_writes_for_the_runs_flushes_is_the_runs_doing() {
     let mut requests: Vec<_> = (0..1000).map(|n| (Op::Write, n * 4096, 4096, 8)).collect();
     requests.extend((0..500).map(|_| (Op::Flush, 0, 0, 8)));
-    let below = |write_bytes| {
-        let counted = CountedFacts { write_bytes, ..counted() };
-        let layer = LayerFacts { name: "sdy".to_owned(), is_disk: false, counted: Some(counted) };
+    let below = |write_bytes, is_below_file| {
+        let counted = Some(CountedFacts { write_bytes, ..counted() });
+        let layer = LayerFacts { is_below_file, counted, ..LayerFacts::default() };
         on(DeviceFacts {
             counted: Some(CountedFacts { writes: 1500, flushes: 500, ..self::counted() }),
             layers: vec![layer],
@@ -229,10 +229,13 @@ fn what_a_journal_below_writes_for_the_runs_flushes_is_the_runs_doing() {
     };
     let own = 1000 * 4096;
     let journal = 500 * (16 << 10);
-    let of = |bytes| grade(&figures(&requests), &below(bytes), "other-load");
+    let of = |bytes| grade(&figures(&requests), &below(bytes, true), "other-load");
     assert_eq!((of(own + journal), of(own + journal + (9 << 20))), (Grade::Pass, Grade::Suspect));
     // Without flushes there is no reason for a journal.
-    assert_eq!(grade(&writes(), &below(own + journal), "other-load"), Grade::Suspect);
+    assert_eq!(grade(&writes(), &below(own + journal, true), "other-load"), Grade::Suspect);
+    // Below a stacked device there is no file system between.
+    let stacked = below(own + journal, false);
+    assert_eq!(grade(&figures(&requests), &stacked, "other-load"), Grade::Suspect);
 }
 
 #[test]
