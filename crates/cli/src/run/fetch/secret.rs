@@ -30,7 +30,7 @@ const PROSE: [&str; 8] = [
 /// The settings that may follow the other trace of `--merge`.
 const SETTINGS: [&str; 4] = [",at=", ",offset=", ",align=", ",volumes="];
 
-/// The URLs that are shown as something shorter than they are, by what is shown.
+/// The URLs of the command line, by what is shown of them.
 static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 /// The words of a command line without passwords and queries of URLs, which are kept in mind.
@@ -63,14 +63,16 @@ pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
 /// What is shown of an URL, which leads back to it.
 fn keep_in_mind(url: &str) -> String {
     let shown = shown(url);
-    if shown == url {
-        return shown;
-    }
     let mut typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut name, mut number) = (shown.clone(), 2);
-    // Two URLs that differ in what stands in their queries are two all the same.
-    while typed.get(&name).is_some_and(|other| other != url) && shown.contains(HIDDEN) {
-        name = shown.replacen(HIDDEN, &format!("{HIDDEN}{number}"), 1);
+    // Two URLs that differ in what is hidden of them are two all the same, also where one of them
+    // hides nothing: a server is not to get a password that was meant for the other.
+    while typed.get(&name).is_some_and(|other| other != url) {
+        name = if shown.contains(HIDDEN) {
+            shown.replacen(HIDDEN, &format!("{HIDDEN}{number}"), 1)
+        } else {
+            shown.replacen("://", &format!("://…{number}@"), 1)
+        };
         number += 1;
     }
     typed.insert(name.clone(), url.to_owned());
@@ -159,6 +161,20 @@ mod tests {
         assert_eq!(words, ["http://two/x?…", "http://two/x?…#n", "http://two/x?…2"]);
         assert_eq!(typed(&words[2]), "http://two/x?a=3");
         assert_eq!(taken(&["http://two/x?a=1"]), ["http://two/x?…"]);
+    }
+
+    #[test]
+    fn an_url_without_a_password_is_not_asked_for_with_that_of_another() {
+        for (first, second, is_shown) in [
+            ("http://me:word@plain/x", "http://plain/x", "http://…2@plain/x"),
+            ("http://bare/x", "http://me:word@bare/x", "http://…2@bare/x"),
+            ("http://me:a@both/x", "http://you:b@both/x", "http://…2@both/x"),
+            ("http://me:a@sent/x?a", "http://sent/x?a", "http://sent/x?…2"),
+        ] {
+            let words = taken(&[first, second]);
+            assert_eq!(words[1], is_shown);
+            assert_eq!((&*typed(&words[0]), &*typed(&words[1])), (first, second));
+        }
     }
 
     #[test]
