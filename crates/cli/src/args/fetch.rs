@@ -54,6 +54,14 @@ pub(crate) fn hidden_where_idle(command: Command) -> Command {
         .fold(command, |command, name| command.mut_subcommand(name, |of| of.args(hidden.clone())))
 }
 
+/// Whether the word after this one is its value, where both stand before the command.
+pub(crate) fn takes_value(flag: &str) -> bool {
+    let Some(name) = flag.strip_prefix("--") else { return false };
+    let fetch = FetchArgs::augment_args(Command::new(""));
+    let mut flags = fetch.get_arguments();
+    flags.any(|of| of.get_long() == Some(name) && of.get_action().takes_values())
+}
+
 impl FetchArgs {
     /// What these say together.
     pub(crate) fn settings(self) -> Settings {

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
 use super::location::scheme_of;
+use crate::args::takes_value;
 
 /// What stands for a query.
 const HIDDEN: &str = "?…";
@@ -35,12 +36,16 @@ static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 /// The words of a command line without passwords and queries of URLs, which are kept in mind.
 pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let (mut before, mut is_recorder, mut is_others) = (String::new(), false, false);
-    let mut take = |word: OsString| {
+    let (mut before, mut is_recorder, mut is_others) = (String::new(), None, false);
+    let mut take = |(position, word): (usize, OsString)| {
         let Some(text) = word.to_str() else { return word };
-        // Behind `record … --` stands a command that is run as it is.
-        is_recorder |= text == "record";
-        is_others |= is_recorder && text == "--";
+        // Behind `record … --` stands a command that is run as it is. Only the command's own place
+        // tells it: a file may be called so, too.
+        if position > 0 && is_recorder.is_none() && !text.starts_with('-') && !takes_value(&before)
+        {
+            is_recorder = Some(text == "record");
+        }
+        is_others |= is_recorder == Some(true) && text == "--";
         let (flag, value) = match text.split_once('=') {
             Some((flag, value)) if flag.starts_with("--") => (flag, value),
             _ => (before.as_str(), text),
@@ -57,7 +62,7 @@ pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
         text.clone_into(&mut before);
         taken.into()
     };
-    words.into_iter().map(&mut take).collect()
+    words.into_iter().enumerate().map(&mut take).collect()
 }
 
 /// What is shown of an URL, which leads back to it.
@@ -91,26 +96,25 @@ pub(crate) fn shown(url: &str) -> String {
     let Some(scheme) = scheme_of(url) else { return url.to_owned() };
     let rest = &url[scheme.len() + "://".len()..];
     let host_end = |text: &str| text.find(['/', '?', '#']).unwrap_or(text.len());
-    let authority = &rest[..host_end(rest)];
-    let rest = match authority.rfind('@') {
+    let mut rest = match rest[..host_end(rest)].rfind('@') {
         Some(at) => &rest[at + 1..],
-        // A password may hold what ends a host, where it is not written as it should be.
-        None if authority.contains(':') && !is_port(authority) => {
-            rest.rfind('@').map_or(rest, |at| &rest[at + 1..])
-        }
         None => rest,
     };
+    // A password may hold what ends a host, where it is not written as it should be.
+    let authority = &rest[..host_end(rest)];
+    if let (Some((host, port)), Some(at)) = (authority.rsplit_once(':'), rest.rfind('@'))
+        && !authority.starts_with('[')
+    {
+        if port.parse::<u16>().is_ok() {
+            return format!("{scheme}://{host}/…");
+        }
+        rest = &rest[at + 1..];
+    }
     let (rest, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
     match rest.split_once('?') {
         Some((rest, _)) => format!("{scheme}://{rest}{HIDDEN}{fragment}"),
         None => format!("{scheme}://{rest}{fragment}"),
     }
-}
-
-/// Whether what follows the last colon can be a port.
-fn is_port(authority: &str) -> bool {
-    let port = authority.rsplit(':').next().unwrap_or_default();
-    port.bytes().all(|byte| byte.is_ascii_digit()) || authority.ends_with(']')
 }
 
 #[cfg(test)]
@@ -133,7 +137,17 @@ mod tests {
             ("http://me:wo#rd@host/x", "http://host/x"),
             ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
             ("http://[::1]/a@b", "http://[::1]/a@b"),
-            ("http://host:80/a@b", "http://host:80/a@b"),
+            ("http://host/a@b", "http://host/a@b"),
+            ("http://host:80/a?b", "http://host:80/a?…"),
+            // The name of a user and a password, or a host and a port? Nobody can tell.
+            ("http://host:80/a@b", "http://host/…"),
+            ("https://me:12/3@h", "https://me/…"),
+            ("https://me:12?3@h/x#y", "https://me/…"),
+            ("https://me:12#3@h/x", "https://me/…"),
+            ("https://me:123456/7@h/x", "https://h/x"),
+            ("https://me:/7@h/x", "https://h/x"),
+            ("https://me@corp:12/3@h", "https://corp/…"),
+            ("https://me@corp:wo/rd@h/x", "https://h/x"),
             ("http://me@/?", "http:///?…"),
             ("x?y@z", "x?y@z"),
         ] {
@@ -182,7 +196,21 @@ mod tests {
         let words =
             ["--origin", "https://example.org/?id=5", "--cmd=ftp://x?y", "a?b", "x=http://"];
         assert_eq!(taken(&words), words);
-        let words = ["record", "/dev/x", "--", "curl", "http://me:word@h/x?y"];
-        assert_eq!(taken(&words), words);
+        for recorder in [
+            &["ioecho", "record"][..],
+            &["ioecho", "--offline", "record"],
+            &["ioecho", "--download-limit", "5G", "--download-timeout=5s", "record"],
+        ] {
+            let words = [recorder, &["/dev/x", "--", "curl", "http://me:word@h/x?y"]].concat();
+            assert_eq!(taken(&words), words);
+        }
+    }
+
+    #[test]
+    fn a_file_called_record_opens_no_way_for_a_password() {
+        for before in [&["info", "record"][..], &["convert", "x.load", "record"]] {
+            let words = [&["ioecho"], before, &["--", "http://me:word@file/x"]].concat();
+            assert_eq!(taken(&words).last().unwrap(), "http://file/x");
+        }
     }
 }
