@@ -6,7 +6,8 @@ use clap::{Arg, Args as _, Command};
 use ioecho_trace::units::QuantityError;
 use ioecho_trace::{Bytes, Nanos};
 
-use crate::run::fetch::Settings;
+use super::positive_span;
+use crate::run::fetch::{DOWNLOAD_LIMIT, PATIENCE, Settings};
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct FetchArgs {
@@ -21,7 +22,7 @@ pub(crate) struct FetchArgs {
         hide_short_help = true,
         value_name = "SIZE",
         value_parser = size,
-        default_value = "64G",
+        default_value_t = DOWNLOAD_LIMIT,
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_limit: Bytes,
@@ -33,11 +34,11 @@ pub(crate) struct FetchArgs {
         global = true,
         hide_short_help = true,
         value_name = "SPAN",
-        value_parser = patience,
-        default_value = "30s",
+        value_parser = positive_span,
+        default_value_t = PATIENCE,
         help_heading = "Loads at an URL"
     )]
-    pub(crate) download_timeout: Duration,
+    pub(crate) download_timeout: Nanos,
 }
 
 /// Commands that read no trace, and so nothing at an URL.
@@ -68,19 +69,11 @@ impl FetchArgs {
         Settings {
             offline: self.offline,
             limit: self.download_limit,
-            patience: self.download_timeout,
+            patience: Duration::from_nanos(self.download_timeout.0.unsigned_abs()),
         }
     }
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error: QuantityError| error.to_string())
-}
-
-fn patience(text: &str) -> Result<Duration, String> {
-    let span: Nanos = text.parse().map_err(|error: QuantityError| error.to_string())?;
-    match u64::try_from(span.0) {
-        Ok(ns) if ns > 0 => Ok(Duration::from_nanos(ns)),
-        _ => Err("must be longer than nothing".to_owned()),
-    }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ioecho_trace::Bytes;
+use ioecho_trace::{Bytes, Nanos};
 
 use crate::exit::{self, Coded};
 use crate::library::{self, INDEX_FILE, Index};
@@ -37,7 +37,7 @@ pub(crate) const INDEX_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const DOWNLOAD_LIMIT: Bytes = Bytes(64 << 30);
 
 /// How long a server may be silent, unless somebody says otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// How this process fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,11 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { offline: false, limit: DOWNLOAD_LIMIT, patience: PATIENCE }
+        Self {
+            offline: false,
+            limit: DOWNLOAD_LIMIT,
+            patience: Duration::from_nanos(PATIENCE.0.unsigned_abs()),
+        }
     }
 }
 
