@@ -5,8 +5,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -320,4 +324,30 @@ fn rates_of_any_length_are_as_published() {
         stand.add(&format!("x{n}"), &["--speed", &format!("{n}.7")]);
     }
     assert_eq!(stand.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn who_waits_for_another_that_changes_the_library_is_told() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let held = fs::File::open(stand.path("lib")).unwrap();
+    held.lock().unwrap();
+    let (is_heard, heard) = mpsc::channel();
+    let holder = thread::spawn(move || {
+        let _ = heard.recv_timeout(Duration::from_secs(10));
+        drop(held);
+    });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
+        .args(["library", "index", "lib"])
+        .current_dir(stand.directory.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    err.read_line(&mut said).unwrap();
+    let _ = is_heard.send(());
+    holder.join().unwrap();
+    assert!(said.contains("waiting for another process that changes lib"), "{said}");
+    assert!(child.wait().unwrap().success());
 }

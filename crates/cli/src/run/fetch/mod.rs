@@ -25,6 +25,7 @@ use ioecho_trace::{Bytes, Nanos};
 
 use crate::exit::{self, Coded};
 use crate::library::{self, INDEX_FILE, Index};
+use crate::run::lock;
 
 use self::cache::Place;
 pub(crate) use self::location::{Location, is_url};
@@ -172,7 +173,7 @@ pub(crate) fn workshop() -> anyhow::Result<(PathBuf, fs::File)> {
     let make = || {
         cache::make_private(&root)?;
         let lock = fs::File::create(root.join("verify.lock"))?;
-        lock.lock()?;
+        lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
         // What a process that was ended early left.
         match fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
