@@ -166,24 +166,54 @@ pub(crate) fn afresh(location: &Location, directory: &Path) -> anyhow::Result<Op
     Ok(about.map(|_| place.file()))
 }
 
-/// An empty directory in the cache for this process alone, as long as the file is open.
-pub(crate) fn workshop() -> anyhow::Result<(PathBuf, fs::File)> {
-    let root = cache::root()?;
-    let directory = root.join("verify");
-    let make = || {
-        cache::make_private(&root)?;
-        let lock = fs::File::create(root.join("verify.lock"))?;
-        lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
-        // What a process that was ended early left.
-        match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+/// The workshop of this process, for who ends it from another thread.
+static WORKSHOP: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A directory in the cache for this process alone; removed with all that is in it when dropped.
+pub(crate) struct Workshop {
+    pub(crate) directory: PathBuf,
+    _lock: fs::File,
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        clear_away();
+    }
+}
+
+impl Workshop {
+    /// An empty one, in which this library is to be fetched as it is on its server now.
+    pub(crate) fn open(library: &Location) -> anyhow::Result<Self> {
+        if settings().offline {
+            let reason = "to verify it everything is fetched anew, and --offline forbids that";
+            return Err(failed(library, reason, "leave away --offline"));
         }
-        fs::create_dir(&directory)?;
-        Ok(lock)
-    };
-    let lock = make().map_err(|error| cache::cannot_keep(&root, &error))?;
-    Ok((directory, lock))
+        let root = cache::root()?;
+        let directory = root.join("verify");
+        let make = || {
+            cache::make_private(&root)?;
+            let lock = fs::File::create(root.join("verify.lock"))?;
+            lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
+            // What a process that was killed left.
+            match fs::remove_dir_all(&directory) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            fs::create_dir(&directory)?;
+            Ok(lock)
+        };
+        let lock = make().map_err(|error| cache::cannot_keep(&root, &error))?;
+        *WORKSHOP.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory.clone());
+        Ok(Self { directory, _lock: lock })
+    }
+}
+
+/// Removes the workshop of this process, if there is one: what lies there is of use to nobody else.
+pub(crate) fn clear_away() {
+    if let Some(workshop) = WORKSHOP.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // What cannot be removed now, the next one who verifies removes.
+        let _ = fs::remove_dir_all(workshop);
+    }
 }
 
 /// The bytes of a small file.
