@@ -7,7 +7,7 @@ use ioecho_trace::units::QuantityError;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::positive_span;
-use crate::run::fetch::{DOWNLOAD_LIMIT, PATIENCE, Settings};
+use crate::run::fetch::Settings;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct FetchArgs {
@@ -22,7 +22,7 @@ pub(crate) struct FetchArgs {
         hide_short_help = true,
         value_name = "SIZE",
         value_parser = size,
-        default_value_t = DOWNLOAD_LIMIT,
+        default_value = "64G",
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_limit: Bytes,
@@ -35,7 +35,7 @@ pub(crate) struct FetchArgs {
         hide_short_help = true,
         value_name = "SPAN",
         value_parser = positive_span,
-        default_value_t = PATIENCE,
+        default_value = "30s",
         help_heading = "Loads at an URL"
     )]
     pub(crate) download_timeout: Nanos,
@@ -76,4 +76,29 @@ impl FetchArgs {
 
 fn size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error: QuantityError| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        fetch: FetchArgs,
+    }
+
+    #[test]
+    fn the_defaults_that_help_tells_are_those_that_hold() {
+        let typed: Typed = clap::Parser::parse_from(["x"]);
+        assert_eq!(typed.fetch.settings(), Settings::default());
+    }
+
+    #[test]
+    fn only_flags_with_a_value_take_the_next_word() {
+        assert!(takes_value("--download-limit") && takes_value("--download-timeout"));
+        for other in ["--offline", "--help", "download-limit", "--download-timeout=5s", "ioecho"] {
+            assert!(!takes_value(other), "{other}");
+        }
+    }
 }
