@@ -94,7 +94,18 @@ impl Index {
     /// The index of the library at this URL.
     pub(crate) fn fetch(library: &Location) -> anyhow::Result<Self> {
         let location = library.in_library(INDEX_FILE);
-        Self::understand(&fetch::bytes(&location)?).map_err(|unread| {
+        Self::published(&location, &fetch::bytes(&location)?)
+    }
+
+    /// The same as it is now, whatever was fetched before, by way of a directory of the caller's.
+    pub(crate) fn fetch_afresh(library: &Location, directory: &Path) -> anyhow::Result<Self> {
+        let location = library.in_library(INDEX_FILE);
+        Self::published(&location, &fetch::bytes_afresh(&location, directory)?)
+    }
+
+    /// The index in the bytes of the file at this URL.
+    fn published(location: &Location, bytes: &[u8]) -> anyhow::Result<Self> {
+        Self::understand(bytes).map_err(|unread| {
             let (reason, help) = match &unread {
                 Unread::Later(_) => (unread.reason(), NEWER),
                 _ => (unread.reason(), "tell the owner of the library"),

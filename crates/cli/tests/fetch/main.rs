@@ -318,6 +318,11 @@ fn a_library_at_an_url_is_verified_as_it_is_there_now() {
     let gone = Served { status: Some((404, None)), ..Served::default() };
     stand.server.serve("/lib/oltp/report.html", gone);
     assert!(verified().out.contains("oltp: cannot read report.html"));
+    // So does what the server takes for the index that it has had all the time.
+    let bytes = b"{\"version\": 1, \"loads\": []}".to_vec();
+    let served = Served { bytes, etag: Some("\"one\""), ..Served::default() };
+    stand.server.serve("/lib/library.json", served);
+    assert!(verified().out.contains("0 loads"));
     assert!(!stand.path("cache/ioecho/loads/verify").exists());
     // What others use is what it was.
     assert_eq!(stand.requests(&url), 500);

@@ -76,7 +76,7 @@ fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
 fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
     let workshop = Workshop::open(library)?;
     let workshop = &workshop.directory;
-    let index = Index::fetch(library)?;
+    let index = Index::fetch_afresh(library, workshop)?;
     let mut all = Vec::new();
     for load in &index.loads {
         let directory = workshop.join(load.name.as_str());

@@ -29,7 +29,8 @@ pub(crate) struct About {
     pub(crate) url: String,
     /// What the server calls this state of the file (`ETag`, RFC 9110, section 8.8.3).
     pub(crate) etag: Option<String>,
-    /// When it last changed, in the server's words (`Last-Modified`).
+    /// When it last changed, in the server's words (`Last-Modified`), where no other state of the
+    /// file can bear the same instant.
     pub(crate) modified: Option<String>,
     /// When it was fetched (RFC 3339).
     pub(crate) fetched: String,

@@ -218,11 +218,19 @@ pub(crate) fn clear_away() {
 
 /// The bytes of a small file.
 pub(crate) fn bytes(location: &Location) -> anyhow::Result<Vec<u8>> {
+    bytes_in(&Place::of(location)?, location)
+}
+
+/// The same as they are now, whatever was fetched before. The directory is the caller's own.
+pub(crate) fn bytes_afresh(location: &Location, directory: &Path) -> anyhow::Result<Vec<u8>> {
+    bytes_in(&Place::below(directory, location)?, location)
+}
+
+fn bytes_in(place: &Place, location: &Location) -> anyhow::Result<Vec<u8>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
-    let place = Place::of(location)?;
     let limit = Bytes(settings().limit.0.min(INDEX_BYTES_MAX));
-    download::bring(&place, &wanted, Settings { limit, ..settings() })?;
+    download::bring(place, &wanted, Settings { limit, ..settings() })?;
     fs::read(place.file()).map_err(|error| cache::cannot_keep(place.directory(), &error))
 }
 
