@@ -150,8 +150,9 @@ fn check(
         Err(error) => problems.push(format!("{error:#}")),
         Ok(counted) => {
             let figures = counted.summary.figures();
-            checked.requests = Some(figures.requests);
-            if counted.header.damage != facts.damage {
+            if counted.header.damage == facts.damage {
+                checked.requests = Some(figures.requests);
+            } else {
                 let how = counted.header.damage.unwrap_or_else(|| "nowhere".to_owned());
                 problems.push(format!("{LOAD_FILE} breaks off: {how}"));
             }
