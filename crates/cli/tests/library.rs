@@ -351,3 +351,38 @@ fn who_waits_for_another_that_changes_the_library_is_told() {
     assert!(said.contains("waiting for another process that changes lib"), "{said}");
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_name() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    for (words, told) in [
+        (&["library", "verify", "lib#x"][..], "name the library: lib\n"),
+        (&["library", "list", "lib#x"], "name the library: lib\n"),
+        (&["info", "lib/x"], "name the load: lib#x\n"),
+        (&["replay", "lib/x", "--target", "sim:size=1G"], "name the load: lib#x\n"),
+    ] {
+        let (code, _, err) = stand.ioecho(words);
+        assert!(code == 3 && err.contains(told), "{words:?}: {code} {err}");
+    }
+}
+
+#[test]
+fn a_generated_load_is_called_what_its_line_says() {
+    let stand = Stand::new();
+    let line = "gen:zipf?theta=0.9&rate=100/s&count=50";
+    let out = stand.done(&["library", "add", "lib", line]);
+    assert!(out.ends_with("added as lib/zipf-theta-0.9-rate-100-s-count-50\n"), "{out}");
+}
+
+#[test]
+fn the_requests_of_a_load_that_breaks_off_are_not_counted() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let load = stand.path("lib/x/load.parquet");
+    let bytes = fs::read(&load).unwrap();
+    fs::write(&load, &bytes[..bytes.len() / 2]).unwrap();
+    let (code, out, _) = stand.ioecho(&["library", "verify", "lib", "--json"]);
+    let all: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &all["loads"][0]["requests"]), (17, &Value::Null));
+}

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::facts::Facts;
 use super::folder::has_loads;
+use super::named::named;
 use super::{INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::visible;
 use crate::exit::{self, Coded};
@@ -81,6 +82,15 @@ impl Index {
     pub(crate) fn of(library: &Path) -> anyhow::Result<Self> {
         if is_url(library) {
             return Self::fetch(&fetch::parse(library)?);
+        }
+        if let Some((directory, name)) = named(library) {
+            let text = format!(
+                "{} is the load {} of a library, and no library\n  = help: name the library: {}",
+                library.display(),
+                visible(name),
+                directory.display()
+            );
+            return Err(Coded::error(exit::TRACE, text));
         }
         Self::read(library).map_err(|unread| unread.told(&library.join(INDEX_FILE)))
     }

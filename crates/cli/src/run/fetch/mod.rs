@@ -137,11 +137,19 @@ pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-/// The error for a path that is no load but a library, here or at an URL.
+/// The error for a path that is no load but a library, here or at an URL, or a load's directory.
 pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
     if is_url(path) {
         let location = parse(path).ok()?;
         return if location.fragment.is_none() { at(&location) } else { None };
+    }
+    if let Some(load) = library::load_of(path) {
+        let shown = path.display();
+        let text = format!(
+            "{shown} is the directory of a load\n  = help: name the load: {}",
+            load.display()
+        );
+        return Some(Coded::error(exit::TRACE, text));
     }
     let directory = if path.ends_with(INDEX_FILE) { path.parent()? } else { path };
     directory
