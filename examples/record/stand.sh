@@ -8,6 +8,8 @@
 set -euo pipefail
 
 ioecho=$(command -v "${IOECHO:-ioecho}") || { echo "there is no ioecho: set IOECHO" >&2; exit 1; }
+# It is called from other directories, too.
+ioecho=$(realpath "$ioecho")
 [ "$(id -u)" = 0 ] || { echo "a loop device and a recording need root" >&2; exit 1; }
 
 out=$PWD

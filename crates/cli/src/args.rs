@@ -35,7 +35,7 @@ pub(crate) use self::check::CheckArgs;
 pub(crate) use self::compare::CompareArgs;
 pub(crate) use self::described::DescribedArgs;
 pub(crate) use self::drawn::{PictureFormat, PlotArgs, ReportArgs};
-pub(crate) use self::fetch::FetchArgs;
+pub(crate) use self::fetch::{FetchArgs, takes_value};
 pub(crate) use self::library::{
     AddArgs, IndexArgs, LibraryArgs, LibraryCommand, ListArgs, ShowArgs, VerifyLibraryArgs,
 };

@@ -5,8 +5,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -320,4 +324,65 @@ fn rates_of_any_length_are_as_published() {
         stand.add(&format!("x{n}"), &["--speed", &format!("{n}.7")]);
     }
     assert_eq!(stand.problems(), Vec::<String>::new());
+}
+
+#[test]
+fn who_waits_for_another_that_changes_the_library_is_told() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let held = fs::File::open(stand.path("lib")).unwrap();
+    held.lock().unwrap();
+    let (is_heard, heard) = mpsc::channel();
+    let holder = thread::spawn(move || {
+        let _ = heard.recv_timeout(Duration::from_secs(10));
+        drop(held);
+    });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
+        .args(["library", "index", "lib"])
+        .current_dir(stand.directory.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    err.read_line(&mut said).unwrap();
+    let _ = is_heard.send(());
+    holder.join().unwrap();
+    assert!(said.contains("waiting for another process that changes lib"), "{said}");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_name() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    for (words, told) in [
+        (&["library", "verify", "lib#x"][..], "name the library: lib\n"),
+        (&["library", "list", "lib#x"], "name the library: lib\n"),
+        (&["info", "lib/x"], "name the load: lib#x\n"),
+        (&["replay", "lib/x", "--target", "sim:size=1G"], "name the load: lib#x\n"),
+    ] {
+        let (code, _, err) = stand.ioecho(words);
+        assert!(code == 3 && err.contains(told), "{words:?}: {code} {err}");
+    }
+}
+
+#[test]
+fn a_generated_load_is_called_what_its_line_says() {
+    let stand = Stand::new();
+    let line = "gen:zipf?theta=0.9&rate=100/s&count=50";
+    let out = stand.done(&["library", "add", "lib", line]);
+    assert!(out.ends_with("added as lib/zipf-theta-0.9-rate-100-s-count-50\n"), "{out}");
+}
+
+#[test]
+fn the_requests_of_a_load_that_breaks_off_are_not_counted() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    let load = stand.path("lib/x/load.parquet");
+    let bytes = fs::read(&load).unwrap();
+    fs::write(&load, &bytes[..bytes.len() / 2]).unwrap();
+    let (code, out, _) = stand.ioecho(&["library", "verify", "lib", "--json"]);
+    let all: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &all["loads"][0]["requests"]), (17, &Value::Null));
 }

@@ -6,6 +6,7 @@ use clap::{Arg, Args as _, Command};
 use ioecho_trace::units::QuantityError;
 use ioecho_trace::{Bytes, Nanos};
 
+use super::positive_span;
 use crate::run::fetch::Settings;
 
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -33,11 +34,11 @@ pub(crate) struct FetchArgs {
         global = true,
         hide_short_help = true,
         value_name = "SPAN",
-        value_parser = patience,
+        value_parser = positive_span,
         default_value = "30s",
         help_heading = "Loads at an URL"
     )]
-    pub(crate) download_timeout: Duration,
+    pub(crate) download_timeout: Nanos,
 }
 
 /// Commands that read no trace, and so nothing at an URL.
@@ -54,13 +55,21 @@ pub(crate) fn hidden_where_idle(command: Command) -> Command {
         .fold(command, |command, name| command.mut_subcommand(name, |of| of.args(hidden.clone())))
 }
 
+/// Whether the word after this one is its value, where both stand before the command.
+pub(crate) fn takes_value(flag: &str) -> bool {
+    let Some(name) = flag.strip_prefix("--") else { return false };
+    let fetch = FetchArgs::augment_args(Command::new(""));
+    let mut flags = fetch.get_arguments();
+    flags.any(|of| of.get_long() == Some(name) && of.get_action().takes_values())
+}
+
 impl FetchArgs {
     /// What these say together.
     pub(crate) fn settings(self) -> Settings {
         Settings {
             offline: self.offline,
             limit: self.download_limit,
-            patience: self.download_timeout,
+            patience: Duration::from_nanos(self.download_timeout.0.unsigned_abs()),
         }
     }
 }
@@ -69,10 +78,27 @@ fn size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error: QuantityError| error.to_string())
 }
 
-fn patience(text: &str) -> Result<Duration, String> {
-    let span: Nanos = text.parse().map_err(|error: QuantityError| error.to_string())?;
-    match u64::try_from(span.0) {
-        Ok(ns) if ns > 0 => Ok(Duration::from_nanos(ns)),
-        _ => Err("must be longer than nothing".to_owned()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Typed {
+        #[command(flatten)]
+        fetch: FetchArgs,
+    }
+
+    #[test]
+    fn the_defaults_that_help_tells_are_those_that_hold() {
+        let typed: Typed = clap::Parser::parse_from(["x"]);
+        assert_eq!(typed.fetch.settings(), Settings::default());
+    }
+
+    #[test]
+    fn only_flags_with_a_value_take_the_next_word() {
+        assert!(takes_value("--download-limit") && takes_value("--download-timeout"));
+        for other in ["--offline", "--help", "download-limit", "--download-timeout=5s", "ioecho"] {
+            assert!(!takes_value(other), "{other}");
+        }
     }
 }

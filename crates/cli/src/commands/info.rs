@@ -250,7 +250,8 @@ fn print_sizes(out: &mut impl Write, figures: &TraceFigures) -> io::Result<()> {
             let name = size.length.to_string();
             // Two sizes that differ in their last digits are not one listed twice.
             let is_alone = listed.iter().filter(|of| of.length.to_string() == name).count() == 1;
-            let name = if is_alone { name } else { format!("{} B", size.length.0) };
+            let is_exact = name.parse() == Ok(size.length);
+            let name = if is_alone || is_exact { name } else { format!("{} B", size.length.0) };
             format!("{name} {share:.1} %")
         })
         .collect();

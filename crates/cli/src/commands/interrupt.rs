@@ -40,6 +40,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
         }
         // From here on no output gets its name.
         let _none_is_finished = PartialFile::remove_unfinished();
+        fetch::clear_away();
         tell("error: stopped before the end; nothing was written");
         std::process::exit(exit::INCOMPLETE.into());
     })?;

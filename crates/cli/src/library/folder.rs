@@ -5,7 +5,7 @@
 //! when it is whole and on the disk; the index is written last, of what is there. What a crash left
 //! half made, the next one who adds takes away.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +16,7 @@ use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::run::directory::write_whole;
+use crate::run::lock;
 
 /// What the name of a directory ends with that is still being put together.
 const PARTIAL: &str = ".partial";
@@ -60,22 +61,15 @@ impl Staged {
 
 impl Library {
     /// The library in this directory, a new one if there is nothing. Waits while somebody else
-    /// changes it.
+    /// changes it, and says so.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
-        let lock = || -> io::Result<File> {
+        let alone = || -> io::Result<File> {
             let directory = File::open(path)?;
-            match directory.try_lock() {
-                Ok(()) => return Ok(directory),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => {}
-            }
-            let shown = path.display();
-            tell(&format!("waiting for another process that changes the library {shown}"));
-            directory.lock()?;
+            lock::take(&directory, || format!("that changes {}", path.display()))?;
             Ok(directory)
         };
-        let directory = lock().map_err(|error| unwritable(path, &error))?;
+        let directory = alone().map_err(|error| unwritable(path, &error))?;
         let library = Self { path: path.to_owned(), directory };
         match Index::read(path) {
             Ok(_) => {}

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::facts::Facts;
 use super::folder::has_loads;
+use super::named::named;
 use super::{INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::visible;
 use crate::exit::{self, Coded};
@@ -82,6 +83,15 @@ impl Index {
         if is_url(library) {
             return Self::fetch(&fetch::parse(library)?);
         }
+        if let Some((directory, name)) = named(library) {
+            let text = format!(
+                "{} is the load {} of a library, and no library\n  = help: name the library: {}",
+                library.display(),
+                visible(name),
+                directory.display()
+            );
+            return Err(Coded::error(exit::TRACE, text));
+        }
         Self::read(library).map_err(|unread| unread.told(&library.join(INDEX_FILE)))
     }
 
@@ -94,7 +104,18 @@ impl Index {
     /// The index of the library at this URL.
     pub(crate) fn fetch(library: &Location) -> anyhow::Result<Self> {
         let location = library.in_library(INDEX_FILE);
-        Self::understand(&fetch::bytes(&location)?).map_err(|unread| {
+        Self::published(&location, &fetch::bytes(&location)?)
+    }
+
+    /// The same as it is now, whatever was fetched before, by way of a directory of the caller's.
+    pub(crate) fn fetch_afresh(library: &Location, directory: &Path) -> anyhow::Result<Self> {
+        let location = library.in_library(INDEX_FILE);
+        Self::published(&location, &fetch::bytes_afresh(&location, directory)?)
+    }
+
+    /// The index in the bytes of the file at this URL.
+    fn published(location: &Location, bytes: &[u8]) -> anyhow::Result<Self> {
+        Self::understand(bytes).map_err(|unread| {
             let (reason, help) = match &unread {
                 Unread::Later(_) => (unread.reason(), NEWER),
                 _ => (unread.reason(), "tell the owner of the library"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ioecho_trace::TraceError;
 
 use super::index::Index;
-use super::{Facts, LOAD_FILE};
+use super::{FACTS_FILE, Facts, INDEX_FILE, LOAD_FILE};
 use crate::exit::{self, Coded};
 use crate::run::fetch::digest;
 
@@ -25,6 +25,14 @@ pub(crate) fn file_named(path: &Path) -> PathBuf {
         Some((library, name)) => library.join(name).join(LOAD_FILE),
         None => path.to_owned(),
     }
+}
+
+/// What names the load that lies in this directory of a library: `DIRECTORY#NAME`.
+pub(crate) fn load_of(directory: &Path) -> Option<PathBuf> {
+    let (library, name) = (directory.parent()?, directory.file_name()?);
+    let is_load = library.join(INDEX_FILE).exists() && directory.join(FACTS_FILE).exists();
+    let named = format!("{}#{}", library.display(), name.to_string_lossy());
+    is_load.then(|| PathBuf::from(named))
 }
 
 /// The file of the load, which is what the index says of it.

@@ -21,6 +21,7 @@ pub(crate) mod labelled;
 pub(crate) mod lane;
 pub(crate) mod live;
 pub(crate) mod load;
+pub(crate) mod lock;
 pub(crate) mod open;
 pub(crate) mod page;
 pub(crate) mod pass;

@@ -318,7 +318,27 @@ fn a_library_at_an_url_is_verified_as_it_is_there_now() {
     let gone = Served { status: Some((404, None)), ..Served::default() };
     stand.server.serve("/lib/oltp/report.html", gone);
     assert!(verified().out.contains("oltp: cannot read report.html"));
+    // So does what the server takes for the index that it has had all the time.
+    let bytes = b"{\"version\": 1, \"loads\": []}".to_vec();
+    let served = Served { bytes, etag: Some("\"one\""), ..Served::default() };
+    stand.server.serve("/lib/library.json", served);
+    assert!(verified().out.contains("0 loads"));
     assert!(!stand.path("cache/ioecho/loads/verify").exists());
     // What others use is what it was.
     assert_eq!(stand.requests(&url), 500);
+}
+
+#[test]
+fn a_library_that_cannot_be_verified_to_its_end_leaves_nothing() {
+    let (stand, ..) = published();
+    let library = stand.server.url("/lib");
+    let refused = Served { status: Some((503, None)), ..Served::default() };
+    stand.server.serve("/lib/oltp/load.toml", refused);
+    let said = stand.ioecho(&["library", "verify", &library]);
+    assert!(said.code == 8 && said.err.contains("in trouble"), "{}", said.err);
+    assert!(!stand.path("cache/ioecho/loads/verify").exists());
+    stand.server.asked();
+    let said = stand.ioecho(&["--offline", "library", "verify", &library]);
+    assert!(said.code == 8 && said.err.contains("leave away --offline"), "{}", said.err);
+    assert_eq!(stand.server.asked(), [""; 0]);
 }

@@ -65,7 +65,12 @@ fn who_waits_for_a_server_ends_at_once_when_told_to() {
     let slowly = Some(Slowly::Silent);
     serve(&stand, Served { bytes, cut_after: 100, cuts: 1000, slowly, ..Served::default() });
     stand.server.asked();
-    for command in [&["info", &url][..], &["replay", &url, "--target", "sim:size=1G"]] {
+    let library = stand.server.url("/lib");
+    for command in [
+        &["info", &url][..],
+        &["replay", &url, "--target", "sim:size=1G"],
+        &["library", "verify", &library],
+    ] {
         // Whoever runs the tests may ignore a signal, and a child takes that over.
         let child = Command::new("env")
             .args(["--default-signal", env!("CARGO_BIN_EXE_ioecho")])
@@ -85,5 +90,6 @@ fn who_waits_for_a_server_ends_at_once_when_told_to() {
         assert!(sent.success());
         child.wait().unwrap();
         assert!(begin.elapsed() < Duration::from_millis(1500), "{:?}", begin.elapsed());
+        assert!(!stand.path("cache/ioecho/loads/verify").exists(), "{command:?}");
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::{ReadOptions, write};
+use ioecho_trace::generate::PREFIX;
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
 
 use super::refuse_url;
@@ -68,6 +69,12 @@ fn name_of(args: &AddArgs) -> anyhow::Result<Name> {
     if let Some(name) = &args.name {
         return Name::try_from(name.clone())
             .map_err(|reason| Coded::error(exit::USAGE, format!("--name: {reason}")));
+    }
+    // A generated load is what its line says, with all its dots and slashes.
+    if let Some(line) = args.trace.to_str().and_then(|trace| trace.strip_prefix(PREFIX))
+        && let Some(name) = Name::made_of(line)
+    {
+        return Ok(name);
     }
     let file = args.trace.file_name().map(|name| name.to_string_lossy().into_owned());
     let file = file.unwrap_or_default();
@@ -167,7 +174,7 @@ fn label(args: &AddArgs) -> impl Fn(&mut Header) + Send + '_ {
 
 /// What a file is called, wherever it was; a line of a generated load as it is.
 fn without_directory(source: &mut String) {
-    if !source.starts_with("gen:")
+    if !source.starts_with(PREFIX)
         && let Some(name) = Path::new(source.as_str()).file_name()
     {
         *source = name.to_string_lossy().into_owned();

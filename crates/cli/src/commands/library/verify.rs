@@ -22,7 +22,7 @@ use crate::exit;
 use crate::library::{
     Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
 };
-use crate::run::fetch::{self, Location, digest, is_url};
+use crate::run::fetch::{self, Location, Workshop, digest, is_url};
 
 /// What was found of a load.
 #[derive(Debug, Serialize)]
@@ -74,8 +74,9 @@ fn here(library: &Path, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
 /// The loads at an URL, as they are there now, whatever was fetched before: one after the other is
 /// fetched into a directory and checked like any other. What the index does not have nobody finds.
 fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
-    let index = Index::fetch(library)?;
-    let (workshop, _lock) = fetch::workshop()?;
+    let workshop = Workshop::open(library)?;
+    let workshop = &workshop.directory;
+    let index = Index::fetch_afresh(library, workshop)?;
     let mut all = Vec::new();
     for load in &index.loads {
         let directory = workshop.join(load.name.as_str());
@@ -84,14 +85,13 @@ fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
         for name in SUMMED_FILES.into_iter().chain([SUMS_FILE]) {
             stop.check()?;
             let location = library.in_library(&format!("{}/{name}", load.name));
-            if let Some(file) = fetch::afresh(&location, &workshop)? {
+            if let Some(file) = fetch::afresh(&location, workshop)? {
                 fs::rename(file, directory.join(name)).map_err(unkept)?;
             }
         }
-        all.push(check(&workshop, &load.name, Some(load), stop)?);
+        all.push(check(workshop, &load.name, Some(load), stop)?);
         fs::remove_dir_all(&directory).map_err(unkept)?;
     }
-    fs::remove_dir_all(&workshop).map_err(|error| TraceError::write(&workshop, error))?;
     Ok(all)
 }
 
@@ -150,8 +150,9 @@ fn check(
         Err(error) => problems.push(format!("{error:#}")),
         Ok(counted) => {
             let figures = counted.summary.figures();
-            checked.requests = Some(figures.requests);
-            if counted.header.damage != facts.damage {
+            if counted.header.damage == facts.damage {
+                checked.requests = Some(figures.requests);
+            } else {
                 let how = counted.header.damage.unwrap_or_else(|| "nowhere".to_owned());
                 problems.push(format!("{LOAD_FILE} breaks off: {how}"));
             }

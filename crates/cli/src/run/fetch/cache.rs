@@ -5,7 +5,7 @@
 //! directory of its own with a lock; a file is a load only when `about.json` beside it says so, and
 //! that is written last.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::digest;
 use super::location::Location;
-use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::directory::write_whole;
+use crate::run::lock;
 
 /// The rights of the cache's directory: its owner alone.
 const PRIVATE: u32 = 0o700;
@@ -29,7 +29,8 @@ pub(crate) struct About {
     pub(crate) url: String,
     /// What the server calls this state of the file (`ETag`, RFC 9110, section 8.8.3).
     pub(crate) etag: Option<String>,
-    /// When it last changed, in the server's words (`Last-Modified`).
+    /// When it last changed, in the server's words (`Last-Modified`), where no other state of the
+    /// file can bear the same instant.
     pub(crate) modified: Option<String>,
     /// When it was fetched (RFC 3339).
     pub(crate) fetched: String,
@@ -84,13 +85,7 @@ impl Place {
             make_private(root)?;
             fs::create_dir_all(&directory)?;
             let lock = File::create(directory.join("lock"))?;
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => {}
-            }
-            tell(&format!("waiting for another process that fetches {location}"));
-            lock.lock()?;
+            lock::take(&lock, || format!("that fetches {location}"))?;
             Ok(lock)
         };
         let lock = open().map_err(|error| cannot_keep(&directory, &error))?;

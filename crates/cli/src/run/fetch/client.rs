@@ -7,6 +7,8 @@ use std::io::Read;
 #[cfg(not(feature = "fetch"))]
 use std::time::Duration;
 
+use jiff::fmt::rfc2822;
+
 use super::location::Location;
 
 /// What is asked besides the file itself.
@@ -26,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) etag: Option<String>,
     pub(crate) modified: Option<String>,
+    /// When it was answered, by the server's clock.
+    pub(crate) date: Option<String>,
     /// How many bytes follow, where it says so.
     pub(crate) length: Option<u64>,
     /// Whether what follows says itself where it ends: by a length, or as chunks (RFC 9112, section
@@ -34,6 +38,21 @@ pub(crate) struct Answer {
     /// The first byte that follows, where it is a part.
     pub(crate) first: Option<u64>,
     pub(crate) body: Box<dyn Read>,
+}
+
+/// A file may change again in the second that `Last-Modified` names. Only where the answer is later
+/// than that second does it tell one state from another (RFC 9110, section 8.8.2.2, with a second
+/// more for servers whose clocks differ from those of their disks).
+const LASTING_S: i64 = 2;
+
+impl Answer {
+    /// The instant of the last change, where no other state of the file can bear it, too.
+    pub(crate) fn lasting_modified(&self) -> Option<String> {
+        let seconds = |text: &str| Some(rfc2822::parse(text).ok()?.timestamp().as_second());
+        let modified = self.modified.as_deref()?;
+        let since = seconds(self.date.as_deref()?)?.saturating_sub(seconds(modified)?);
+        (since >= LASTING_S).then(|| modified.to_owned())
+    }
 }
 
 /// Why there is no answer, and what to do.
@@ -146,6 +165,7 @@ mod asking {
             status,
             etag,
             modified: text(headers, "last-modified"),
+            date: text(headers, "date"),
             has_end: is_chunked || length.is_some(),
             length,
             first,
@@ -221,5 +241,36 @@ mod asking {
             assert_eq!(first_of("seconds 7-9/10"), None);
             assert_eq!(first_of(""), None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_of_change_is_kept_only_if_the_file_cannot_change_again_in_its_second() {
+        let modified = "Sun, 22 Nov 2026 05:10:46 GMT";
+        let answered = |date: Option<&str>| Answer {
+            status: 200,
+            etag: None,
+            modified: Some(modified.to_owned()),
+            date: date.map(str::to_owned),
+            length: None,
+            has_end: true,
+            first: None,
+            body: Box::new(std::io::empty()),
+        };
+        for date in [
+            None,
+            Some("now"),
+            Some(modified),
+            Some("Sun, 22 Nov 2026 05:10:47 GMT"),
+            Some("Sun, 22 Nov 2026 04:00:00 GMT"),
+        ] {
+            assert_eq!(answered(date).lasting_modified(), None, "{date:?}");
+        }
+        let later = answered(Some("Sun, 22 Nov 2026 05:10:48 GMT"));
+        assert_eq!(later.lasting_modified().as_deref(), Some(modified));
     }
 }

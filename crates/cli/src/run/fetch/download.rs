@@ -116,7 +116,7 @@ pub(super) fn bring_if_there(
                     (status, _) => return Err(refused(location, status)),
                 };
                 is_resumed |= at > 0;
-                let facts = (answer.etag.clone(), answer.modified.clone());
+                let facts = (answer.etag.clone(), answer.lasting_modified());
                 match receive(place, wanted, answer, at, settings)? {
                     Ended::Whole => {
                         if let Some(about) = finish(place, wanted, facts, is_resumed)? {

@@ -86,10 +86,12 @@ impl Location {
         self.scheme == "https"
     }
 
-    /// The host, with its port.
+    /// The host, with its port, as far as it may be shown.
     #[cfg_attr(not(feature = "fetch"), allow(dead_code))]
-    pub(crate) fn host(&self) -> &str {
-        self.authority.rsplit('@').next().unwrap_or_default()
+    pub(crate) fn host(&self) -> String {
+        let shown = self.to_string();
+        let (_, rest) = shown.split_once("://").unwrap_or_default();
+        rest.split(['/', '?']).next().unwrap_or_default().to_owned()
     }
 
     /// The last part of the path, as the name of a file that cannot lead anywhere.
@@ -118,11 +120,8 @@ impl Location {
 /// Without what opens a store.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&secret::shown(&self.asked()))?;
-        match &self.fragment {
-            Some(fragment) => write!(f, "#{fragment}"),
-            None => Ok(()),
-        }
+        let fragment = self.fragment.as_ref().map(|name| format!("#{name}")).unwrap_or_default();
+        f.write_str(&secret::shown(&format!("{}{fragment}", self.asked())))
     }
 }
 
@@ -150,7 +149,7 @@ mod tests {
         let location = location(secret);
         assert_eq!(location.to_string(), "https://host:8443/a/b.parquet?…#oltp");
         assert_eq!(location.asked(), "https://me:word@host:8443/a/b.parquet?sign=abc");
-        assert_eq!((location.host(), location.is_secure()), ("host:8443", true));
+        assert_eq!((&*location.host(), location.is_secure()), ("host:8443", true));
     }
 
     #[test]

@@ -21,10 +21,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ioecho_trace::Bytes;
+use ioecho_trace::{Bytes, Nanos};
 
 use crate::exit::{self, Coded};
 use crate::library::{self, INDEX_FILE, Index};
+use crate::run::lock;
 
 use self::cache::Place;
 pub(crate) use self::location::{Location, is_url};
@@ -37,7 +38,7 @@ pub(crate) const INDEX_BYTES_MAX: u64 = 64 << 20;
 pub(crate) const DOWNLOAD_LIMIT: Bytes = Bytes(64 << 30);
 
 /// How long a server may be silent, unless somebody says otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// How this process fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,11 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { offline: false, limit: DOWNLOAD_LIMIT, patience: PATIENCE }
+        Self {
+            offline: false,
+            limit: DOWNLOAD_LIMIT,
+            patience: Duration::from_nanos(PATIENCE.0.unsigned_abs()),
+        }
     }
 }
 
@@ -132,11 +137,19 @@ pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-/// The error for a path that is no load but a library, here or at an URL.
+/// The error for a path that is no load but a library, here or at an URL, or a load's directory.
 pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
     if is_url(path) {
         let location = parse(path).ok()?;
         return if location.fragment.is_none() { at(&location) } else { None };
+    }
+    if let Some(load) = library::load_of(path) {
+        let shown = path.display();
+        let text = format!(
+            "{shown} is the directory of a load\n  = help: name the load: {}",
+            load.display()
+        );
+        return Some(Coded::error(exit::TRACE, text));
     }
     let directory = if path.ends_with(INDEX_FILE) { path.parent()? } else { path };
     directory
@@ -161,33 +174,71 @@ pub(crate) fn afresh(location: &Location, directory: &Path) -> anyhow::Result<Op
     Ok(about.map(|_| place.file()))
 }
 
-/// An empty directory in the cache for this process alone, as long as the file is open.
-pub(crate) fn workshop() -> anyhow::Result<(PathBuf, fs::File)> {
-    let root = cache::root()?;
-    let directory = root.join("verify");
-    let make = || {
-        cache::make_private(&root)?;
-        let lock = fs::File::create(root.join("verify.lock"))?;
-        lock.lock()?;
-        // What a process that was ended early left.
-        match fs::remove_dir_all(&directory) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+/// The workshop of this process, for who ends it from another thread.
+static WORKSHOP: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A directory in the cache for this process alone; removed with all that is in it when dropped.
+pub(crate) struct Workshop {
+    pub(crate) directory: PathBuf,
+    _lock: fs::File,
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        clear_away();
+    }
+}
+
+impl Workshop {
+    /// An empty one, in which this library is to be fetched as it is on its server now.
+    pub(crate) fn open(library: &Location) -> anyhow::Result<Self> {
+        if settings().offline {
+            let reason = "to verify it everything is fetched anew, and --offline forbids that";
+            return Err(failed(library, reason, "leave away --offline"));
         }
-        fs::create_dir(&directory)?;
-        Ok(lock)
-    };
-    let lock = make().map_err(|error| cache::cannot_keep(&root, &error))?;
-    Ok((directory, lock))
+        let root = cache::root()?;
+        let directory = root.join("verify");
+        let make = || {
+            cache::make_private(&root)?;
+            let lock = fs::File::create(root.join("verify.lock"))?;
+            lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
+            // What a process that was killed left.
+            match fs::remove_dir_all(&directory) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            fs::create_dir(&directory)?;
+            Ok(lock)
+        };
+        let lock = make().map_err(|error| cache::cannot_keep(&root, &error))?;
+        *WORKSHOP.lock().unwrap_or_else(PoisonError::into_inner) = Some(directory.clone());
+        Ok(Self { directory, _lock: lock })
+    }
+}
+
+/// Removes the workshop of this process, if there is one: what lies there is of use to nobody else.
+pub(crate) fn clear_away() {
+    if let Some(workshop) = WORKSHOP.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // What cannot be removed now, the next one who verifies removes.
+        let _ = fs::remove_dir_all(workshop);
+    }
 }
 
 /// The bytes of a small file.
 pub(crate) fn bytes(location: &Location) -> anyhow::Result<Vec<u8>> {
+    bytes_in(&Place::of(location)?, location)
+}
+
+/// The same as they are now, whatever was fetched before. The directory is the caller's own.
+pub(crate) fn bytes_afresh(location: &Location, directory: &Path) -> anyhow::Result<Vec<u8>> {
+    bytes_in(&Place::below(directory, location)?, location)
+}
+
+fn bytes_in(place: &Place, location: &Location) -> anyhow::Result<Vec<u8>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
-    let place = Place::of(location)?;
     let limit = Bytes(settings().limit.0.min(INDEX_BYTES_MAX));
-    download::bring(&place, &wanted, Settings { limit, ..settings() })?;
+    download::bring(place, &wanted, Settings { limit, ..settings() })?;
     fs::read(place.file()).map_err(|error| cache::cannot_keep(place.directory(), &error))
 }
 

@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
 use super::location::scheme_of;
+use crate::args::takes_value;
 
 /// What stands for a query.
 const HIDDEN: &str = "?…";
@@ -30,17 +31,21 @@ const PROSE: [&str; 8] = [
 /// The settings that may follow the other trace of `--merge`.
 const SETTINGS: [&str; 4] = [",at=", ",offset=", ",align=", ",volumes="];
 
-/// The URLs that are shown as something shorter than they are, by what is shown.
+/// The URLs of the command line, by what is shown of them.
 static TYPED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
 /// The words of a command line without passwords and queries of URLs, which are kept in mind.
 pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let (mut before, mut is_recorder, mut is_others) = (String::new(), false, false);
-    let mut take = |word: OsString| {
+    let (mut before, mut is_recorder, mut is_others) = (String::new(), None, false);
+    let mut take = |(position, word): (usize, OsString)| {
         let Some(text) = word.to_str() else { return word };
-        // Behind `record … --` stands a command that is run as it is.
-        is_recorder |= text == "record";
-        is_others |= is_recorder && text == "--";
+        // Behind `record … --` stands a command that is run as it is. Only the command's own place
+        // tells it: a file may be called so, too.
+        if position > 0 && is_recorder.is_none() && !text.starts_with('-') && !takes_value(&before)
+        {
+            is_recorder = Some(text == "record");
+        }
+        is_others |= is_recorder == Some(true) && text == "--";
         let (flag, value) = match text.split_once('=') {
             Some((flag, value)) if flag.starts_with("--") => (flag, value),
             _ => (before.as_str(), text),
@@ -57,20 +62,22 @@ pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
         text.clone_into(&mut before);
         taken.into()
     };
-    words.into_iter().map(&mut take).collect()
+    words.into_iter().enumerate().map(&mut take).collect()
 }
 
 /// What is shown of an URL, which leads back to it.
 fn keep_in_mind(url: &str) -> String {
     let shown = shown(url);
-    if shown == url {
-        return shown;
-    }
     let mut typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut name, mut number) = (shown.clone(), 2);
-    // Two URLs that differ in what stands in their queries are two all the same.
-    while typed.get(&name).is_some_and(|other| other != url) && shown.contains(HIDDEN) {
-        name = shown.replacen(HIDDEN, &format!("{HIDDEN}{number}"), 1);
+    // Two URLs that differ in what is hidden of them are two all the same, also where one of them
+    // hides nothing: a server is not to get a password that was meant for the other.
+    while typed.get(&name).is_some_and(|other| other != url) {
+        name = if shown.contains(HIDDEN) {
+            shown.replacen(HIDDEN, &format!("{HIDDEN}{number}"), 1)
+        } else {
+            shown.replacen("://", &format!("://…{number}@"), 1)
+        };
         number += 1;
     }
     typed.insert(name.clone(), url.to_owned());
@@ -89,26 +96,25 @@ pub(crate) fn shown(url: &str) -> String {
     let Some(scheme) = scheme_of(url) else { return url.to_owned() };
     let rest = &url[scheme.len() + "://".len()..];
     let host_end = |text: &str| text.find(['/', '?', '#']).unwrap_or(text.len());
-    let authority = &rest[..host_end(rest)];
-    let rest = match authority.rfind('@') {
+    let mut rest = match rest[..host_end(rest)].rfind('@') {
         Some(at) => &rest[at + 1..],
-        // A password may hold what ends a host, where it is not written as it should be.
-        None if authority.contains(':') && !is_port(authority) => {
-            rest.rfind('@').map_or(rest, |at| &rest[at + 1..])
-        }
         None => rest,
     };
+    // A password may hold what ends a host, where it is not written as it should be.
+    let authority = &rest[..host_end(rest)];
+    if let (Some((host, port)), Some(at)) = (authority.rsplit_once(':'), rest.rfind('@'))
+        && !authority.starts_with('[')
+    {
+        if port.parse::<u16>().is_ok() {
+            return format!("{scheme}://{host}/…");
+        }
+        rest = &rest[at + 1..];
+    }
     let (rest, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
     match rest.split_once('?') {
         Some((rest, _)) => format!("{scheme}://{rest}{HIDDEN}{fragment}"),
         None => format!("{scheme}://{rest}{fragment}"),
     }
-}
-
-/// Whether what follows the last colon can be a port.
-fn is_port(authority: &str) -> bool {
-    let port = authority.rsplit(':').next().unwrap_or_default();
-    port.bytes().all(|byte| byte.is_ascii_digit()) || authority.ends_with(']')
 }
 
 #[cfg(test)]
@@ -131,7 +137,17 @@ mod tests {
             ("http://me:wo#rd@host/x", "http://host/x"),
             ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
             ("http://[::1]/a@b", "http://[::1]/a@b"),
-            ("http://host:80/a@b", "http://host:80/a@b"),
+            ("http://host/a@b", "http://host/a@b"),
+            ("http://host:80/a?b", "http://host:80/a?…"),
+            // The name of a user and a password, or a host and a port? Nobody can tell.
+            ("http://host:80/a@b", "http://host/…"),
+            ("https://me:12/3@h", "https://me/…"),
+            ("https://me:12?3@h/x#y", "https://me/…"),
+            ("https://me:12#3@h/x", "https://me/…"),
+            ("https://me:123456/7@h/x", "https://h/x"),
+            ("https://me:/7@h/x", "https://h/x"),
+            ("https://me@corp:12/3@h", "https://corp/…"),
+            ("https://me@corp:wo/rd@h/x", "https://h/x"),
             ("http://me@/?", "http:///?…"),
             ("x?y@z", "x?y@z"),
         ] {
@@ -162,11 +178,39 @@ mod tests {
     }
 
     #[test]
+    fn an_url_without_a_password_is_not_asked_for_with_that_of_another() {
+        for (first, second, is_shown) in [
+            ("http://me:word@plain/x", "http://plain/x", "http://…2@plain/x"),
+            ("http://bare/x", "http://me:word@bare/x", "http://…2@bare/x"),
+            ("http://me:a@both/x", "http://you:b@both/x", "http://…2@both/x"),
+            ("http://me:a@sent/x?a", "http://sent/x?a", "http://sent/x?…2"),
+        ] {
+            let words = taken(&[first, second]);
+            assert_eq!(words[1], is_shown);
+            assert_eq!((&*typed(&words[0]), &*typed(&words[1])), (first, second));
+        }
+    }
+
+    #[test]
     fn prose_and_files_are_left_as_they_are() {
         let words =
             ["--origin", "https://example.org/?id=5", "--cmd=ftp://x?y", "a?b", "x=http://"];
         assert_eq!(taken(&words), words);
-        let words = ["record", "/dev/x", "--", "curl", "http://me:word@h/x?y"];
-        assert_eq!(taken(&words), words);
+        for recorder in [
+            &["ioecho", "record"][..],
+            &["ioecho", "--offline", "record"],
+            &["ioecho", "--download-limit", "5G", "--download-timeout=5s", "record"],
+        ] {
+            let words = [recorder, &["/dev/x", "--", "curl", "http://me:word@h/x?y"]].concat();
+            assert_eq!(taken(&words), words);
+        }
+    }
+
+    #[test]
+    fn a_file_called_record_opens_no_way_for_a_password() {
+        for before in [&["info", "record"][..], &["convert", "x.load", "record"]] {
+            let words = [&["ioecho"], before, &["--", "http://me:word@file/x"]].concat();
+            assert_eq!(taken(&words).last().unwrap(), "http://file/x");
+        }
     }
 }
