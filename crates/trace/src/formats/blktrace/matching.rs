@@ -51,6 +51,10 @@ const SWEEP_MIN: usize = 1 << 10;
 /// before it acts (30 seconds unless the driver says otherwise, `block/blk-mq.c`).
 const PATIENCE: u64 = 30_000_000_000;
 
+/// How long after a request was refused the same thread tries it again, in nanoseconds: at once and
+/// in the same call, or it asks anew.
+const AGAIN_PATIENCE: u64 = 1_000_000;
+
 /// How long a request that seems complete waits for a better completion, in nanoseconds.
 const TENTATIVE_PATIENCE: u64 = 1_000_000_000;
 
@@ -514,7 +518,8 @@ impl Matching {
         let (rows, base) = (&self.rows, self.base);
         let is_same = |serial: &u64| {
             peek(rows, base, *serial).is_some_and(|first| {
-                first.end() == end && (first.pid == row.pid || served.is_some())
+                let is_at_once = row.issue.saturating_sub(first.issue) <= AGAIN_PATIENCE;
+                first.end() == end && (first.pid == row.pid && is_at_once || served.is_some())
             })
         };
         // The oldest of the last ones.
@@ -617,6 +622,8 @@ impl Matching {
         self.base += 1;
         let is_known = row.is_complete();
         match row.state {
+            // It is left out.
+            _ if row.refused => {}
             _ if !is_known => self.figures.unmatched += 1,
             _ if row.pieced => self.figures.by_pieces += 1,
             _ => self.figures.exact += 1,

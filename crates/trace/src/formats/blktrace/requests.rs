@@ -50,13 +50,12 @@ pub(in crate::formats) struct Requests {
     counts: Counts,
 }
 
-/// The note on requests that io_uring tried twice.
-const SECOND_ATTEMPTS: &str = "second attempts, queued again by io_uring's workers because the \
-                               first would have waited";
+/// The note on requests that were tried twice.
+const SECOND_ATTEMPTS: &str = "second attempts, queued again because the first would have waited";
 
-/// The note on requests that were refused and not tried again.
-const REFUSED: &str = "requests that were refused because they would have waited, and not seen \
-                       again";
+/// The note on requests that were refused and not tried again: no device ever served them.
+const REFUSED: &str = "requests that were refused because they would have waited, and not tried \
+                       again; they are left out";
 
 /// What becomes losses.
 #[derive(Debug, Default)]
@@ -310,7 +309,11 @@ impl Requests {
     pub(in crate::formats) fn pop(&mut self, batch: &mut Batch) -> bool {
         let Some((row, unmatched)) = self.matching.pop(self.now) else { return false };
         let request = row.request(self.start.unwrap_or_default());
-        self.counts.refused += u64::from(row.refused);
+        if row.refused {
+            self.counts.refused += 1;
+            self.taken -= 1;
+            return true;
+        }
         if unmatched {
             count(&mut self.counts.unmatched, || describe_request(&request));
         }

@@ -24,6 +24,9 @@ use crate::stream::Source;
 /// How long a description may be, in bytes.
 const DESCRIPTION_MAX: u64 = 64 << 20;
 
+/// What is said of a recording whose log does not say why it ended.
+const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
+
 /// A raw recording that is being read.
 pub(super) struct Recorded {
     path: PathBuf,
@@ -144,6 +147,12 @@ impl Source for Recorded {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let more = self.reading.next_batch(&self.path, &mut self.header, batch)?;
         self.learn(self.reading.start());
+        let is_told = |damage: &String| damage.ends_with(NEVER_ENDED);
+        if !more && self.log.stopped.is_none() && !self.header.damage.as_ref().is_some_and(is_told)
+        {
+            let before = self.header.damage.take().map_or(String::new(), |damage| damage + "; ");
+            self.header.damage = Some(before + NEVER_ENDED);
+        }
         Ok(more)
     }
 }

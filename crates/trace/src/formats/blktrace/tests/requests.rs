@@ -261,13 +261,22 @@ fn a_request_that_was_refused_and_tried_again_is_one_request() {
     tape.q(700, WRITE, 640, 16).refused(701, WRITE, 640, 16);
     tape.pid = 2000;
     tape.q(710, WRITE, 640, 16).d(711, WRITE, 640, 16).c(720, WRITE, 640, 16);
+    // Refused, and asked anew by the same thread when the data may be there.
+    tape.pid = 1000;
+    tape.q(1_000_000, READ, 8, 8).refused(1_000_001, READ, 8, 8);
+    tape.q(1_500_000, READ, 8, 8).d(1_500_001, READ, 8, 8).c(1_500_010, READ, 8, 8);
+    tape.q(2_000_000, READ, 8, 8).refused(2_000_001, READ, 8, 8);
+    tape.q(22_000_000, READ, 8, 8).d(22_000_001, READ, 8, 8).c(22_000_010, READ, 8, 8);
     let (requests, header) = tape.read();
-    assert_eq!(times(&requests), [(0, Some(599)), (699, None), (709, Some(10))]);
+    let told = [(0, Some(599)), (709, Some(10)), (999_999, Some(500_010)), (21_999_999, Some(10))];
+    assert_eq!(times(&requests), told);
+    assert_eq!(header.imported.as_ref().unwrap().requests, 4);
+    assert_eq!(header.losses.count_of("requests without a completion"), 0);
     let count = |part: &str| {
         header.losses.iter().filter(|note| note.what.contains(part)).map(|note| note.count).sum()
     };
     let counts: [u64; 2] = [count("second attempts"), count("were refused")];
-    assert_eq!(counts, [1, 1]);
+    assert_eq!(counts, [2, 2]);
 }
 
 #[test]

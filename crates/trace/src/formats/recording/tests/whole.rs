@@ -42,6 +42,7 @@ fn processors_are_brought_into_one_order_and_the_wall_clock_is_found() {
     assert_eq!(header.recording.unwrap().zero_monotonic_ns, Some(5_000));
     assert_eq!(header.started.as_deref(), Some("2001-09-09T01:46:40.000004Z"));
     assert!(header.description.unwrap().contains("never ended"));
+    assert!(header.damage.unwrap().contains("the recorder was killed"));
 }
 
 #[test]
@@ -91,7 +92,8 @@ fn a_recording_without_its_first_segment_is_not_whole() {
     let directory = written(&description, &[pages[..10].to_vec()], &[]);
     let path = directory.path().join(segment_file(0, 0));
     let bytes = std::fs::read(&path).unwrap();
-    assert!(read(directory.path()).1.damage.is_none());
+    let whole = read(directory.path()).1.damage.unwrap();
+    assert!(whole.starts_with("the recording never ended"), "{whole}");
     // The second frame is what a second segment would begin with.
     let first = bytes[1..].windows(4).position(|four| four == b"ioef").unwrap() + 1;
     std::fs::remove_file(&path).unwrap();
