@@ -95,8 +95,8 @@ pub(super) struct Worker {
     blind_since: Option<u64>,
     /// How long that was, nanoseconds.
     blind_ns: u64,
-    /// Processor time and time gone by as they were noted last, nanoseconds: what is told at the end
-    /// must be what the recording says.
+    /// Processor time and time gone by as they were noted last, nanoseconds: what is told at the
+    /// end must be what the recording says.
     cost: (u64, u64),
     /// What was written when the space on the disk was last looked at.
     spaced: u64,
