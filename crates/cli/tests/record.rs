@@ -427,6 +427,20 @@ fn where_nothing_is_inserted_insertions_are_not_waited_for() {
 }
 
 #[test]
+fn a_dry_run_looks_for_the_command_and_does_not_run_it() {
+    let stand = or_skip!(Stand::new());
+    let device = or_skip!(LoopDevice::new(16));
+    or_skip!(allowed(&stand, device.path()));
+    let arguments = ["record", device.path(), "-o", "load.parquet", "--dry-run", "--"];
+    let answer = stand.ioecho(&[&arguments[..], &["touch", "made"]].concat());
+    assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
+    assert!(said(&answer).contains("touch made, until it ends"), "{}", said(&answer));
+    assert!(!stand.path("made").exists());
+    let answer = stand.ioecho(&[&arguments[..], &["no-program-has-this-name"]].concat());
+    assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
+}
+
+#[test]
 fn where_tracefs_is_not_mounted_it_is_used_and_stays_unmounted() {
     let stand = or_skip!(Stand::new());
     let device = or_skip!(LoopDevice::new(16));

@@ -91,7 +91,7 @@ pub(crate) struct RecordArgs {
     pub(crate) quiet: bool,
 
     /// Run this command, and record until it ends
-    #[arg(last = true, value_name = "COMMAND", conflicts_with = "dry_run", requires = "devices")]
+    #[arg(last = true, value_name = "COMMAND", requires = "devices")]
     pub(crate) command: Vec<OsString>,
 }
 

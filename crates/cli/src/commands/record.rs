@@ -1,6 +1,8 @@
 //! `ioecho record`: block devices in, a trace out.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     check_event(args, &targets)?;
     let options = options(args, output);
     if args.dry_run {
-        return forecast(&targets, &options);
+        return forecast(&targets, &options, &args.command);
     }
     let names: Vec<String> = targets.iter().map(|target| target.name().to_owned()).collect();
     // A signal that comes from here on ends the recording, and not the process before it could
@@ -193,7 +195,11 @@ fn options(args: &RecordArgs, output: &Path) -> Options {
 }
 
 /// Says what would be done.
-fn forecast(targets: &[Target], options: &Options) -> anyhow::Result<u8> {
+fn forecast(targets: &[Target], options: &Options, command: &[OsString]) -> anyhow::Result<u8> {
+    if let Some(program) = command.first().filter(|program| !is_program(program)) {
+        let text = format!("cannot run {}: there is no such program", program.display());
+        return Err(Coded::error(exit::USAGE, text));
+    }
     let plan = Recorder::plan(targets, options)?;
     for target in targets {
         let kind = match target.disk_of_partition() {
@@ -210,8 +216,25 @@ fn forecast(targets: &[Target], options: &Options) -> anyhow::Result<u8> {
         tell(&format!("events        {}", plan.events.join(", ")));
     }
     tell(&format!("recording     {}, until it is converted", options.directory.display()));
+    if !command.is_empty() {
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        tell(&format!("command       {}, until it ends", visible(&words.join(" "))));
+    }
     plan.notes.iter().for_each(|note| tell(&format!("note: {note}")));
     Ok(exit::OK)
+}
+
+/// Whether a program of this name would be found, as execvp(3) looks for it.
+fn is_program(name: &OsStr) -> bool {
+    let is_executable = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    if name.as_encoded_bytes().contains(&b'/') {
+        return is_executable(Path::new(name));
+    }
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    !name.is_empty() && std::env::split_paths(&places).any(|place| is_executable(&place.join(name)))
 }
 
 /// What the recording came to.
@@ -245,6 +268,17 @@ mod tests {
         assert!(both[0].contains("4 events were lost: they found no room in the kernel's"));
         assert!(both[1].contains("3 events were lost: they could not be written"));
         assert!(of(3, 3, 0).len() == 1 && of(0, 0, 5)[0].contains("kept from coming"));
+    }
+
+    #[test]
+    fn a_command_is_looked_for_as_the_system_would() {
+        let is = |name: &str| is_program(OsStr::new(name));
+        assert!(is("sh") && is("/bin/sh"));
+        for name in
+            ["", "no-program-has-this-name", "/bin/no-program-either", "/bin", "/etc/passwd"]
+        {
+            assert!(!is(name), "{name:?}");
+        }
     }
 
     #[test]

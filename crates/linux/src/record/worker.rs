@@ -95,6 +95,9 @@ pub(super) struct Worker {
     blind_since: Option<u64>,
     /// How long that was, nanoseconds.
     blind_ns: u64,
+    /// Processor time and time gone by as they were noted last, nanoseconds: what is told at the
+    /// end must be what the recording says.
+    cost: (u64, u64),
     /// What was written when the space on the disk was last looked at.
     spaced: u64,
     /// Whether counters of the kernel could not be read.
@@ -136,6 +139,7 @@ impl Worker {
             well_ns: monotonic_ns(),
             blind_since: None,
             blind_ns: 0,
+            cost: (0, 0),
             spaced: 0,
             is_uncounted: false,
         }
@@ -180,8 +184,8 @@ impl Worker {
             cpus: self.totals(),
             bytes: Bytes(self.store.bytes()),
             segments: self.store.segments(),
-            cpu: Nanos(self.cpu_ns() as i64),
-            wall: Nanos(self.begun.elapsed().as_nanos() as i64),
+            cpu: Nanos(self.cost.0 as i64),
+            wall: Nanos(self.cost.1 as i64),
             fullest: self.fullest.min(1000) as u32,
             dropped: self.dropped.iter().sum(),
             blind: Nanos(i64::try_from(self.blind_ns).unwrap_or(i64::MAX)),
@@ -484,11 +488,9 @@ impl Worker {
     }
 
     fn note_cost(&mut self) -> Result<(), RecordError> {
-        self.store.note(&Entry::Cost {
-            cpu_ns: self.cpu_ns(),
-            wall_ns: self.begun.elapsed().as_nanos() as u64,
-            bytes: self.store.bytes(),
-        })
+        let (cpu_ns, wall_ns) = (self.cpu_ns(), self.begun.elapsed().as_nanos() as u64);
+        self.cost = (cpu_ns, wall_ns);
+        self.store.note(&Entry::Cost { cpu_ns, wall_ns, bytes: self.store.bytes() })
     }
 
     fn totals(&self) -> Vec<Totals> {

@@ -29,9 +29,9 @@ const ABOUT_TO: &str = "about to";
 /// while.
 const SETTING_UP: Duration = Duration::from_secs(5);
 
-/// So much older than its marker a trace may seem that was made after it. Since Linux 6.13 some file
-/// systems take the time of a file finer than by the tick, and debugfs does not; a tick is 10 ms at
-/// the longest (`CONFIG_HZ`).
+/// So much older than its marker a trace may seem that was made after it. Since Linux 6.13 some
+/// file systems take the time of a file finer than by the tick, and debugfs does not; a tick is
+/// 10 ms at the longest (`CONFIG_HZ`).
 const TICK: Duration = Duration::from_millis(20);
 
 /// So long another process is waited for: what it has to do takes no longer than [`SETTING_UP`].

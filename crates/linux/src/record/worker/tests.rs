@@ -164,3 +164,13 @@ fn a_load_that_fills_the_reserve_has_the_disk_looked_at_and_nothing_else() {
     let (looks, wall) = (looks.load(Relaxed), summary.wall.0 / 1_000_000_000);
     assert!(looks as i64 <= wall + 1, "{looks} looks in {wall} s: one a second, one at the end");
 }
+
+#[test]
+fn what_the_recorder_took_is_told_as_the_recording_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let kernel = Kernel { left: 2, each_pass: 1, ..Kernel::default() };
+    let summary = record(kernel, directory.path(), 0);
+    let log = fs::read_to_string(directory.path().join(LOG_FILE)).unwrap();
+    let noted = format!("\"cpu_ns\":{},\"wall_ns\":{},", summary.cpu.0, summary.wall.0);
+    assert!(log.contains(&noted), "{noted} in {log}");
+}
