@@ -85,7 +85,14 @@ impl Sides {
         let mut seen = fidelity::Recorded::new(seen, shift_ns.unwrap_or(0), |volume, header| {
             volumes.number(volume, header)
         });
-        let skip = usize::try_from(args.skip).unwrap_or(usize::MAX);
+        let mut left = args.skip;
+        // A flush that the engine issued for a write goes with it and is no request by itself.
+        let is_behind_skipped = |event: &Result<Event, TraceError>| {
+            let is_own = event.as_ref().is_ok_and(|event| !event.implied);
+            let is_skipped = event.is_ok() && left > 0;
+            left -= u64::from(is_skipped && is_own);
+            !is_skipped
+        };
         let speed = args.speed;
         let faster = |event: Result<Event, TraceError>| {
             let faster = |event: Event| Event { at: scaled(event.at, speed), ..event };
@@ -96,7 +103,7 @@ impl Sides {
             recorded.as_ref().zip(target).is_none_or(|(recorded, one)| recorded.contains(&one))
         };
         let compared = fidelity::compare(
-            asked.by_ref().filter(is_recorded).skip(skip).map(faster),
+            asked.by_ref().filter(is_recorded).filter(is_behind_skipped).map(faster),
             seen.by_ref(),
             &settings,
             &mut |_: &Pair| {},
@@ -120,6 +127,10 @@ fn refuse_strangers(figures: &FidelityFigures, known: &Known) -> anyhow::Result<
         return Ok(());
     }
     let (asked, seen) = (known.asked_for.display(), known.seen_in.display());
+    if let Some(why) = &known.changed {
+        let text = format!("nothing that {asked} asks for is in {seen}: {why}");
+        return Err(Coded::error(exit::DAMAGED, text));
+    }
     if figures.not_witnessed > 0 || !known.damage.is_empty() {
         let why = known.damage.join("; ");
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };

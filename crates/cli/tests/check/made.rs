@@ -233,14 +233,44 @@ fn a_witness_of_a_run_is_held_to_its_seal_whatever_asked_for_it() {
     let targets = "\n[witness]\ntargets = [{ target = 0, device = 'sim' }]\n";
     says(&format!("{targets}bytes = 1\nsha256 = ''\n"));
     assert!(both(DAMAGED)["changed"].as_str().unwrap().contains("was changed"));
+    let whole = fs::read(&witness).unwrap();
+    let told = || {
+        let output = ioecho(&["check", text(&original), text(&run)]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(DAMAGED), "{error}");
+        error
+    };
+    // Cut, empty, and the recording of another load.
+    for changed in [&whole[..whole.len() / 2], &[]] {
+        fs::write(&witness, changed).unwrap();
+        assert!(told().contains("was changed"), "{}", told());
+    }
+    let other = written(&directory, "other.csv", &[(0, 'W', 1 << 40, 512, 1)]);
+    fs::remove_file(&witness).unwrap();
+    ioecho(&["convert", text(&other), text(&witness)]);
+    assert!(told().contains("was changed"), "{}", told());
+    fs::write(&witness, &whole).unwrap();
     says(&format!("{targets}incomplete = 'the disk was full'\n"));
     assert_eq!(both(DAMAGED)["damage"][0], "the witness: the disk was full");
     says(targets);
     fs::remove_file(&witness).unwrap();
-    let output = ioecho(&["check", text(&original), text(&run)]);
+    assert!(told().contains("no longer there"), "{}", told());
+}
+
+#[test]
+fn a_runs_own_results_are_not_what_a_device_saw() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = written(&directory, "original.csv", &load(50));
+    let run = directory.path().join("run");
+    ioecho(&["replay", text(&original), "--target", "sim:size=4G", "-o", text(&run)]);
+    let results = run.join("requests.parquet");
+    let output = ioecho(&["check", text(&original), text(&results)]);
     let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(DAMAGED), "{error}");
-    assert!(error.contains("no longer there"), "{error}");
+    assert_eq!(output.status.code(), Some(NOT_COMPARABLE), "{error}");
+    assert!(error.contains("run's directory"), "{error}");
+    let nothing = ioecho(&["check", text(&directory.path().join("nope"))]);
+    let error = String::from_utf8_lossy(&nothing.stderr);
+    assert!(error.contains("No such file"), "{error}");
 }
 
 #[test]

@@ -306,6 +306,20 @@ fn what_lies_in_a_gap_was_not_witnessed_and_what_lies_beside_it_is_missing() {
 }
 
 #[test]
+fn a_gap_hides_also_what_lies_behind_the_last_that_was_seen() {
+    let asked = calm();
+    let gap = |to| Blind::default().with_gaps(vec![(5_999_500_000, to)]);
+    for absolute in [true, false] {
+        let settings = Settings { absolute, ..Settings::default() };
+        let to_the_end = blinded(&asked, &asked[..6000], &settings, &gap(11_000_000_000));
+        assert_eq!((to_the_end.missing, to_the_end.not_witnessed), (0, 4000));
+        let before_it = blinded(&asked, &asked[..6000], &settings, &gap(7_999_500_000));
+        assert_eq!((before_it.missing, before_it.not_witnessed), (2000, 2000));
+        assert_eq!(before_it.first_missing[0].at_ns, 8_000_000_000);
+    }
+}
+
+#[test]
 fn a_lost_event_hides_one_request_however_long_its_gap_is() {
     let asked = calm();
     let in_gap = |event: &Event| (2_000_000_000..3_000_000_000).contains(&event.at);

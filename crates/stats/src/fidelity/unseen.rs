@@ -38,10 +38,10 @@ pub(super) struct Unseen {
     not_issued: BTreeMap<String, u64>,
     /// Issued, before the end of what was seen.
     before: Count,
-    /// When each of these ought to have been seen.
-    at: Sample<(i64, Op)>,
     /// Issued, behind the end of what was seen or a little before.
     behind: Count,
+    /// When each of both ought to have been seen, and whether that is behind the end.
+    at: Sample<(i64, bool, Op)>,
     /// Examples: when it ought to have been seen, and whether that is behind the end.
     first: Vec<(i64, bool, Place)>,
     first_not_issued: Vec<Place>,
@@ -74,8 +74,8 @@ impl Unseen {
             self.behind.add(event.op, 1);
         } else {
             self.before.add(event.op, 1);
-            self.at.push((at, event.op));
         }
+        self.at.push((at, is_behind, event.op));
         if self.first.len() < CANDIDATES_MAX {
             self.first.push((at, is_behind, Place::of(event)));
         }
@@ -84,8 +84,15 @@ impl Unseen {
     /// What they are, by what is known of the recording at its end.
     pub(super) fn figures(&self, blind: &Blind, slack_ns: i64) -> Found {
         let (mut missing, mut hidden) = (self.before, Count::default());
-        for (_, op) in self.at.rows().iter().filter(|(at, _)| blind.hides(*at, slack_ns)) {
-            hidden.add(*op, self.at.every());
+        if !blind.ends_early {
+            missing.all = missing.all.saturating_add(self.behind.all);
+            missing.flushes = missing.flushes.saturating_add(self.behind.flushes);
+        }
+        // Also a recording that went on to its end may be blind there.
+        for (at, is_behind, op) in self.at.rows() {
+            if !(*is_behind && blind.ends_early) && blind.hides(*at, slack_ns) {
+                hidden.add(*op, self.at.every());
+            }
         }
         hidden.flushes = hidden.flushes.min(missing.flushes);
         hidden.all = hidden.all.min(missing.all);
@@ -100,9 +107,6 @@ impl Unseen {
         missing.flushes = (missing.flushes - hidden.flushes).min(missing.all);
         if blind.ends_early {
             hidden.all = hidden.all.saturating_add(self.behind.all);
-        } else {
-            missing.all = missing.all.saturating_add(self.behind.all);
-            missing.flushes = missing.flushes.saturating_add(self.behind.flushes);
         }
         // Of what was lost somewhere nobody knows the kind. Flushes are excused otherwise too.
         let anywhere = blind.anywhere.min(missing.all);
@@ -110,7 +114,7 @@ impl Unseen {
         missing.flushes = missing.flushes.min(missing.all);
         let not_issued: u64 = self.not_issued.values().sum();
         let is_excused = |(at, is_behind, _): &&(i64, bool, Place)| {
-            if *is_behind { blind.ends_early } else { blind.hides(*at, slack_ns) }
+            *is_behind && blind.ends_early || blind.hides(*at, slack_ns)
         };
         let told = if missing.all > 0 { &self.first[..] } else { &[] };
         let sure = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
@@ -118,7 +122,7 @@ impl Unseen {
         first.sort_by_key(|place| place.at_ns);
         first.truncate(EXAMPLES_MAX);
         if is_more {
-            let in_gaps = told.iter().filter(|one| !one.1 && is_excused(one));
+            let in_gaps = told.iter().filter(|one| !(one.1 && blind.ends_early) && is_excused(one));
             let rest = EXAMPLES_MAX - first.len();
             first.extend(in_gaps.take(rest).map(|one| one.2.clone()));
             first.sort_by_key(|place| place.at_ns);

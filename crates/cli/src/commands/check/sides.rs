@@ -114,7 +114,10 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         return Err(Coded::error(exit::NOT_COMPARABLE, text));
     }
     let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
-    let seen = formats::open(&path, &args.read.options())?;
+    let (damage, changed) = proof_of(&path)?;
+    let seen = open_trace(&path, &args.read.options());
+    let seen = seen.map_err(|error| unreadable(error, changed.as_deref()))?;
+    expect_recording(&path, seen.header())?;
     let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
     let is_own = is_same(&path, &own);
     let of_witness = facts.get("witness").filter(|_| is_own);
@@ -123,7 +126,6 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         let number = |target: &toml::Value| target.get("target")?.as_integer();
         targets.iter().filter_map(number).filter_map(|target| u32::try_from(target).ok()).collect()
     });
-    let (damage, changed) = proof_of(&path)?;
     let known = Known {
         asked_for: args.asked.clone(),
         seen_in: path,
@@ -159,6 +161,28 @@ fn without_witness(run: &RunDirectory, facts: &toml::Table) -> anyhow::Error {
     Coded::error(code, format!("{why}\n  = help: {help}"))
 }
 
+/// Why a recording cannot be read; of a changed witness that it was changed.
+fn unreadable(error: TraceError, changed: Option<&str>) -> anyhow::Error {
+    match changed {
+        Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {error}")),
+        None => error.into(),
+    }
+}
+
+/// Refuses a run's results as what was seen: their instants are the schedule's own, and agree with
+/// themselves.
+fn expect_recording(path: &Path, header: &Header) -> anyhow::Result<()> {
+    if !header.columns.measured {
+        return Ok(());
+    }
+    let text = format!(
+        "{} holds a run's own results, and not what a device saw\n  = help: name the run's \
+         directory, whose witness is looked at, or a recording of the device",
+        path.display()
+    );
+    Err(Coded::error(exit::NOT_COMPARABLE, text))
+}
+
 /// Whether both are the same file, however they are written.
 fn is_same(one: &Path, other: &Path) -> bool {
     one == other
@@ -167,6 +191,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
     let Some(seen) = &args.seen else {
+        open_trace(&args.asked, &lax(args))?;
         let text = format!(
             "{} is no run, and there is nothing to hold it against\n  = help: name the recording \
              of its replay too, or the directory of a run",
@@ -175,15 +200,17 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
         return Err(Coded::error(exit::USAGE, text));
     };
     let path = witness_of(seen)?;
+    let (damage, changed) = proof_of(&path)?;
     let options = args.read.options();
     // What was typed must say something of one side, not of both.
     let (asked, seen) = match (open_trace(&args.asked, &options), open_trace(&path, &options)) {
         (Ok(asked), Ok(seen)) => (asked, seen),
         (Err(TraceError::Asked { .. }), Ok(seen)) => (open_trace(&args.asked, &lax(args))?, seen),
         (Ok(asked), Err(TraceError::Asked { .. })) => (asked, open_trace(&path, &lax(args))?),
-        (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+        (Err(error), _) => return Err(error.into()),
+        (Ok(_), Err(error)) => return Err(unreadable(error, changed.as_deref())),
     };
-    let (damage, changed) = proof_of(&path)?;
+    expect_recording(&path, seen.header())?;
     let known = Known {
         asked_for: args.asked.clone(),
         seen_in: path,
