@@ -370,9 +370,9 @@ fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_nam
 #[test]
 fn a_generated_load_is_called_what_its_line_says() {
     let stand = Stand::new();
-    let line = "gen:zipf?theta=0.9&rate=100/s&count=50";
+    let line = "gen:zipf?theta=0.9&rate=100&duration=1s";
     let out = stand.done(&["library", "add", "lib", line]);
-    assert!(out.ends_with("added as lib/zipf-theta-0.9-rate-100-s-count-50\n"), "{out}");
+    assert!(out.ends_with("added as lib/zipf-theta-0.9-rate-100-duration-1s\n"), "{out}");
 }
 
 #[test]
