@@ -59,6 +59,9 @@ pub struct Recording {
 /// colon and by what may follow. Any other may lack what came last.
 pub const ASKED_TO: &str = "asked to";
 
+/// The damage of a recording whose log does not say why it ended. All that is there is sound.
+pub const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
+
 /// A stretch in which events were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {

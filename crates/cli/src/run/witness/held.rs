@@ -8,6 +8,7 @@ use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
 use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Header, Source};
 
 use super::{WitnessEntry, aligned, raw_directory, seal, settle};
@@ -100,7 +101,7 @@ impl Witnessed {
             return WitnessFacts::failed(why);
         }
         match figures(run, self, &mut |_| ()) {
-            Ok((_, Header { damage: Some(damage), .. })) => {
+            Ok((_, Header { damage: Some(damage), .. })) if damage != NEVER_ENDED => {
                 WitnessFacts::failed(format!("the recording is damaged: {damage}"))
             }
             Ok((figures, header)) => {

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target as Device};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
+use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 use serde::Serialize;
 
@@ -237,14 +238,18 @@ pub(crate) fn forget(run: &RunDirectory) {
 /// does not, where that is so.
 fn settle(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<String> {
     match convert(directory, run, stop) {
-        Ok(None) => {
-            // What cannot be removed only takes room.
-            let _ = std::fs::remove_dir_all(directory);
-            None
-        }
-        Ok(Some(damage)) => Some(format!(
-            "the recording is damaged, and stays in witness.recording as it was recorded: {damage}"
-        )),
+        // Of a run that was killed the recorder was killed too: that loses nothing that is there.
+        Ok(damage) => match damage.filter(|damage| damage != NEVER_ENDED) {
+            None => {
+                // What cannot be removed only takes room.
+                let _ = std::fs::remove_dir_all(directory);
+                None
+            }
+            Some(damage) => Some(format!(
+                "the recording is damaged, and stays in witness.recording as it was recorded: \
+                 {damage}"
+            )),
+        },
         Err(error) => {
             let _ = std::fs::remove_file(run.witness());
             Some(format!(

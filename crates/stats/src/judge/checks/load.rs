@@ -318,7 +318,8 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts) -> Check {
         NAME,
         grade,
         format!(
-            "reads and writes: in the mean {:.2} in flight, {:.2} in the recording (factor {ratio:.2})",
+            "reads and writes: in the mean {:.2} in flight, {:.2} in the recording \
+             (factor {ratio:.2})",
             mean.replayed, mean.recorded
         ),
         "0.5 to 2 times the recorded number (suspect beyond 10 times)",

@@ -17,15 +17,12 @@ use crate::formats::blktrace::reading::Reading;
 use crate::formats::blktrace::volumes::device_name;
 use crate::header::Header;
 use crate::recording::{
-    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, Recording,
+    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, NEVER_ENDED, Recording,
 };
 use crate::stream::Source;
 
 /// How long a description may be, in bytes.
 const DESCRIPTION_MAX: u64 = 64 << 20;
-
-/// What is said of a recording whose log does not say why it ended.
-const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
 
 /// A raw recording that is being read.
 pub(super) struct Recorded {
