@@ -3,7 +3,7 @@
 //! What is set on a loop device outlives its file: the next one who gets the device would run on a
 //! queue that somebody else has changed, or find partitions. So all of it is put back.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,6 +30,7 @@ pub(crate) struct LoopDevice {
     /// Settings that were changed, and what they were before.
     changed: RefCell<Vec<(PathBuf, String)>>,
     partitions: RefCell<Vec<String>>,
+    is_attached: Cell<bool>,
     // Dropped after the device is detached.
     directory: Option<TempDir>,
 }
@@ -53,7 +54,7 @@ impl LoopDevice {
     fn attach(arguments: &[&str]) -> Result<Self, String> {
         let path = system("losetup", arguments)?;
         let (changed, partitions) = (RefCell::default(), RefCell::default());
-        Ok(Self { path, changed, partitions, directory: None })
+        Ok(Self { path, changed, partitions, is_attached: Cell::new(true), directory: None })
     }
 
     /// One over another, without the page cache in between.
@@ -86,6 +87,15 @@ impl LoopDevice {
         &self.path
     }
 
+    /// Detaches it early, once: afterwards the path may be that of another test's device, which a
+    /// second time would take away.
+    pub(crate) fn detach(&self) -> Result<(), String> {
+        if self.is_attached.replace(false) {
+            system("losetup", &["--detach", &self.path])?;
+        }
+        Ok(())
+    }
+
     /// Writes a setting of its queue; an error where this kernel has none such.
     pub(crate) fn set(&self, setting: &str, value: &str) -> Result<(), String> {
         let name = self.path.trim_start_matches("/dev/");
@@ -116,7 +126,7 @@ impl Drop for LoopDevice {
                 eprintln!("{} stays changed: {error}", path.display());
             }
         }
-        if let Err(error) = system("losetup", &["--detach", &self.path]) {
+        if let Err(error) = self.detach() {
             eprintln!("a loop device stays behind: {error}");
         }
     }
