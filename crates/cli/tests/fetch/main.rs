@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "fetch")]
 
+mod https;
 mod secrets;
 mod server;
 mod slow;
