@@ -7,15 +7,14 @@ use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
-use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::header::Imported;
 use ioecho_trace::units::counted;
-use ioecho_trace::{Batch, Bytes, Header, Nanos, Source, TraceError};
+use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::visible;
+use crate::commands::{unprinted, visible};
 use crate::exit;
 use crate::run::{directory, open};
 
@@ -48,14 +47,6 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     printed.map_err(unprinted)?;
     let damaged = header.damage.is_some();
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
-}
-
-/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
-fn unprinted(error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => error.into(),
-        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
-    }
 }
 
 /// The keys are stable; what is not known is `null` or missing.

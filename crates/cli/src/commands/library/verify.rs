@@ -14,10 +14,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::add::counted;
-use super::unprinted;
 use crate::args::VerifyLibraryArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::visible;
+use crate::commands::{unprinted, visible};
 use crate::exit;
 use crate::library::{
     Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
