@@ -74,7 +74,7 @@ impl Transform for Cmd {
         let (running, output) = Running::start(&self.command, source, &context.stop)?;
         // The first line of the output is awaited here. What is wrong with it is the command's
         // fault first.
-        let name = format!("output of '{}'", self.command);
+        let name = format!("output of '{}'", text_shown(&self.command));
         match blkreplay::open(output, Path::new(&name), &ReadOptions::default()) {
             Ok(output) => {
                 let header = Header::default();
@@ -135,7 +135,7 @@ fn tail(mut pipe: impl Read) -> String {
 
 fn fault(command: &str, reason: &str) -> TraceError {
     TraceError::Unusable {
-        path: format!("--cmd '{command}'").into(),
+        path: format!("--cmd '{}'", text_shown(command)).into(),
         reason: reason.to_owned(),
         remedy: "it gets lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0' and prints such \
                  lines"
@@ -268,6 +268,8 @@ mod tests {
         let (_, header) = once(command, &many(1), 1000);
         assert_eq!(header.transforms, ["cmd cat # http://host/x?…"]);
         assert_eq!(asked.to_string(), header.transforms[0]);
+        let told = error("false # http://me:word@host/x", &many(1));
+        assert!(told.contains("http://host/x") && !told.contains("word"), "{told}");
     }
 
     #[test]
