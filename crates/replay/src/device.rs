@@ -97,10 +97,11 @@ pub trait Device {
     }
 
     /// Tells of a request that begins with a flush and is going to be due: where a thread must be
-    /// there for it, that needs to be woken so long before as `lead` says. Each is told of once, in
-    /// the order in which they are due; that one comes later than told, or never, may be.
-    fn expect(&mut self, due: Nanos, lead: Nanos) {
-        let _ = (due, lead);
+    /// there for it, `near` is how long before an instant the engine ends its own sleep. Each is
+    /// told of once, in the order in which they are due; that one comes later than told, or never,
+    /// may be.
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        let _ = (due, near);
     }
 
     /// Whether the data of reads are kept from their completion until [`Device::release`]. Off at

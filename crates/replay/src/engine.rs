@@ -419,7 +419,7 @@ impl<C: Clock> Engine<'_, C> {
     /// Tells the device when a flush will be due, so that it can be as near to that as the engine
     /// itself is. Without a schedule nobody knows when, and who never spins is late anyhow.
     fn announce(&mut self, planned: &Planned) {
-        let lead = match self.pacing.spin {
+        let near = match self.pacing.spin {
             Nanos::ZERO => return,
             // Nothing was measured.
             Nanos::MAX => Pacing::default().spin,
@@ -427,7 +427,7 @@ impl<C: Clock> Engine<'_, C> {
         };
         let timed = self.scheduler.config().timing == TimingMode::Timed;
         if timed && planned.refusal.is_none() && planned.io(0).begins_with_flush() {
-            self.device.expect(self.start.saturating_add(planned.scheduled), lead);
+            self.device.expect(self.start.saturating_add(planned.scheduled), near);
         }
     }
 

@@ -7,11 +7,15 @@
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+use ioecho_replay::schedule::LATENESS_TOLERATED;
 use ioecho_trace::Nanos;
 
 /// So long behind its time a flush is still waited for by spinning: handing over what is due before
-/// it takes some of that.
-const PAST: Nanos = Nanos::from_micros(50);
+/// it takes some of that, and beyond it the flush counts as late.
+const PAST: Nanos = LATENESS_TOLERATED;
+
+/// The least that a thread is ready before a flush is due, unless another one spins until then.
+const LEAD_MIN: Nanos = Nanos::from_micros(100);
 
 /// Of so many processors' time one is spent on spinning at most.
 const SHARE: i64 = 4;
@@ -40,9 +44,14 @@ pub(super) enum Duty {
 }
 
 impl Expected {
-    /// A flush that is due then, for which a thread must be woken by `lead` before. Until the one
-    /// `before` it is due another thread spins for that.
-    pub(super) fn new(due: Nanos, lead: Nanos, before: Nanos) -> Self {
+    /// A flush that is due then; `near` is how long before an instant the issuing thread ends its
+    /// sleep. Until the flush `before` it is due another thread spins for that.
+    ///
+    /// That distance covers nine wake-ups of ten: a request that finds the issuing thread asleep
+    /// comes late, and in its order all the same. A flush that finds its thread asleep is overtaken.
+    /// So its thread wakes twice as early.
+    pub(super) fn new(due: Nanos, near: Nanos, before: Nanos) -> Self {
+        let lead = near.saturating_add(near).max(LEAD_MIN);
         let from = due.saturating_sub(lead).max(before.min(due));
         Self { from, over: due.saturating_add(PAST) }
     }
@@ -60,6 +69,11 @@ impl Expected {
     /// Whether nobody waits for it any more.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         now >= self.over
+    }
+
+    /// From when on a thread is to be ready for it.
+    pub(super) const fn from(&self) -> Nanos {
+        self.from
     }
 
     /// Whether a flush that came now was this one.
@@ -95,7 +109,8 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const LEAD: Nanos = Nanos::from_micros(60);
+    const NEAR: Nanos = Nanos::from_micros(60);
+    const LEAD: Nanos = Nanos::from_micros(120);
 
     fn at(micros: i64) -> Nanos {
         Nanos::from_micros(micros)
@@ -104,24 +119,26 @@ mod tests {
     #[test]
     fn a_thread_sleeps_until_the_lead_and_spins_until_shortly_past_the_instant() {
         let budget = Budget::default();
-        let flush = Expected::new(at(1000), LEAD, Nanos(i64::MIN));
-        assert_eq!(flush.duty(at(0), &budget), Duty::Sleep(at(940)));
-        assert_eq!(flush.duty(at(940), &budget), Duty::Spin);
-        assert_eq!(flush.duty(at(1049), &budget), Duty::Spin);
-        assert_eq!(flush.duty(at(1050), &budget), Duty::Over);
-        assert!(!flush.is_met(at(939)) && flush.is_met(at(940)));
+        let flush = Expected::new(at(1000), NEAR, Nanos(i64::MIN));
+        assert_eq!(flush.duty(at(0), &budget), Duty::Sleep(at(880)));
+        assert_eq!(flush.duty(at(880), &budget), Duty::Spin);
+        assert_eq!(flush.duty(at(1099), &budget), Duty::Spin);
+        assert_eq!(flush.duty(at(1100), &budget), Duty::Over);
+        assert!(!flush.is_met(at(879)) && flush.is_met(at(880)));
+        let soon = Expected::new(at(1000), Nanos(1), Nanos(i64::MIN));
+        assert_eq!(soon.duty(at(0), &budget), Duty::Sleep(at(900)));
     }
 
     #[test]
     fn nobody_spins_for_a_flush_before_the_one_before_it_is_due() {
         let budget = Budget::default();
-        let second = Expected::new(at(1020), LEAD, at(1000));
+        let second = Expected::new(at(1020), NEAR, at(1000));
         assert_eq!(second.duty(at(990), &budget), Duty::Sleep(at(1000)));
         assert_eq!(second.duty(at(1000), &budget), Duty::Spin);
-        let together = Expected::new(at(1000), LEAD, at(1000));
+        let together = Expected::new(at(1000), NEAR, at(1000));
         assert_eq!(together.duty(at(999), &budget), Duty::Sleep(at(1000)));
         // Instants out of order do not put it off.
-        let earlier = Expected::new(at(1000), LEAD, at(5000));
+        let earlier = Expected::new(at(1000), NEAR, at(5000));
         assert_eq!(earlier.duty(at(1000), &budget), Duty::Spin);
     }
 
@@ -132,11 +149,11 @@ mod tests {
         // 10,000 flushes a second for two seconds.
         for number in 1..=20_000 {
             let due = at(number * 100);
-            let flush = Expected::new(due, LEAD, at((number - 1) * 100));
-            match flush.duty(due - LEAD, &budget) {
+            let flush = Expected::new(due, NEAR, at((number - 1) * 100));
+            match flush.duty(flush.from(), &budget) {
                 Duty::Spin => {
-                    budget.spend(due - LEAD, due);
-                    spun += LEAD;
+                    budget.spend(flush.from(), due);
+                    spun += due - flush.from();
                 }
                 _ => asleep += 1,
             }
@@ -148,11 +165,11 @@ mod tests {
     }
 
     #[test]
-    fn a_few_thousand_flushes_a_second_are_all_spun_for() {
+    fn two_thousand_flushes_a_second_are_all_spun_for() {
         let budget = Budget::default();
         for number in 1..=20_000 {
-            let due = at(number * 250);
-            let flush = Expected::new(due, LEAD, Nanos::ZERO);
+            let due = at(number * 500);
+            let flush = Expected::new(due, NEAR, Nanos::ZERO);
             assert_eq!(flush.duty(due - LEAD, &budget), Duty::Spin, "{number}");
             budget.spend(due - LEAD, due);
         }

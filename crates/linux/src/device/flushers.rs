@@ -18,7 +18,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ const EXPECTED_MAX: usize = 1 << 12;
 /// kernel next must not be there first.
 const TAKING_MAX: Nanos = Nanos::from_micros(5);
 
-/// What a flusher is at; a flush that it was given and has not taken yet is [`GIVEN`] and its tag.
+/// What a flusher is at, in the beginning too; a flush that it was given and has not taken yet is [`GIVEN`] and its tag.
 const BUSY: u64 = 0;
 /// Sleeps until it is woken.
 const IDLE: u64 = 1;
@@ -65,12 +65,20 @@ pub(super) struct Flushed {
     pub(super) result: i32,
 }
 
+/// A flusher, as the others see it.
+#[derive(Debug, Default)]
+struct Place {
+    /// What it is at.
+    state: AtomicU64,
+    /// When the flush that it awaits is near, ns.
+    from: AtomicI64,
+}
+
 /// What the issuing thread and the flushers share.
 struct Shared {
     target: Arc<OpenedTarget>,
     clock: MonotonicClock,
-    /// What each flusher is at.
-    states: Vec<AtomicU64>,
+    places: Vec<Place>,
     expected: Receiver<Expected>,
     budget: Budget,
     done: Sender<Flushed>,
@@ -107,7 +115,7 @@ impl Flushers {
         let shared = Arc::new(Shared {
             target: Arc::clone(target),
             clock,
-            states: (0..count).map(|_| AtomicU64::new(BUSY)).collect(),
+            places: (0..count).map(|_| Place::default()).collect(),
             expected: to_expect,
             budget: Budget::default(),
             done: finished,
@@ -150,13 +158,13 @@ impl Flushers {
     /// Whether a thread has nothing to do.
     pub(super) fn has_free(&self) -> bool {
         let is_free = |state: u64| matches!(state, IDLE | AWAITING | SPINNING);
-        self.shared.states.iter().any(|state| is_free(state.load(SeqCst)))
+        (0..self.threads.len()).any(|number| is_free(self.state(number)))
     }
 
-    /// Tells of a flush that will be due, for which a thread must be woken by `lead` before. They
+    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]). They
     /// are told of in order.
-    pub(super) fn expect(&mut self, due: Nanos, lead: Nanos) {
-        let flush = Expected::new(due, lead, self.last_due);
+    pub(super) fn expect(&mut self, due: Nanos, near: Nanos) {
+        let flush = Expected::new(due, near, self.last_due);
         if !self.spins || self.expected.try_send(flush).is_err() {
             return;
         }
@@ -179,11 +187,18 @@ impl Flushers {
         taken
     }
 
-    /// Hands the flush to a thread that is at that.
+    /// Hands the flush to a thread that is at that; of several, to the one that will be awake first
+    /// anyhow: it may be on its way.
     fn hand_to(&self, state: u64, tag: u32) -> bool {
         let given = GIVEN | u64::from(tag);
-        let take = |one: &AtomicU64| one.compare_exchange(state, given, SeqCst, SeqCst).is_ok();
-        let Some(number) = self.shared.states.iter().position(take) else { return false };
+        let is_at = |number: &usize| self.state(*number) == state;
+        let awake = |number: &usize| self.shared.places[*number].from.load(Relaxed);
+        let number = (0..self.threads.len()).filter(is_at).min_by_key(awake);
+        let take = |number: &usize| {
+            let place = &self.shared.places[*number].state;
+            place.compare_exchange(state, given, SeqCst, SeqCst).is_ok()
+        };
+        let Some(number) = number.filter(take) else { return false };
         if state == SPINNING {
             let until = self.shared.clock.now() + TAKING_MAX;
             while self.state(number) == given && self.shared.clock.now() < until {
@@ -196,7 +211,7 @@ impl Flushers {
     }
 
     fn state(&self, number: usize) -> u64 {
-        self.shared.states[number].load(SeqCst)
+        self.shared.places[number].state.load(SeqCst)
     }
 
     /// A flush that is done, if there is one.
@@ -247,11 +262,11 @@ impl Shared {
     fn serve(&self, number: usize) {
         // Without it a sleep ends 50 µs late; then the flush is late, and says so.
         let _ = set_timer_slack_ns(1);
-        let state = &self.states[number];
+        let place = &self.places[number];
         let mut expected = None;
-        while let Some(tag) = self.await_flush(state, &mut expected) {
+        while let Some(tag) = self.await_flush(place, &mut expected) {
             let submitted = self.clock.now();
-            state.store(BUSY, SeqCst);
+            place.state.store(BUSY, SeqCst);
             let answer = fdatasync(&self.target.file);
             let completed = self.clock.now();
             let result = answer.map_or_else(|error| -error.raw_os_error(), |()| 0);
@@ -268,17 +283,19 @@ impl Shared {
 
     /// Waits for a flush, asleep or awake; `None` when there will be none any more. `expected` is
     /// the one that this thread knows of.
-    fn await_flush(&self, state: &AtomicU64, expected: &mut Option<Expected>) -> Option<u32> {
-        let mut was = state.load(SeqCst);
+    fn await_flush(&self, place: &Place, expected: &mut Option<Expected>) -> Option<u32> {
+        // Whoever is not busy may be given a flush at any moment.
+        let mut was = BUSY;
         loop {
             let now = self.clock.now();
             let duty = self.duty(now, expected);
+            place.from.store(expected.map_or(0, |flush| flush.from().0), Relaxed);
             let is = match duty {
                 None => IDLE,
                 Some(Duty::Spin) => SPINNING,
                 Some(_) => AWAITING,
             };
-            if let Err(given) = state.compare_exchange(was, is, SeqCst, SeqCst) {
+            if let Err(given) = place.state.compare_exchange(was, is, SeqCst, SeqCst) {
                 return Some(given as u32);
             }
             was = is;
@@ -293,7 +310,7 @@ impl Shared {
                     let left = until.saturating_sub(self.clock.now()).0.max(0);
                     thread::park_timeout(Duration::from_nanos(left.unsigned_abs()));
                 }
-                Some(_) => self.spin(state, now, *expected),
+                Some(_) => self.spin(&place.state, now, *expected),
             }
         }
     }

@@ -23,8 +23,8 @@ use crate::target::OpenedTarget;
 /// Dropping it waits for the requests in flight, but not for ever.
 pub(super) trait Queue: Register {
     /// See [`Device::expect`].
-    fn expect(&mut self, due: Nanos, lead: Nanos) {
-        let _ = (due, lead);
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        let _ = (due, near);
     }
 
     /// See [`Device::prepare`]. Requests that move data have a buffer.
@@ -108,8 +108,8 @@ impl<Q: Queue> Device for KernelDevice<Q> {
         self.memory.forget(request);
     }
 
-    fn expect(&mut self, due: Nanos, lead: Nanos) {
-        self.queue.expect(due, lead);
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        self.queue.expect(due, near);
     }
 
     fn keep_data(&mut self, keep: bool) {

@@ -162,9 +162,9 @@ impl UringQueue {
         let Some(flushers) = self.flushers.as_mut().filter(|_| self.loaded == 0) else {
             return false;
         };
-        let first = self.prepared.pop_front_if(|first| {
-            first.role == Role::FlushFirst && flushers.hand_over(first.tag)
-        });
+        let first = self
+            .prepared
+            .pop_front_if(|first| first.role == Role::FlushFirst && flushers.hand_over(first.tag));
         let Some(request) = first else { return false };
         self.slots[request.tag as usize].write = request.second;
         self.in_flight += 1;
@@ -444,9 +444,9 @@ impl Queue for UringQueue {
         Ok((first, accepted))
     }
 
-    fn expect(&mut self, due: Nanos, lead: Nanos) {
+    fn expect(&mut self, due: Nanos, near: Nanos) {
         if let Some(flushers) = &mut self.flushers {
-            flushers.expect(due, lead);
+            flushers.expect(due, near);
         }
     }
 

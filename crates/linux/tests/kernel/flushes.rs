@@ -54,7 +54,9 @@ fn more_flushes_than_threads_all_complete_once_and_their_writes_arrive() {
             let done = do_all(&mut *device, clock, &requests);
             assert_eq!(outcomes(&done), [Outcome::Ok; 64]);
             assert!(done.iter().enumerate().all(|(tag, done)| done.tag as usize == tag));
-            assert!(done.iter().all(|one| before <= one.submitted && one.submitted < one.completed));
+            assert!(
+                done.iter().all(|one| before <= one.submitted && one.submitted < one.completed)
+            );
         }
         drop(device);
         arrived(&target.path, &requests);
@@ -168,11 +170,8 @@ fn dropping_a_device_waits_for_flushes_and_what_follows_them() {
 fn nothing_is_handed_over_with_what_follows_a_flush() {
     or_skip!(uring_available());
     let target = or_skip!(LoopDevice::new(MIB));
-    let way = DeviceOptions {
-        backend: Backend::Uring,
-        in_flight_max: 64,
-        ..DeviceOptions::default()
-    };
+    let way =
+        DeviceOptions { backend: Backend::Uring, in_flight_max: 64, ..DeviceOptions::default() };
     let (mut device, clock) = device_on(&target.path, way);
     let mut done = Vec::new();
     device.prepare(&ordered(0, 0), &mut Pattern);

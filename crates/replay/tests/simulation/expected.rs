@@ -40,9 +40,9 @@ impl Device for Told {
         self.inner.supports(op)
     }
 
-    fn expect(&mut self, due: Nanos, lead: Nanos) {
+    fn expect(&mut self, due: Nanos, near: Nanos) {
         assert!(self.expects, "{due} is no use");
-        assert_eq!(lead, SPIN);
+        assert_eq!(near, SPIN);
         self.told.push(due);
         self.awaited.push_back(due);
     }
