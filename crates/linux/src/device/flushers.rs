@@ -41,7 +41,7 @@ const STACK: usize = 128 << 10;
 const EXPECTED_MAX: usize = 1 << 12;
 
 /// So long a hand-over waits until the thread that spins has taken the flush: what goes to the
-/// kernel next must not be there first.
+/// kernel next must not be there first, and a thread that has not taken it by then does not run.
 const TAKING_MAX: Nanos = Nanos::from_micros(5);
 
 /// What a flusher is at, in the beginning too; a flush that it was given and has not taken yet is [`GIVEN`] and its tag.
@@ -72,6 +72,13 @@ struct Place {
     state: AtomicU64,
     /// When the flush that it awaits is near, ns.
     from: AtomicI64,
+}
+
+impl Place {
+    /// Goes from one state to another; answers `false` if it was not at that one.
+    fn moves(&self, from: u64, to: u64) -> bool {
+        self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
+    }
 }
 
 /// What the issuing thread and the flushers share.
@@ -180,8 +187,7 @@ impl Flushers {
 
     /// Has the request of this tag flushed; answers `false` where no thread is free.
     pub(super) fn hand_over(&mut self, tag: u32) -> bool {
-        // Between two looks one that slept may have begun to spin.
-        let ways = [SPINNING, IDLE, AWAITING, SPINNING];
+        let ways = [SPINNING, IDLE, AWAITING];
         let taken = ways.into_iter().any(|state| self.hand_to(state, tag));
         self.in_flight += usize::from(taken);
         taken
@@ -193,19 +199,29 @@ impl Flushers {
         let given = GIVEN | u64::from(tag);
         let is_at = |number: &usize| self.state(*number) == state;
         let awake = |number: &usize| self.shared.places[*number].from.load(Relaxed);
-        let number = (0..self.threads.len()).filter(is_at).min_by_key(awake);
-        let take = |number: &usize| {
-            let place = &self.shared.places[*number].state;
-            place.compare_exchange(state, given, SeqCst, SeqCst).is_ok()
+        let Some(number) = (0..self.threads.len()).filter(is_at).min_by_key(awake) else {
+            return false;
         };
-        let Some(number) = number.filter(take) else { return false };
+        if !self.shared.places[number].moves(state, given) {
+            return false;
+        }
         if state == SPINNING {
-            let until = self.shared.clock.now() + TAKING_MAX;
-            while self.state(number) == given && self.shared.clock.now() < until {
-                std::hint::spin_loop();
+            return self.is_taken(number, given);
+        }
+        self.threads[number].thread().unpark();
+        true
+    }
+
+    /// Waits until a thread that spins has taken what it was given, and takes it back if it does
+    /// not: the thread does not run then, perhaps for want of the processor on which this one
+    /// spins. One that is woken goes before, for it has used less of its share.
+    fn is_taken(&self, number: usize, given: u64) -> bool {
+        let until = self.shared.clock.now() + TAKING_MAX;
+        while self.state(number) == given {
+            if self.shared.clock.now() >= until {
+                return !self.shared.places[number].moves(given, SPINNING);
             }
-        } else {
-            self.threads[number].thread().unpark();
+            std::hint::spin_loop();
         }
         true
     }
@@ -266,7 +282,6 @@ impl Shared {
         let mut expected = None;
         while let Some(tag) = self.await_flush(place, &mut expected) {
             let submitted = self.clock.now();
-            place.state.store(BUSY, SeqCst);
             let answer = fdatasync(&self.target.file);
             let completed = self.clock.now();
             let result = answer.map_or_else(|error| -error.raw_os_error(), |()| 0);
@@ -295,10 +310,16 @@ impl Shared {
                 Some(Duty::Spin) => SPINNING,
                 Some(_) => AWAITING,
             };
-            if let Err(given) = place.state.compare_exchange(was, is, SeqCst, SeqCst) {
-                return Some(given as u32);
+            if place.moves(was, is) {
+                was = is;
+            } else {
+                // It may be taken back meanwhile.
+                let given = place.state.load(SeqCst);
+                if given & GIVEN != 0 && place.moves(given, BUSY) {
+                    return Some(given as u32);
+                }
+                continue;
             }
-            was = is;
             if self.stop.load(SeqCst) {
                 return None;
             }
