@@ -364,3 +364,45 @@ impl Shared {
         self.budget.spend(began, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{self, Access, OpenOptions};
+
+    const COUNT: u32 = 5000;
+
+    #[test]
+    fn every_flush_is_done_once_however_threads_sleep_and_spin() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4096).unwrap();
+        let mut opening = OpenOptions::new(Access::ReadOnly);
+        opening.allow_cached = true;
+        let target = Arc::new(target::open(file.path(), opening).unwrap());
+        let clock = MonotonicClock::new();
+        let mut flushers = Flushers::new(3, &target, clock).unwrap();
+        let mut times = vec![0; COUNT as usize];
+        let deadline = clock.now() + Nanos::from_secs(60);
+        let mut take = |flushers: &mut Flushers| {
+            while let Some(done) = flushers.take_done() {
+                assert!(done.submitted <= done.completed && done.result == 0, "{done:?}");
+                times[done.tag as usize] += 1;
+            }
+            assert!(clock.now() < deadline, "{} in flight", flushers.in_flight());
+        };
+        for tag in 0..COUNT {
+            let ahead = Nanos::from_micros(i64::from(tag % 7) * 20);
+            flushers.expect(clock.now() + ahead, Nanos::from_micros(i64::from(tag % 3) * 10));
+            while !flushers.hand_over(tag) {
+                take(&mut flushers);
+                thread::yield_now();
+            }
+        }
+        while flushers.in_flight() > 0 {
+            take(&mut flushers);
+            thread::yield_now();
+        }
+        assert!(times.iter().all(|times| *times == 1));
+        assert_eq!(flushers.count(), 3);
+    }
+}
