@@ -5,6 +5,7 @@
 
 mod device;
 mod expert;
+mod flushes;
 mod proof;
 mod spoilt;
 mod watching;
