@@ -7,6 +7,7 @@ mod device;
 mod expert;
 mod proof;
 mod spoilt;
+mod told;
 mod watching;
 
 #[path = "../pitfalls/loop_device.rs"]

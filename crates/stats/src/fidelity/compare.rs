@@ -11,6 +11,7 @@ use super::Settings;
 use super::blind::{Blind, END_SLACK_NS};
 use super::event::{Engine, Event};
 use super::figures::{FidelityFigures, How};
+use super::flushes;
 use super::matching::{NONE, before_start, difference, local_shift, sure, whole};
 use super::pieces;
 use super::tally::Tally;
@@ -50,6 +51,11 @@ impl Pair {
     /// Later than asked for, in nanoseconds, the distance of the clocks included.
     pub fn error(&self) -> i64 {
         difference(self.seen, self.at)
+    }
+
+    /// Whether the engine held it back because of what the device had not done yet.
+    pub(super) fn held_back(&self) -> bool {
+        self.engine.is_some_and(|engine| engine.held_back())
     }
 
     /// Why the engine says that it was late.
@@ -315,10 +321,16 @@ fn settle<A, B>(
         engine: asked.events[at].engine,
         how,
     };
+    let own = flushes::find(&asked.events, &seen.events, found, left, leaving.shift);
+    for (at, flush) in &own {
+        is_wanted[*flush as usize] = true;
+        goes[*flush as usize] |= leaving.asked[*at as usize];
+    }
     // A write that asked for a flush begins with it: that is how long it takes, and its instant.
     let begun = |at: usize, begin: i64, latency: Option<i64>| {
         let before = at.checked_sub(1).filter(|before| asked.events[*before].implied);
         let flush = before.map(|before| found[before]).filter(|other| *other != NONE);
+        let flush = flush.or_else(|| own.get(&(at as u32)).copied());
         match flush.map(|other| seen.events[other as usize].at).filter(|flush| *flush < begin) {
             Some(flush) => {
                 (flush, latency.map(|latency| latency.saturating_add(difference(begin, flush))))

@@ -29,6 +29,13 @@ pub struct Recording {
     /// another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_monotonic_ns: Option<u64>,
+    /// Since when every request was recorded; negative before the first request. Unknown where the
+    /// recorder did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<i64>,
+    /// Until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<i64>,
     /// The recorded devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
@@ -38,7 +45,8 @@ pub struct Recording {
     /// Lost events by processor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<u32, u64>,
-    /// When events were lost, in order; the last stands for all further ones where there are many.
+    /// When events were lost, in order. Where there are many, the last one that was counted and the
+    /// last one that was not stand for all further ones of their sort.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
     /// What the recorder took.

@@ -98,6 +98,12 @@ impl Log {
         Some((totals.read, self.stopped.as_ref()?.1))
     }
 
+    /// When the kernel gave events, as a recorder notes first of all; unknown where it did not come
+    /// to that.
+    pub(super) fn began(&self) -> Option<u64> {
+        self.anchors.first().map(|anchor| anchor.monotonic_ns)
+    }
+
     /// The last instant of which anything was noted; 0 if nothing was.
     pub(super) fn last(&self) -> u64 {
         let stopped = self.stopped.as_ref().map(|stopped| stopped.1);
