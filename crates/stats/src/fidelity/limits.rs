@@ -144,9 +144,7 @@ impl Quantity {
             Self::Split => share(figures.split),
             Self::Merged => share(figures.merged),
             Self::Reordered if figures.found == 0 => None,
-            Self::Reordered => {
-                figures.order.as_ref().map(OrderFigures::ratio_of_others)
-            }
+            Self::Reordered => figures.order.as_ref().map(OrderFigures::ratio_of_others),
             Self::IssueP50 => issue.map(|issue| issue.p50_ns as f64),
             Self::IssueP99 => issue.map(|issue| issue.p99_ns as f64),
             Self::IssueP999 => issue.map(|issue| issue.p999_ns as f64),

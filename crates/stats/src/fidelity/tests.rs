@@ -35,7 +35,10 @@ fn of(asked: &[Event], seen: &[Event]) -> FidelityFigures {
 fn a_recording_is_true_to_itself() {
     let load = load(1000);
     let found = of(&load, &load);
-    assert_eq!((found.found, found.missing, found.extra, found.order.clone().unwrap().reordered), (1000, 0, 0, 0));
+    assert_eq!(
+        (found.found, found.missing, found.extra, found.order.clone().unwrap().reordered),
+        (1000, 0, 0, 0)
+    );
     let issue = found.issue.clone().unwrap();
     assert_eq!((issue.max_ns, found.shift_ns, found.inter_arrival_ks), (0, Some(0), Some(0.0)));
     assert_eq!((found.duration_error, found.response_mean_error), (Some(0.0), Some(0.0)));
@@ -110,7 +113,10 @@ fn swapped_neighbours_are_reordered_by_one() {
         (pair[0].at, pair[1].at) = (first, second);
     }
     let found = of(&asked, &seen);
-    assert_eq!((found.order.clone().unwrap().reordered, found.order.clone().unwrap().extent_max), (50, 1));
+    assert_eq!(
+        (found.order.clone().unwrap().reordered, found.order.clone().unwrap().extent_max),
+        (50, 1)
+    );
     assert!((found.order.clone().unwrap().ratio - 0.5).abs() < 1e-12);
     assert_eq!(assess(&found, &Limits::default(), true).reasons[0], Reason::Reordered);
 }

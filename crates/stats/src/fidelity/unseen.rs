@@ -93,7 +93,8 @@ impl Unseen {
         for (at, is_behind, op) in self.at.rows() {
             if *is_behind && blind.ends_early {
                 continue;
-            } else if blind.is_outside(*at, slack_ns) {
+            }
+            if blind.is_outside(*at, slack_ns) {
                 outside.add(*op, self.at.every());
             } else if blind.hides(*at, slack_ns) {
                 hidden.add(*op, self.at.every());
@@ -126,7 +127,8 @@ impl Unseen {
         let is_outside = |(at, is_behind, _): &&(i64, bool, Place)| {
             *is_behind && blind.ends_early || blind.is_outside(*at, slack_ns)
         };
-        let is_excused = |one: &&(i64, bool, Place)| is_outside(one) || blind.hides(one.0, slack_ns);
+        let is_excused =
+            |one: &&(i64, bool, Place)| is_outside(one) || blind.hides(one.0, slack_ns);
         let told = if missing.all > 0 { &self.first[..] } else { &[] };
         let sure = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
         let mut first: Vec<Place> = self.first_not_issued.iter().cloned().chain(sure).collect();

@@ -15,8 +15,8 @@ use super::beside;
 use crate::args::{CheckArgs, LoadArgs};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
-use crate::run::{fetch, open};
 use crate::run::witness::{self, aligned, seal};
+use crate::run::{fetch, open};
 
 /// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`, or in `summary.json`.
 const ZERO: &str = "zero_monotonic_ns";

@@ -187,7 +187,9 @@ fn print_late(out: &mut impl Write, late: &LateFigures, known: &Known) -> io::Re
     let LateFigures { requests, device, held_back, generator, host, .. } = late;
     let LateFigures { busy, idle, unknown, .. } = late;
     let of = if known.is_run {
-        format!("device {device}, of these held back {held_back}; generator {generator}, host {host}")
+        format!(
+            "device {device}, of these held back {held_back}; generator {generator}, host {host}"
+        )
     } else {
         format!("device busy {busy}, device idle {idle}, unknown {unknown}")
     };
@@ -269,8 +271,7 @@ fn print_sides(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
     // Of what was not witnessed the rest is compared, on both sides.
     let spans = [figures.due_span_ns, figures.seen.span_ns].map(|span| known(span.map(shown)));
     row(out, "first to last issue", &spans, figures.duration_error)?;
-    let of =
-        |value: fn(&SideFigures) -> Option<String>| both.map(|side| known(value(side)));
+    let of = |value: fn(&SideFigures) -> Option<String>| both.map(|side| known(value(side)));
     let mut execution = of(|side| side.execution_ns.map(shown));
     if figures.not_witnessed > 0 {
         UNKNOWN.clone_into(&mut execution[0]);

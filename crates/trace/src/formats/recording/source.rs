@@ -124,7 +124,7 @@ impl Recorded {
                 facts.zero_monotonic_ns = Some(start);
                 let of_trace = |at: u64| i64::try_from(i128::from(at) - i128::from(start)).ok();
                 facts.from_ns = self.log.began().and_then(of_trace);
-                facts.until_ns = self.log.stopped.as_ref().and_then(|(_, at)| of_trace(*at));
+                facts.until_ns = self.log.ending.and_then(of_trace);
             }
         }
         for volume in self.header.volumes.iter_mut().skip(self.named) {
