@@ -1,9 +1,9 @@
 //! Flushes that a replay issued before writes that asked for one.
 //!
 //! A recording has a write with a flush before it as one request (`REQ_PREFLUSH`). A program cannot
-//! ask for that in one system call, so whoever replays it issues a flush, and then the write. Of two
-//! traces nobody says which flushes these are. But they are what is left of the flushes, and lie
-//! right before their writes: such a flush is no other's, and the write begins with it.
+//! ask for that in one system call, so whoever replays it issues a flush, and then the write. Of
+//! two traces nobody says which flushes these are. But they are what is left of the flushes, and
+//! lie right before their writes: such a flush is no other's, and the write begins with it.
 
 use ioecho_trace::Op;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -99,8 +99,8 @@ const NONE: &str = "Nothing but the engine says that the device was given this l
                     in the way of recording, or replay without a witness.";
 const LOST: &str = "The recorder lost events, so nobody can tell whether the device saw these \
                     requests: give it larger buffers.";
-const BROKE_OFF: &str = "The recording does not cover the whole run, so nobody can tell whether the \
-                         device saw these requests: see why it ended, and replay again.";
+const BROKE_OFF: &str = "The recording does not cover the whole run, so nobody can tell whether \
+                         the device saw these requests: see why it ended, and replay again.";
 const PUSHED_BACK: &str = "Requests waited for others that they overlap, because the device took \
                            longer than the original one, and came behind later ones. That is a \
                            finding about the device; --conflicts says what is done with them.";
