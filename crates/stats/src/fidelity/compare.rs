@@ -120,11 +120,16 @@ pub fn compare(
             }
             is_first = false;
         }
+        if let Some(unexpected) = flushes::unexpected(&asked.events, &seen.events, &found) {
+            asked.keep(&unexpected);
+            found = whole(&asked.events, &seen.events, from, guess, settings.absolute);
+        }
         if let Some(median) = median_shift(&asked.events, &seen.events, &found) {
             shift = Some(median);
             tally.centre.get_or_insert(median);
         }
         let shift = shift.unwrap_or(guess);
+        flushes::give_back(&asked.events, &seen.events, &mut found, shift);
         let left = pieces::find(&asked.events, &seen.events, &found, from, shift);
         let until = if whole_run { None } else { boundary(&asked, &seen, shift) };
         tally.windowed |= !whole_run;
@@ -321,16 +326,10 @@ fn settle<A, B>(
         engine: asked.events[at].engine,
         how,
     };
-    let own = flushes::find(&asked.events, &seen.events, found, left, leaving.shift);
-    for (at, flush) in &own {
-        is_wanted[*flush as usize] = true;
-        goes[*flush as usize] |= leaving.asked[*at as usize];
-    }
     // A write that asked for a flush begins with it: that is how long it takes, and its instant.
     let begun = |at: usize, begin: i64, latency: Option<i64>| {
         let before = at.checked_sub(1).filter(|before| asked.events[*before].implied);
         let flush = before.map(|before| found[before]).filter(|other| *other != NONE);
-        let flush = flush.or_else(|| own.get(&(at as u32)).copied());
         match flush.map(|other| seen.events[other as usize].at).filter(|flush| *flush < begin) {
             Some(flush) => {
                 (flush, latency.map(|latency| latency.saturating_add(difference(begin, flush))))

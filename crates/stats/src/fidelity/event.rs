@@ -25,8 +25,8 @@ pub struct Event {
     pub pid: Option<u32>,
     /// What the replaying engine says of it.
     pub engine: Option<Engine>,
-    /// A flush that nobody asked for by itself: a write asked for one before it, and the engine
-    /// issues it as a request of its own, because a program cannot say so in a write.
+    /// A flush that nobody asked for by itself: a write asked for one before it, and whoever replays
+    /// it issues it as a request of its own, because a program cannot say so in a write.
     pub implied: bool,
     /// Whether it is a write that asks for a flush before it.
     pub preflush: bool,
@@ -91,11 +91,12 @@ impl Event {
         }
     }
 
-    /// The flush that the engine issued before this request of a run, if it had to.
+    /// The flush that whoever replays this request issues before it, if it asks for one and the
+    /// kernel is given it by a program.
     fn flush_before(&self) -> Option<Self> {
         let flush =
             Self { op: Op::Flush, offset: 0, length: 0, implied: true, preflush: false, ..*self };
-        (self.preflush && self.engine.is_some() && self.was_issued()).then_some(flush)
+        (self.preflush && self.was_issued()).then_some(flush)
     }
 
     /// The first byte behind the range.

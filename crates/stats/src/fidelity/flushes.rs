@@ -1,63 +1,56 @@
-//! Flushes that a replay issued before writes that asked for one.
+//! Flushes that a replay of a trace issued before writes that asked for one.
 //!
 //! A recording has a write with a flush before it as one request (`REQ_PREFLUSH`). A program cannot
-//! ask for that in one system call, so whoever replays it issues a flush, and then the write. Of
-//! two traces nobody says which flushes these are. But they are what is left of the flushes, and
-//! lie right before their writes: such a flush is no other's, and the write begins with it.
+//! ask for that in one system call, so whoever replays it issues a flush, and then the write: such
+//! a flush is expected, as of a run. But nobody says of two traces how it was replayed. The kernel
+//! itself gives such writes on as they are, and then there is no flush to expect; or the replay
+//! left it out, and then what was seen belongs to the flushes that stand in the trace.
 
 use ioecho_trace::Op;
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::event::Event;
 use super::matching::{NONE, difference};
-use super::pieces;
 
-/// So many requests before a write are looked at for its flush.
+/// So many requests before and behind a flush are looked at for another one's counterpart.
 const SEARCH_MAX: usize = 64;
 
-/// By how much the flush may seem to have been seen before its write was due: the distance of the
-/// clocks is known to less than that.
-const SLACK_NS: i64 = 1_000_000;
+/// How near to its time a flush must have been seen to be taken from another one.
+const NEAR_NS: i64 = 1_000_000;
 
-/// For writes of a trace that ask for a flush, and were found without one of their own, the flush
-/// before them, by their numbers. `shift` is the distance of the clocks.
-pub(super) fn find(
-    asked: &[Event],
-    seen: &[Event],
-    whole: &[u32],
-    left: &pieces::Found,
-    shift: i64,
-) -> FxHashMap<u32, u32> {
-    let mut own = FxHashMap::default();
-    let asks = |at: usize| asked[at].preflush && asked[at].engine.is_none();
-    if !(0..asked.len()).any(asks) {
-        return own;
+/// Which of the flushes that are expected before writes of a trace are not to be expected, because
+/// their writes were seen as they were asked for; `None` where there are none.
+pub(super) fn unexpected(asked: &[Event], seen: &[Event], found: &[u32]) -> Option<Vec<bool>> {
+    let is_unexpected = |at: usize| {
+        let (flush, other) = (&asked[at], found.get(at + 1).copied().unwrap_or(NONE));
+        flush.implied && flush.engine.is_none() && other != NONE && seen[other as usize].preflush
+    };
+    let all: Vec<bool> = (0..asked.len()).map(is_unexpected).collect();
+    all.contains(&true).then_some(all)
+}
+
+/// Gives flushes of a trace that have no counterpart that of a flush that was only expected, if it
+/// was seen when the former ought to have been. `shift` is the distance of the clocks.
+pub(super) fn give_back(asked: &[Event], seen: &[Event], found: &mut [u32], shift: i64) {
+    let is_expected = |event: &Event| event.implied && event.engine.is_none();
+    if !asked.iter().any(is_expected) {
+        return;
     }
-    let mut taken: FxHashSet<u32> = whole.iter().copied().filter(|other| *other != NONE).collect();
-    let first = |parts: &[u32]| parts.iter().copied().min().unwrap_or(NONE);
-    let in_pieces = left.split.iter().map(|group| (group.whole, first(&group.parts)));
-    let mut found: Vec<(u32, u32)> =
-        (0_u32..).zip(whole.iter().copied()).chain(in_pieces).collect();
-    found.retain(|(at, other)| *other != NONE && asks(*at as usize));
-    found.sort_unstable_by_key(|(_, other)| *other);
-    for (at, other) in found {
-        let (write, due) = (&seen[other as usize], asked[at as usize].at.saturating_add(shift));
-        // Whoever replayed it gave it to the kernel as it was.
-        if write.preflush {
+    for at in 0..asked.len() {
+        let flush = &asked[at];
+        if flush.op != Op::Flush || flush.implied || found[at] != NONE {
             continue;
         }
-        let before = (other as usize).saturating_sub(SEARCH_MAX)..other as usize;
-        let flush = before.rev().map(|flush| flush as u32).find(|flush| {
-            let event = &seen[*flush as usize];
-            event.op == Op::Flush
-                && event.target == write.target
-                && difference(event.at, due) >= -SLACK_NS
-                && !taken.contains(flush)
-        });
-        if let Some(flush) = flush {
-            taken.insert(flush);
-            own.insert(at, flush);
+        let due = flush.at.saturating_add(shift);
+        let off = |other: usize| {
+            let place = found[other];
+            let is_there =
+                is_expected(&asked[other]) && asked[other].target == flush.target && place != NONE;
+            is_there.then(|| difference(seen[place as usize].at, due).saturating_abs())
+        };
+        let about = at.saturating_sub(SEARCH_MAX)..(at + SEARCH_MAX).min(asked.len());
+        let nearest = about.filter_map(|other| Some((off(other)?, other))).min();
+        if let Some((_, other)) = nearest.filter(|(off, _)| *off <= NEAR_NS) {
+            found.swap(at, other);
         }
     }
-    own
 }
