@@ -45,8 +45,7 @@ pub struct Recording {
     /// Lost events by processor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<u32, u64>,
-    /// When events were lost, in order. Where there are many, the last one that was counted and the
-    /// last one that was not stand for all further ones of their sort.
+    /// When events were lost, in order; the last stands for all further ones where there are many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
     /// What the recorder took.

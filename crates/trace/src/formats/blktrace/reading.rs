@@ -230,18 +230,12 @@ impl<L: Lane> Reading<L> {
             }));
         }
         facts.gaps.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
-        if facts.gaps.len() > GAPS_MAX {
-            let rest = facts.gaps.split_off(GAPS_MAX - 2);
-            // What was counted stays apart from what was not.
-            for is_counted in [true, false] {
-                let alike = rest.iter().copied().filter(|gap| (gap.events > 0) == is_counted);
-                facts.gaps.extend(alike.reduce(|all, gap| Gap {
-                    to_ns: all.to_ns.max(gap.to_ns),
-                    events: all.events.saturating_add(gap.events),
-                    ..all
-                }));
-            }
-            facts.gaps.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
+        while facts.gaps.len() > GAPS_MAX
+            && let Some(last) = facts.gaps.pop()
+            && let Some(before) = facts.gaps.last_mut()
+        {
+            before.to_ns = before.to_ns.max(last.to_ns);
+            before.events = before.events.saturating_add(last.events);
         }
         facts.matching = self.requests.matching();
         facts.driver = self.requests.driver();
