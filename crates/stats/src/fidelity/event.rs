@@ -25,8 +25,8 @@ pub struct Event {
     pub pid: Option<u32>,
     /// What the replaying engine says of it.
     pub engine: Option<Engine>,
-    /// A flush that nobody asked for by itself: a write asked for one before it, and whoever replays
-    /// it issues it as a request of its own, because a program cannot say so in a write.
+    /// A flush that nobody asked for by itself: a write asked for one before it, and whoever
+    /// replays it issues it as a request of its own, because a program cannot say so in a write.
     pub implied: bool,
     /// Whether it is a write that asks for a flush before it.
     pub preflush: bool,

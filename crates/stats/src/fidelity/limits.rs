@@ -11,6 +11,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ioecho_trace::Nanos;
+use ioecho_trace::units::{counted, times};
 use serde::{Deserialize, Serialize};
 
 use super::figures::{FidelityFigures, OrderFigures};
@@ -209,6 +210,11 @@ impl FromStr for Limit {
             return Ok(Self { quantity, most: None });
         }
         let most = if quantity.is_span() {
+            // Seconds, as everywhere else, would allow of anything where all limits are of
+            // microseconds.
+            if value.parse::<f64>().is_ok_and(|number| number != 0.0) {
+                return Err(format!("'{value}' has no unit; write it like {value}ms or {value}us"));
+            }
             let span: Nanos = value.parse().map_err(|error| format!("{error}"))?;
             span.0 as f64
         } else {
@@ -432,7 +438,7 @@ fn stalls(figures: &FidelityFigures) -> Option<String> {
     all.map(|all| {
         format!(
             "it stood still {} for more than {}, {} in all; the longest took {} after {:.6} s",
-            if all.stalls == 1 { "once".to_owned() } else { format!("{} times", all.stalls) },
+            times(all.stalls),
             Nanos(all.beyond_ns),
             Nanos(all.total_ns),
             Nanos(all.longest_ns),
@@ -452,8 +458,8 @@ fn reordered(order: &OrderFigures) -> String {
         String::new()
     };
     format!(
-        "{} requests came after a later one, by {:.1} places on average{behind}",
-        order.of_others(),
+        "{} came after a later one, by {:.1} places on average{behind}",
+        counted(order.of_others(), "request"),
         order.extent_mean
     )
 }
@@ -483,14 +489,14 @@ fn sentence(
                 format!(" (not issued: {})", dropped.join(", "))
             };
             format!(
-                "{} of {} requests never reached the device{known}",
+                "{} of {} never reached the device{known}",
                 figures.missing_counted(),
-                figures.asked.requests
+                counted(figures.asked.requests, "request")
             )
         }
         Reason::ExtraRequests => {
-            let extra = figures.extra_counted();
-            format!("the device saw {extra} requests that nobody asked for while it was replayed")
+            let extra = counted(figures.extra_counted(), "request");
+            format!("the device saw {extra} that nobody asked for while it was replayed")
         }
         Reason::Reordered => reordered(&figures.order.clone().unwrap_or_default()),
         Reason::DeviceLimited if late.held_back * 2 > late.device => format!(
@@ -528,7 +534,7 @@ fn sentence(
             late.idle, late.requests
         ),
         Reason::Inexact if late.requests > 0 => {
-            format!("{} requests were later than {beyond}", late.requests)
+            format!("later than {beyond}: {}", counted(late.requests, "request"))
         }
         Reason::Inexact => match figures.issue.as_ref().map(|issue| issue.earliest_ns) {
             Some(earliest) if earliest.saturating_neg() > late.beyond_ns => format!(
@@ -539,8 +545,9 @@ fn sentence(
         },
         Reason::ResponseTimes => "the device answered otherwise than in the recording".to_owned(),
         Reason::Reshaped => format!(
-            "{} requests reached the device in pieces and {} as parts of others",
-            figures.split, figures.merged
+            "{} reached the device in pieces and {} as parts of others",
+            counted(figures.split, "request"),
+            figures.merged
         ),
     };
     let is_late = matches!(
@@ -569,11 +576,11 @@ mod tests {
         assert_eq!(of("missing=0.5%"), Ok(Some(0.005)));
         assert_eq!(of("missing=0.005"), Ok(Some(0.005)));
         assert_eq!(of("duration=none"), Ok(None));
-        for wrong in ["issue-p98=1ms", "issue-p99", "issue-p99=1", "missing=-1%", "missing=x", "="]
-        {
-            let is_bare_second = wrong == "issue-p99=1";
-            assert_eq!(of(wrong).is_err(), !is_bare_second, "{wrong}");
+        for wrong in ["issue-p98=1ms", "issue-p99", "missing=-1%", "missing=x", "="] {
+            assert!(of(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(of("issue-p50=0"), Ok(Some(0.0)));
+        assert!(of("issue-p99=5").unwrap_err().contains("'5' has no unit"));
         assert!(of("speed=1").unwrap_err().contains("issue-p50, issue-p99"));
     }
 

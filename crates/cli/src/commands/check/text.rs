@@ -6,6 +6,7 @@ use ioecho_stats::fidelity::{
     Assessment, CROWDED_NS, ErrorFigures, FidelityFigures, KindFigures, LateFigures, Place, Reason,
     SideFigures, Spread,
 };
+use ioecho_trace::units::{counted, counted_in, times};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::Known;
@@ -53,8 +54,8 @@ fn print_outcome(
         writeln!(out, "  - {}", broken.text)?;
     }
     if known.lost_events > 0 {
-        let lost = known.lost_events;
-        writeln!(out, "  note: the recorder lost {lost} events; what lies there is not witnessed")?;
+        let lost = counted(known.lost_events, "event");
+        writeln!(out, "  note: the recorder lost {lost}; what lies there is not witnessed")?;
     }
     if !known.has_schedule {
         writeln!(out, "  note: the run had no schedule, so no instant and no order is judged")?;
@@ -63,9 +64,9 @@ fn print_outcome(
     if let Some(order) = order.filter(|_| assessment.findings.contains(&Reason::DeviceLimited)) {
         writeln!(
             out,
-            "  finding: device-limited: {} requests came after later ones, because they waited \
-             for what the device had not done (--conflicts says how)",
-            order.held_back
+            "  finding: device-limited: {} came after later ones, held back behind what the device \
+             had not done (--conflicts says how)",
+            counted(order.held_back, "request")
         )?;
     }
     let few = [&figures.asked, &figures.seen].into_iter().find(|side| !side.completions_known());
@@ -104,8 +105,11 @@ fn print_requests(
     if figures.split + figures.merged > 0 {
         writeln!(
             out,
-            "              {} in {} pieces, {} merged into {}",
-            figures.split, figures.pieces, figures.merged, figures.unions
+            "              {} in {}, {} merged into {}",
+            figures.split,
+            counted(figures.pieces, "piece"),
+            figures.merged,
+            figures.unions
         )?;
     }
     for (why, count) in &figures.not_issued {
@@ -114,8 +118,8 @@ fn print_requests(
     if figures.flushes_ended_above > 0 {
         writeln!(
             out,
-            "              {} flushes ended by the kernel: the device has no volatile cache",
-            figures.flushes_ended_above
+            "              ended by the kernel: {}; the device has no volatile cache",
+            counted_in(figures.flushes_ended_above, "flush", "flushes")
         )?;
     }
     let by = figures.extra_by_process.iter().take(5).map(|(pid, count)| {
@@ -169,9 +173,9 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
     if let Some(stalls) = figures.stalls.as_ref().filter(|stalls| stalls.stalls > 0) {
         writeln!(
             out,
-            "  stood still for more than {}: {} times, {} in all, the longest {} after {:.6} s",
+            "  stood still for more than {}: {}, {} in all, the longest {} after {:.6} s",
             Nanos(stalls.beyond_ns),
-            stalls.stalls,
+            times(stalls.stalls),
             Nanos(stalls.total_ns),
             Nanos(stalls.longest_ns),
             Nanos(stalls.longest_at_ns).as_secs_f64()

@@ -5,6 +5,7 @@ use ioecho_stats::fidelity::{ErrorFigures, FidelityFigures, Pair, Spread};
 use ioecho_stats::run_summary::EngineFacts;
 use ioecho_stats::witnessed::{Sight, WitnessPanels};
 use ioecho_trace::recording::Recording;
+use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Nanos};
 
 use super::held::{self, Witnessed};
@@ -91,9 +92,8 @@ fn text(facts: &toml::Table, figures: &FidelityFigures) -> Vec<String> {
     }
     if figures.not_witnessed > 0 {
         text.push(format!(
-            "{} requests were issued where the recorder could see nothing, and are in no other \
-             figure.",
-            figures.not_witnessed
+            "Where the recorder could see nothing, {} issued that no other figure counts.",
+            counted_in(figures.not_witnessed, "request was", "requests were")
         ));
     }
     if figures.windowed {

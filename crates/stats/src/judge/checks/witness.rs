@@ -1,6 +1,7 @@
 //! The check on a witness: whether the device saw what the run says that it issued.
 
 use ioecho_trace::Nanos;
+use ioecho_trace::units::counted;
 
 use super::{LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
 use crate::facts::WitnessFacts;
@@ -64,8 +65,11 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
 
 fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
     let mut parts = vec![format!(
-        "the device saw {} of {} requests, {} missing, {} of others",
-        seen.found, seen.asked, seen.missing, seen.extra
+        "the device saw {} of {}, {} missing, {} of others",
+        seen.found,
+        counted(seen.asked, "request"),
+        seen.missing,
+        seen.extra
     )];
     if seen.split + seen.merged > 0 {
         parts.push(format!("{} in pieces and {} merged", seen.split, seen.merged));
@@ -90,7 +94,7 @@ fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
         parts.push(format!("{} held back by more than 1 ms", seen.held_back));
     }
     if seen.lost_events > 0 {
-        parts.push(format!("{} events lost by the recorder", seen.lost_events));
+        parts.push(format!("{} lost by the recorder", counted(seen.lost_events, "event")));
     }
     parts.join("; ")
 }
