@@ -135,8 +135,8 @@ fn print_text(
     row!(
         out,
         "peak second",
-        "{} requests at {}s; {} at {}s",
-        peak.requests_per_s,
+        "{} at {} s; {} at {} s",
+        counted(peak.requests_per_s, "request"),
         peak.requests_at_s,
         Bytes(peak.bytes_per_s),
         peak.bytes_at_s
@@ -145,8 +145,8 @@ fn print_text(
         row!(
             out,
             "peak minute",
-            "{} requests: --start {}s --duration 1m",
-            peak.requests_per_minute,
+            "{}: --start {}s --duration 1m",
+            counted(peak.requests_per_minute, "request"),
             peak.minute_at_s
         )?;
     }
@@ -168,7 +168,7 @@ fn print_text(
     }
     if figures.per_volume.len() > VOLUMES_SHOWN {
         let more = figures.per_volume.len() - VOLUMES_SHOWN;
-        row!(out, "", "and {more} volumes more (--json lists them)")?;
+        row!(out, "", "and {} more (--json lists them)", counted(more as u64, "volume"))?;
     }
     if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
         row!(out, "in flight", "mean {mean:.2}, max {max} (as recorded)")?;

@@ -8,6 +8,7 @@ mod expert;
 mod flushes;
 mod proof;
 mod spoilt;
+mod told;
 mod watching;
 
 #[path = "../pitfalls/loop_device.rs"]

@@ -97,7 +97,8 @@ fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
 fn print(out: &mut impl Write, all: &[Checked]) -> io::Result<()> {
     for Checked { name, requests, problems } in all {
         if problems.is_empty() {
-            writeln!(out, "{name}: as published, {} requests", requests.unwrap_or_default())?;
+            let requests = counted_of(requests.unwrap_or_default(), "request");
+            writeln!(out, "{name}: as published, {requests}")?;
         }
         for problem in problems {
             writeln!(out, "{name}: {}", visible(problem))?;
