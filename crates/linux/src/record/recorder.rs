@@ -77,6 +77,8 @@ pub enum Ending {
     DeviceGone(String),
     /// The file system is full, or nearly so.
     DiskFull(String),
+    /// The directory that it is written into was taken away or moved; where it is now, if it is.
+    Misplaced(String),
     /// Something failed.
     Failed(String),
 }
@@ -91,7 +93,10 @@ impl Ending {
     pub fn phrase(&self) -> &str {
         match self {
             Self::Asked => ASKED_TO,
-            Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
+            Self::DeviceGone(why)
+            | Self::DiskFull(why)
+            | Self::Misplaced(why)
+            | Self::Failed(why) => why,
         }
     }
 }
@@ -132,6 +137,8 @@ pub struct Summary {
     pub fullest: u32,
     /// Of the lost events those that the kernel gave and that could not be written.
     pub dropped: u64,
+    /// Of the lost events those that another program took out of the kernel's buffers.
+    pub taken: u64,
     /// How long somebody kept events from coming, who had switched them off or cleared a buffer:
     /// nobody knows how many those were.
     pub blind: Nanos,
@@ -140,12 +147,13 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Events that were taken from the kernel.
+    /// Events that were taken from the kernel and kept.
     pub fn events(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.read).sum()
     }
 
-    /// Events that found no room, in the kernel's buffers or on the disk.
+    /// Events that found no room, in the kernel's buffers or on the disk, or that another program
+    /// took.
     pub fn lost(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.lost).sum()
     }

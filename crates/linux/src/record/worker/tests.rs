@@ -1,7 +1,6 @@
 //! A recorder whose kernel does what a test wants.
 
 use std::fs;
-use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
@@ -9,7 +8,7 @@ use ioecho_trace::recording::{Description, LOG_FILE, segment_file};
 
 use super::super::interface::Interface;
 use super::super::store::SegmentLimit;
-use super::super::tracer::Stream;
+use super::super::tracer::{Counts, Stream};
 use super::*;
 
 const CHUNK: usize = 64;
@@ -69,12 +68,16 @@ impl Tracer for Kernel {
         Ok(CHUNK)
     }
 
+    fn counting(&self) -> Counting {
+        Counting::Together
+    }
+
     fn counts(&mut self, _: usize) -> io::Result<Counts> {
         Ok(Counts::default())
     }
 
     fn contents(&self, _: &[u8]) -> Contents {
-        Contents { events: 1, first_ns: 1 }
+        Contents { events: 1, first_ns: 1, last_ns: 1 }
     }
 
     fn meddling(&mut self) -> Option<Meddling> {

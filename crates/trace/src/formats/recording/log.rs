@@ -18,6 +18,14 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// How many processors are known; what Linux can be built for (`NR_CPUS`).
 const CPUS_MAX: usize = 1 << 13;
 
+/// Before its first and behind its last entry a recording that ended has no event: with a margin of
+/// a second.
+const SLACK_NS: u64 = 1_000_000_000;
+
+/// A recorder that was killed notes the time every minute, but what it noted last may never have
+/// come to the disk: a day.
+const UNENDED_NS: u64 = 86_400_000_000_000;
+
 /// What a recorder noted.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -104,6 +112,17 @@ impl Log {
         let anchor = self.anchors.last().map(|anchor| anchor.monotonic_ns);
         let lost = self.lost.values().flat_map(Gaps::stretches).map(|stretch| stretch.to);
         stopped.into_iter().chain(anchor).chain(lost).max().unwrap_or(0)
+    }
+
+    /// The first and the last instant at which events may have been recorded; `started` is when the
+    /// description says that it began.
+    pub(super) fn times(&self, started: Option<Anchor>) -> (u64, u64) {
+        let anchors = self.anchors.iter().chain(&started);
+        let first = anchors.map(|anchor| anchor.monotonic_ns).min();
+        let slack = if self.stopped.is_some() { SLACK_NS } else { UNENDED_NS };
+        let last = self.last();
+        let last = if last > 0 { last.saturating_add(slack) } else { u64::MAX };
+        (first.map_or(0, |first| first.saturating_sub(SLACK_NS)), last)
     }
 
     /// What a processor lost, as the recorder counted it.
