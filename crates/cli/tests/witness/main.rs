@@ -6,6 +6,7 @@
 mod device;
 mod expert;
 mod proof;
+mod signals;
 mod spoilt;
 mod watching;
 

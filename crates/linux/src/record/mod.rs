@@ -32,5 +32,5 @@ pub use attach::clean;
 pub use error::RecordError;
 pub use filter::Events;
 pub use interface::{Interface, InterfaceChoice};
-pub use recorder::{Ending, Options, Plan, Recorder, Status, Summary};
+pub use recorder::{Ending, Options, Plan, Recorder, Status, Summary, end_all};
 pub use target::Target;

@@ -186,6 +186,7 @@ impl Worker {
         if let Err(error) = self.tracer.detach() {
             self.shared.note(format!("{error}; the next start tries again"));
         }
+        self.shared.is_detached.store(true, Relaxed);
         *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending.clone());
         let (dropped, taken) = self.ledger.dropped_and_taken();
         Summary {
