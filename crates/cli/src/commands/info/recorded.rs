@@ -22,7 +22,7 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
     if let Some(why) = recording.stopped.as_ref().filter(|why| !why.starts_with(ASKED_TO)) {
         rows.push(("ended", format!("early: {why}")));
     }
-    for (cpu, lost) in &recording.lost {
+    for (cpu, lost) in recording.lost.iter().filter(|(_, lost)| **lost > 0) {
         rows.push(("lost events", format!("{lost} of processor {cpu}")));
     }
     for gap in recording.gaps.iter().take(GAPS_SHOWN) {

@@ -141,10 +141,9 @@ pub(super) struct Decoded {
     pub(super) outside: u64,
     pub(super) out_of_order: u64,
     pub(super) gaps: Gaps,
-    /// The first instant of the recording, and how long it lasted: events from elsewhere bear the
-    /// time of another clock.
-    begins: u64,
-    lasts: u64,
+    /// The first instant of the recording and how long it lasted, where that is known: events from
+    /// elsewhere bear the time of another clock.
+    times: Option<(u64, u64)>,
     /// How many of those there were.
     pub(super) untimely: u64,
     /// Events that say what no kernel says.
@@ -165,12 +164,12 @@ impl Decoded {
     /// Nothing yet; `gaps` are those that the recorder counted, if `is_counted`, and `times` the
     /// first and the last instant at which it recorded.
     pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool, times: (u64, u64)) -> Self {
-        let (begins, lasts) = (times.0, times.1.saturating_sub(times.0));
-        Self { cpu, gaps, is_counted, begins, lasts, ..Self::default() }
+        let times = Some((times.0, times.1.saturating_sub(times.0)));
+        Self { cpu, gaps, is_counted, times, ..Self::default() }
     }
 
     fn is_timely(&self, time: u64) -> bool {
-        time.wrapping_sub(self.begins) <= self.lasts
+        self.times.is_none_or(|(begins, lasts)| time.wrapping_sub(begins) <= lasts)
     }
 
     /// Decodes a page: its events of the wanted kinds go to `events`. The error says why not all
