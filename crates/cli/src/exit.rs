@@ -125,7 +125,10 @@ fn of_recorder(error: &RecordError) -> u8 {
         RecordError::Target(_)
         | RecordError::Missing { .. }
         | RecordError::NoBlockDevice { .. } => TARGET,
-        RecordError::NoDevice | RecordError::Twice { .. } | RecordError::Buffer { .. } => USAGE,
+        RecordError::NoDevice
+        | RecordError::Twice { .. }
+        | RecordError::Buffer { .. }
+        | RecordError::Reserve { .. } => USAGE,
         RecordError::Traced { .. } | RecordError::OnRecorded { .. } => REFUSED,
         RecordError::Output { .. } => OUTPUT,
         RecordError::Unavailable { .. } | RecordError::System { .. } => CANNOT_RECORD,

@@ -33,6 +33,16 @@ impl BlockNode {
         Some(Self { dev, name, directory: directory.to_owned() })
     }
 
+    /// Whether the kernel still has a device of this number and name. Needs no file number, and what
+    /// cannot be known is taken for there.
+    pub(crate) fn is_there(&self) -> bool {
+        let link = format!("/sys/dev/block/{}:{}", major(self.dev), minor(self.dev));
+        match fs::read_link(link) {
+            Ok(to) => to.file_name() == self.directory.file_name(),
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        }
+    }
+
     fn is_partition(&self) -> bool {
         self.directory.join("partition").exists()
     }

@@ -272,7 +272,10 @@ fn print_latencies(out: &mut impl Write, figures: &TraceFigures) -> io::Result<(
 fn print_notes(out: &mut impl Write, header: &Header) -> io::Result<()> {
     for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
         if notes.is_empty() {
-            row!(out, kind, "nothing")?;
+            let gaps = header.recording.iter().flat_map(|recording| &recording.gaps);
+            let is_unknown = kind == "lost" && gaps.count() > 0;
+            let none = if is_unknown { "nobody knows how many events, in the gaps" } else { "nothing" };
+            row!(out, kind, "{none}")?;
         }
         for note in notes.iter() {
             row!(out, kind, "{} {}", note.count, note.what)?;

@@ -75,6 +75,14 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     for loss in losses(&summary) {
         tell(&loss);
     }
+    if let Ending::Misplaced(_) = &summary.ending {
+        tell(&format!(
+            "note: nothing was written to {}; where the recording is there yet, `ioecho convert` \
+             takes its directory",
+            output.display()
+        ));
+        return Ok(exit::INCOMPLETE);
+    }
     if is_empty(&summary, interface) {
         return nothing(args, output, &names, is_good);
     }
@@ -94,7 +102,8 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
 /// What is missing, and why, as warnings.
 fn losses(summary: &Summary) -> Vec<String> {
     let mut losses = Vec::new();
-    if let buffers @ 1.. = summary.lost().saturating_sub(summary.dropped) {
+    let elsewhere = summary.dropped.saturating_add(summary.taken);
+    if let buffers @ 1.. = summary.lost().saturating_sub(elsewhere) {
         losses.push(format!(
             "warning: {} no room in the kernel's buffers\n  = help: give it more with --buffer, \
              and write to a faster disk",
@@ -106,6 +115,13 @@ fn losses(summary: &Summary) -> Vec<String> {
             "warning: {} could not be written\n  = help: write to a disk with more room, or keep \
              more of it free with --reserve",
             counted_in(dropped, "event was lost: it", "events were lost: they")
+        ));
+    }
+    if let taken @ 1.. = summary.taken {
+        losses.push(format!(
+            "warning: {taken} events were lost: another program has read them out of this \
+             recording's buffers\n  = help: a trace instance named ioecho-… is a recording's; read \
+             none of its files that end in _pipe or _raw"
         ));
     }
     if summary.blind.0 > 0 {
@@ -270,6 +286,9 @@ mod tests {
             losses(&Summary { cpus: totals(lost), dropped, blind, ..Summary::default() })
         };
         assert!(of(0, 0, 0).is_empty());
+        let taken = Summary { cpus: totals(9), taken: 9, ..Summary::default() };
+        let taken = losses(&taken);
+        assert!(taken.len() == 1 && taken[0].contains("9 events were lost: another program"));
         let both = of(7, 3, 0);
         assert!(both[0].contains("4 events were lost: they found no room in the kernel's"));
         assert!(both[1].contains("3 events were lost: they could not be written"));

@@ -12,7 +12,6 @@ use ioecho_replay::engine::Control;
 use ioecho_replay::plan::TimingMode;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::{Header, Source};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{PacingArg, VerifyArg};
 use crate::exit::{self, Coded};
@@ -22,6 +21,7 @@ use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
 use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
+use crate::run::signals::{Signals, stop_on_signals};
 use crate::run::target::Target;
 use crate::run::watch::host::HostWatch;
 use crate::run::witness::{Witness, Witnessed};
@@ -56,26 +56,6 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
         let _ = std::fs::remove_dir(run.path());
     }
     result
-}
-
-/// What the signals to end raise.
-struct Signals {
-    /// Ends the run. Raised at a normal end, too.
-    stop: Arc<AtomicBool>,
-    /// Raised by signals alone.
-    asked: Arc<AtomicBool>,
-}
-
-/// Flags that the signals to end raise. The first asks the run to end; the second ends the process
-/// at once. The flag is raised at a normal end too, so it cannot tell which signal is the second.
-fn stop_on_signals() -> anyhow::Result<Signals> {
-    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(Signals { stop, asked })
 }
 
 fn replay(

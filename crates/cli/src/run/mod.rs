@@ -31,6 +31,7 @@ pub(crate) mod progress;
 pub(crate) mod recording;
 pub(crate) mod routes;
 pub(crate) mod settle;
+pub(crate) mod signals;
 pub(crate) mod target;
 pub(crate) mod verification;
 pub(crate) mod verify;

@@ -7,6 +7,7 @@ mod device;
 mod expert;
 mod flushes;
 mod proof;
+mod signals;
 mod spoilt;
 mod told;
 mod watching;

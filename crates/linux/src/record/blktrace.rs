@@ -33,6 +33,7 @@ use super::buffer::Wanted as WantedBuffer;
 use super::clocks::monotonic_ns;
 use super::error::RecordError;
 use super::interface::Interface;
+use super::ledger::Counting;
 use super::target::Target;
 use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
 use crate::host::CpuList;
@@ -201,6 +202,10 @@ impl Tracer for BlktraceTracer {
         let more = self.look(stream, &mut chunk[taken..]);
         self.go_home();
         self.lanes[stream].answer(taken + more)
+    }
+
+    fn counting(&self) -> Counting {
+        Counting::Together
     }
 
     /// Kernels before 6.19 count what they lose for each disk and not for each processor, later

@@ -99,6 +99,20 @@ pub enum RecordError {
         /// The layers between, as words that follow; empty where there are none.
         through: String,
     },
+    /// The disk has less room than is to be kept free.
+    #[error(
+        "{}: {left} are left, less than the {reserve} that are to be kept free\n  = help: write to a \
+         disk with more room, or keep less of it free with --reserve",
+        .directory.display()
+    )]
+    Reserve {
+        /// The directory that the recording would be written into.
+        directory: PathBuf,
+        /// What is left for this user.
+        left: Bytes,
+        /// What is to be kept free.
+        reserve: Bytes,
+    },
     /// The recording cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Output {

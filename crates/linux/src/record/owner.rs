@@ -31,7 +31,16 @@ impl Owner {
         let mut parts = name.strip_prefix(PREFIX)?.split('-');
         let pid = parts.next()?.parse().ok()?;
         let started = parts.next()?.parse().ok()?;
-        Some(Self { pid, started })
+        let number = parts.next()?.parse().ok()?;
+        // Nothing before, between or behind: `+7` and `007` are numbers to a parser as well.
+        let owner = Self { pid, started };
+        (owner.name(number) == name).then_some(owner)
+    }
+
+    /// The name of the thing that is its `number`-th.
+    fn name(self, number: u32) -> String {
+        let Self { pid, started } = self;
+        format!("{PREFIX}{pid}-{started}-{number}")
     }
 
     /// Its number.
@@ -49,8 +58,7 @@ impl Owner {
 /// another.
 pub(super) fn new_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let Owner { pid, started } = Owner::this();
-    format!("{PREFIX}{pid}-{started}-{}", NUMBER.fetch_add(1, Relaxed))
+    Owner::this().name(NUMBER.fetch_add(1, Relaxed))
 }
 
 /// When a process began; `None` where there is none of this number.
@@ -82,8 +90,23 @@ mod tests {
 
     #[test]
     fn names_of_others_have_no_owner() {
-        for name in ["record", "ioecho", "ioecho-", "ioecho-7", "ioecho-x-1-2", "xioecho-1-2-3"] {
+        let names = [
+            "record",
+            "ioecho",
+            "ioecho-",
+            "ioecho-7",
+            "ioecho-7-8",
+            "ioecho-x-1-2",
+            "xioecho-1-2-3",
+            "ioecho-1-2-3-4",
+            "ioecho-1-2-3x",
+            "ioecho-+1-2-3",
+            "ioecho-01-2-3",
+            "ioecho-1-2-",
+        ];
+        for name in names {
             assert_eq!(Owner::of_name(name), None, "{name}");
         }
+        assert_eq!(Owner::of_name("ioecho-1-2-3"), Some(Owner { pid: 1, started: 2 }));
     }
 }

@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ioecho_trace::recording::{ASKED_TO, DESCRIPTION_VERSION, Description, Totals};
 use ioecho_trace::{Bytes, Nanos};
@@ -22,12 +22,16 @@ use super::clocks::anchor;
 use super::error::RecordError;
 use super::filter::Events;
 use super::interface::{Interface, InterfaceChoice};
+use super::place::Place;
 use super::store::{self, SegmentLimit, Store};
 use super::target::{self, Target};
 use super::worker::Worker;
 
 /// So many sentences are kept; who switches things off and on again makes no more.
 const NOTES_MAX: usize = 100;
+
+/// The recorders of this process that may have something in the kernel.
+static RECORDERS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 /// What is asked of a recorder.
 #[derive(Clone, Debug)]
@@ -77,6 +81,8 @@ pub enum Ending {
     DeviceGone(String),
     /// The file system is full, or nearly so.
     DiskFull(String),
+    /// The directory that it is written into was taken away or moved; where it is now, if it is.
+    Misplaced(String),
     /// Something failed.
     Failed(String),
 }
@@ -91,7 +97,10 @@ impl Ending {
     pub fn phrase(&self) -> &str {
         match self {
             Self::Asked => ASKED_TO,
-            Self::DeviceGone(why) | Self::DiskFull(why) | Self::Failed(why) => why,
+            Self::DeviceGone(why)
+            | Self::DiskFull(why)
+            | Self::Misplaced(why)
+            | Self::Failed(why) => why,
         }
     }
 }
@@ -132,6 +141,8 @@ pub struct Summary {
     pub fullest: u32,
     /// Of the lost events those that the kernel gave and that could not be written.
     pub dropped: u64,
+    /// Of the lost events those that another program took out of the kernel's buffers.
+    pub taken: u64,
     /// How long somebody kept events from coming, who had switched them off or cleared a buffer:
     /// nobody knows how many those were.
     pub blind: Nanos,
@@ -140,12 +151,13 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Events that were taken from the kernel.
+    /// Events that were taken from the kernel and kept.
     pub fn events(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.read).sum()
     }
 
-    /// Events that found no room, in the kernel's buffers or on the disk.
+    /// Events that found no room, in the kernel's buffers or on the disk, or that another program
+    /// took.
     pub fn lost(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.lost).sum()
     }
@@ -179,6 +191,8 @@ pub struct Plan {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
+    /// Whether nothing is left in the kernel.
+    pub(super) is_detached: AtomicBool,
     pub(super) events: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) lost: AtomicU64,
@@ -228,6 +242,13 @@ impl Recorder {
         check(&targets, options)?;
         let mut notes = notes(&targets);
         notes.extend(unseen(&options.directory));
+        // Known from here on to whoever ends the process.
+        let shared = Arc::new(Shared::default());
+        {
+            let mut recorders = RECORDERS.lock().unwrap_or_else(PoisonError::into_inner);
+            recorders.retain(|one| one.strong_count() > 0);
+            recorders.push(Arc::downgrade(&shared));
+        }
         let (mut tracer, why) = attach(&targets, options)?;
         let directory = &options.directory;
         fs::create_dir(directory).map_err(|error| RecordError::output(directory, error))?;
@@ -261,7 +282,6 @@ impl Recorder {
                 return Err(error);
             }
         };
-        let shared = Arc::new(Shared::default());
         if let Err(error) = tracer.start() {
             store::remove(directory);
             return Err(error);
@@ -350,10 +370,17 @@ impl Recorder {
         self.end().unwrap_or_default()
     }
 
-    fn end(&mut self) -> Option<Summary> {
-        let thread = self.thread.take()?;
+    /// Asks it to end, and does not wait for that.
+    fn ask_to_end(&self) {
         self.shared.stop.store(true, Relaxed);
-        thread.thread().unpark();
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    fn end(&mut self) -> Option<Summary> {
+        self.ask_to_end();
+        let thread = self.thread.take()?;
         Some(thread.join().unwrap_or_else(|_| Summary { ending: failed(), ..Summary::default() }))
     }
 }
@@ -361,6 +388,24 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Asks all recordings of this process to end, for whoever ends the process without waiting for
+/// their owners, and waits until nothing of them is left in the kernel, but no longer than this.
+pub fn end_all(patience: Duration) {
+    let begun = Instant::now();
+    loop {
+        let recorders = RECORDERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let here = recorders.iter().filter_map(Weak::upgrade);
+        let is_here = here.fold(false, |is_here, shared| {
+            shared.stop.store(true, Relaxed);
+            is_here || !shared.is_detached.load(Relaxed)
+        });
+        if !is_here || begun.elapsed() > patience {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -381,7 +426,23 @@ fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
         );
         return Err(RecordError::output(directory, source));
     }
-    target::check_place(targets, place(directory))
+    target::check_place(targets, place(directory))?;
+    check_room(options)
+}
+
+/// Refuses to begin what would end within a second.
+fn check_room(options: &Options) -> Result<(), RecordError> {
+    let Some(reserve) = options.reserve else { return Ok(()) };
+    let directory = place(&options.directory);
+    let room = Place::open(&directory.canonicalize().unwrap_or_else(|_| directory.to_owned()))
+        .and_then(|place| place.space());
+    // Where there is no such directory, to make the other in it says so.
+    let Ok((left, _)) = room else { return Ok(()) };
+    if left >= reserve.0 {
+        return Ok(());
+    }
+    let (directory, left) = (directory.to_owned(), Bytes(left));
+    Err(RecordError::Reserve { directory, left, reserve })
 }
 
 /// Where the directory of a recording lies.

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -21,6 +21,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::clocks::monotonic_ns;
 use super::error::RecordError;
+use super::place::Place;
 use crate::thread::{stand_back, thread_cpu_time};
 
 /// Frames are kept in memory until so many bytes are worth a system call.
@@ -49,7 +50,7 @@ pub(super) struct SegmentLimit {
 #[derive(Debug)]
 struct StreamFile {
     file: File,
-    path: PathBuf,
+    name: String,
     /// What is in the file: whole frames only.
     position: u64,
 }
@@ -66,7 +67,7 @@ struct StreamStore {
 /// The files of a recording that goes on.
 #[derive(Debug)]
 pub(super) struct Store {
-    directory: PathBuf,
+    place: Place,
     log: File,
     /// What is in the log: whole lines only.
     log_bytes: u64,
@@ -90,17 +91,18 @@ impl Store {
         cpus: impl Iterator<Item = u32>,
         limit: SegmentLimit,
     ) -> Result<Self, RecordError> {
-        let path = directory.join(LOG_FILE);
-        let log = File::options().create(true).append(true).open(&path);
-        let log = log.map_err(|error| RecordError::output(&path, error))?;
+        let place =
+            Place::open(directory).map_err(|error| RecordError::output(directory, error))?;
+        let log = place.append(LOG_FILE);
+        let log = log.map_err(|error| RecordError::output(&directory.join(LOG_FILE), error))?;
         let stream = |cpu| StreamStore {
             cpu,
             frames: FrameWriter::new(Vec::with_capacity(WRITE_BYTES), cpu, 0),
             file: None,
         };
-        let syncer = Syncer::start(log.try_clone().ok(), directory);
+        let syncer = Syncer::start(log.try_clone().ok(), place.clone());
         let mut store = Self {
-            directory: directory.to_owned(),
+            place,
             log,
             log_bytes: 0,
             log_room: 0,
@@ -122,7 +124,7 @@ impl Store {
         let one = &mut self.streams[stream];
         let before = one.frames.bytes();
         let appended = one.frames.append(chunk);
-        appended.map_err(|error| RecordError::output(&self.directory, error))?;
+        appended.map_err(|error| RecordError::output(self.place.path(), error))?;
         let bytes = one.frames.bytes() - before;
         self.segment_bytes += bytes;
         self.bytes += bytes;
@@ -145,7 +147,7 @@ impl Store {
         }
         self.flush()?;
         let files = self.streams.iter_mut().filter_map(|stream| stream.file.take());
-        self.syncer.sync(files.map(|one| (one.file, one.path)).collect());
+        self.syncer.sync(files.map(|one| (one.file, one.name)).collect());
         self.segment += 1;
         self.segment_bytes = 0;
         self.segment_begun = Instant::now();
@@ -156,7 +158,7 @@ impl Store {
     pub(super) fn note(&mut self, entry: &Entry) -> Result<(), RecordError> {
         let mut line = Vec::new();
         let noted = entry.append(&mut line).and_then(|()| self.append_to_log(&line));
-        noted.map_err(|error| RecordError::output(&self.directory.join(LOG_FILE), error))
+        noted.map_err(|error| RecordError::output(&self.place.path().join(LOG_FILE), error))
     }
 
     fn append_to_log(&mut self, line: &[u8]) -> io::Result<()> {
@@ -182,13 +184,23 @@ impl Store {
         let mut result = if self.has_failed { Ok(()) } else { self.flush() };
         for one in self.streams.iter().filter_map(|stream| stream.file.as_ref()) {
             let synced = one.file.sync_data();
-            result = result.and(synced.map_err(|error| RecordError::output(&one.path, error)));
+            result = result.and(synced.map_err(|error| RecordError::output(&self.place.path().join(&one.name), error)));
         }
         self.syncer.finish();
         // What the log did not need is given back.
         let _ = self.log.set_len(self.log_bytes);
-        let synced = self.log.sync_data().and_then(|()| File::open(&self.directory)?.sync_all());
-        result.and(synced.map_err(|error| RecordError::output(&self.directory, error)))
+        let synced = self.log.sync_data().and_then(|()| self.place.sync());
+        result.and(synced.map_err(|error| RecordError::output(self.place.path(), error)))
+    }
+
+    /// What became of the directory where its path no longer leads to it, as a phrase.
+    pub(super) fn misplaced(&self) -> Option<String> {
+        self.place.misplaced()
+    }
+
+    /// How many bytes the file system has left for this user, and in all.
+    pub(super) fn space(&self) -> io::Result<(u64, u64)> {
+        self.place.space()
     }
 
     /// Whether chunks could not be written. Then nothing more is: what a file holds must be without
@@ -234,10 +246,12 @@ impl Store {
         let file = match &mut one.file {
             Some(file) => file,
             none => {
-                let path = self.directory.join(segment_file(self.segment, one.cpu));
-                let file =
-                    File::create(&path).map_err(|error| RecordError::output(&path, error))?;
-                none.insert(StreamFile { file, path, position: 0 })
+                let name = segment_file(self.segment, one.cpu);
+                let file = self.place.create(&name);
+                let file = file.map_err(|error| {
+                    RecordError::output(&self.place.path().join(&name), error)
+                })?;
+                none.insert(StreamFile { file, name, position: 0 })
             }
         };
         let frames = one.frames.get_mut();
@@ -253,7 +267,7 @@ impl Store {
             file.position += written as u64;
             frames.clear();
         }
-        result.map_err(|error| RecordError::output(&file.path, error))
+        result.map_err(|error| RecordError::output(&self.place.path().join(&file.name), error))
     }
 }
 
@@ -277,30 +291,31 @@ struct Syncer {
     segments: Option<SyncSender<Vec<File>>>,
     thread: Option<JoinHandle<()>>,
     cpu_ns: Arc<AtomicU64>,
-    /// Files that the thread had no time for. Their paths, for there may be many.
-    late: Vec<PathBuf>,
+    place: Place,
+    /// Files that the thread had no time for. Their names, for there may be many.
+    late: Vec<String>,
 }
 
 impl Syncer {
     /// With each segment, the log and the names in the directory are brought to the disk as well:
     /// without them its files could not be read, or not be found.
-    fn start(log: Option<File>, directory: &Path) -> Self {
+    fn start(log: Option<File>, place: Place) -> Self {
         let (segments, incoming) = sync_channel(SEGMENTS_WAITING);
         let cpu_ns = Arc::new(AtomicU64::new(0));
         let account = Arc::clone(&cpu_ns);
-        let directory = directory.to_owned();
+        let there = place.clone();
         let thread = thread::Builder::new().name("record-sync".to_owned());
         // Without the thread the kernel writes the segments in its own time.
-        let sync = move || sync_all(&incoming, log.as_ref(), &directory, &account);
+        let sync = move || sync_all(&incoming, log.as_ref(), &there, &account);
         let thread = thread.spawn(sync).ok();
-        Self { segments: Some(segments), thread, cpu_ns, late: Vec::new() }
+        Self { segments: Some(segments), thread, cpu_ns, place, late: Vec::new() }
     }
 
-    fn sync(&mut self, segment: Vec<(File, PathBuf)>) {
-        let (files, paths): (Vec<File>, Vec<PathBuf>) = segment.into_iter().unzip();
+    fn sync(&mut self, segment: Vec<(File, String)>) {
+        let (files, names): (Vec<File>, Vec<String>) = segment.into_iter().unzip();
         let sent = self.segments.as_ref().is_some_and(|to| to.try_send(files).is_ok());
         if !sent {
-            self.late.extend(paths);
+            self.late.extend(names);
         }
     }
 
@@ -309,9 +324,9 @@ impl Syncer {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        for path in self.late.drain(..) {
+        for name in self.late.drain(..) {
             // What the disk refuses shows when it is read.
-            let _ = File::open(path).and_then(|file| file.sync_data());
+            let _ = self.place.read(&name).and_then(|file| file.sync_data());
         }
     }
 }
@@ -325,7 +340,7 @@ impl Drop for Syncer {
 fn sync_all(
     incoming: &Receiver<Vec<File>>,
     log: Option<&File>,
-    directory: &Path,
+    place: &Place,
     account: &AtomicU64,
 ) {
     let _ = stand_back();
@@ -334,16 +349,9 @@ fn sync_all(
             // What the disk refuses shows when it is read; the recording goes on.
             let _ = file.sync_data();
         }
-        let _ = File::open(directory).and_then(|directory| directory.sync_all());
+        let _ = place.sync();
         account.store(thread_cpu_time().0.max(0) as u64, Relaxed);
     }
-}
-
-/// How many bytes the file system of a directory has left for this user, and in all.
-pub(super) fn space(directory: &Path) -> io::Result<(u64, u64)> {
-    let answer = rustix::fs::statvfs(directory)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(answer.f_frsize);
-    Ok((bytes(answer.f_bavail), bytes(answer.f_blocks)))
 }
 
 /// Removes a directory that nothing was recorded into.
@@ -406,13 +414,13 @@ mod tests {
     #[test]
     fn segments_that_the_disk_has_no_time_for_are_remembered() {
         let directory = tempfile::tempdir().unwrap();
-        let mut syncer = Syncer::start(None, directory.path());
+        let mut syncer = Syncer::start(None, Place::open(directory.path()).unwrap());
         // The thread takes none of them any more.
         let (full, _held) = sync_channel(0);
         let asked = syncer.segments.replace(full);
-        let path = directory.path().join("00000.cpu0");
-        syncer.sync(vec![(File::create(&path).unwrap(), path.clone())]);
-        assert_eq!(syncer.late, [path]);
+        let name = "00000.cpu0".to_owned();
+        syncer.sync(vec![(syncer.place.create(&name).unwrap(), name.clone())]);
+        assert_eq!(syncer.late, [name]);
         drop(asked);
         syncer.finish();
         assert!(syncer.late.is_empty());
@@ -424,8 +432,8 @@ mod tests {
         let mut store = store(directory.path(), 1 << 20);
         // Takes nothing at all.
         let file = File::options().write(true).open("/dev/full").unwrap();
-        let path = PathBuf::from("/dev/full");
-        store.streams[0].file = Some(StreamFile { file, path, position: 0 });
+        let name = "full".to_owned();
+        store.streams[0].file = Some(StreamFile { file, name, position: 0 });
         store.append(0, &[7; 90]).unwrap();
         store.append(0, &[8; 10]).unwrap();
         store.append(1, &[9; 10]).unwrap();

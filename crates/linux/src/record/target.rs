@@ -125,6 +125,8 @@ impl Target {
     pub(super) fn loss(&self) -> Option<String> {
         let name = self.name();
         match BlockNode::of(self.node.dev).filter(|node| node.name == self.node.name) {
+            // That it cannot be asked, as for want of a free file number, does not take it away.
+            None if self.node.is_there() => return None,
             None => return Some(format!("{name} was removed")),
             Some(now) if now.number("size") == Some(0) => {
                 return Some(format!("{name} lost its medium"));

@@ -8,15 +8,19 @@ mod instance;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use ioecho_trace::recording::{Description, EventFormat, PAYLOAD_MAX, PageLayout, Tracefs};
+use ioecho_trace::recording::{
+    Description, EventFormat, PAYLOAD_MAX, PageContents, PageLayout, Tracefs,
+};
 use rustix::io::Errno;
 
 use super::buffer::Wanted;
 use super::error::RecordError;
 use super::filter::{self, Events};
 use super::interface::Interface;
+use super::ledger::Counting;
 use super::mounted::{self, Place};
 use super::owner::Owner;
 use super::target::Target;
@@ -39,11 +43,15 @@ const OF_ALL: [&str; 7] = [
     "buffer_size_kb",
 ];
 
+/// No text of a buffer's counters is longer.
+const STATS_MAX: usize = 1 << 10;
+
 /// A trace instance that records block events.
 #[derive(Debug)]
 pub(super) struct TracefsTracer {
     // Closed before the instance is removed, which is in use as long as they are open.
     pipes: Vec<File>,
+    stats: Vec<File>,
     instance: Instance,
     streams: Vec<Stream>,
     layout: PageLayout,
@@ -86,13 +94,14 @@ impl TracefsTracer {
         let events = instance.enable(&filter::chosen(targets, events))?;
         let texts = Tracefs { header_page, events };
 
-        let (mut pipes, mut streams) = (Vec::new(), Vec::new());
+        let (mut pipes, mut stats, mut streams) = (Vec::new(), Vec::new(), Vec::new());
         for cpu in cpus {
             pipes.push(instance.pipe(cpu)?);
+            stats.push(instance.stats(cpu)?);
             streams.push(Stream { cpu, capacity });
         }
         let settings = Vec::new();
-        Ok(Self { pipes, instance, streams, layout, sub_buffer, texts, buffer, settings })
+        Ok(Self { pipes, stats, instance, streams, layout, sub_buffer, texts, buffer, settings })
     }
 }
 
@@ -146,15 +155,19 @@ impl Tracer for TracefsTracer {
         }
     }
 
+    fn counting(&self) -> Counting {
+        Counting::Exact
+    }
+
     fn counts(&mut self, stream: usize) -> io::Result<Counts> {
-        let cpu = self.streams[stream].cpu;
-        let path = self.instance.path(&format!("per_cpu/cpu{cpu}/stats"));
-        Ok(counts(&instance::read_text(&path)?))
+        let mut text = [0; STATS_MAX];
+        let length = self.stats[stream].read_at(&mut text, 0)?;
+        Ok(counts(&String::from_utf8_lossy(&text[..length])))
     }
 
     fn contents(&self, chunk: &[u8]) -> Contents {
-        let contents = self.layout.contents(chunk);
-        Contents { events: contents.events, first_ns: contents.first_ns }
+        let PageContents { events, first_ns, last_ns } = self.layout.contents(chunk);
+        Contents { events, first_ns, last_ns }
     }
 
     fn meddling(&mut self) -> Option<Meddling> {
@@ -181,6 +194,7 @@ impl Tracer for TracefsTracer {
 
     fn detach(&mut self) -> Result<(), RecordError> {
         self.pipes.clear();
+        self.stats.clear();
         self.instance.remove()
     }
 }

@@ -11,6 +11,7 @@ use ioecho_trace::recording::Description;
 
 use super::error::RecordError;
 use super::interface::Interface;
+use super::ledger::Counting;
 
 /// One of the kernel's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +31,15 @@ pub(super) struct Counts {
     pub(super) lost: u64,
 }
 
-/// What is in a chunk, for whoever cannot keep it.
+/// What is in a chunk, for whoever says what is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Contents {
     /// How many events.
     pub(super) events: u64,
     /// The instant of the first one, nanoseconds of `CLOCK_MONOTONIC`; zero where there is none.
     pub(super) first_ns: u64,
+    /// The same of the last one.
+    pub(super) last_ns: u64,
 }
 
 /// What another program did to a tracer.
@@ -73,6 +76,9 @@ pub(super) trait Tracer: Send {
     /// Takes the next chunk of a stream, as it goes into a frame, without waiting. Answers its
     /// length; zero where there is nothing to take now.
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize>;
+
+    /// How surely [`counts`](Self::counts) tells of one stream.
+    fn counting(&self) -> Counting;
 
     /// What the kernel counted of a stream.
     fn counts(&mut self, stream: usize) -> io::Result<Counts>;

@@ -1,5 +1,6 @@
 //! The thread of a recorder.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::SyncSender;
@@ -13,10 +14,11 @@ use rustix::process::{getpriority_process, setpriority_process};
 
 use super::clocks::{anchor, monotonic_ns};
 use super::error::RecordError;
+use super::ledger::{Cause, Counting, Ledger, Missing};
 use super::recorder::{Ending, Shared, Summary};
-use super::store::{Store, space};
+use super::store::Store;
 use super::target::Target;
-use super::tracer::{Contents, Counts, Meddling, Tracer};
+use super::tracer::{Contents, Meddling, Tracer};
 use crate::thread::{stand_back, thread_cpu_time};
 
 /// The longest sleep between two passes over the buffers.
@@ -69,17 +71,14 @@ pub(super) struct Worker {
     store: Store,
     targets: Vec<Target>,
     directory: PathBuf,
+    /// Less space than this on the disk ends the recording.
     reserve: u64,
     shared: Arc<Shared>,
     chunk: Vec<u8>,
-    /// What was counted of each stream since the beginning.
-    counts: Vec<Counts>,
-    /// What the kernel's counters said last.
-    counters: Vec<Counts>,
-    /// Events of each stream that were taken from the kernel and could not be kept.
-    dropped: Vec<u64>,
-    /// When the counters were last looked at.
-    counted_ns: u64,
+    ledger: Ledger,
+    counting: Counting,
+    /// Of each stream, how many bytes were taken of a page that was not full then.
+    begun_pages: Vec<usize>,
     begun: Instant,
     noted: Instant,
     /// The niceness that the thread would have by itself.
@@ -93,8 +92,12 @@ pub(super) struct Worker {
     well_ns: u64,
     /// Since when events have been kept from coming by somebody, as far as it is not noted yet.
     blind_since: Option<u64>,
-    /// How long that was, nanoseconds.
+    /// How long events were kept from coming or taken away by somebody, nanoseconds, and until
+    /// when that is counted: several things may be wrong at once.
     blind_ns: u64,
+    blind_until: u64,
+    /// Whether it was told that somebody else reads.
+    is_taken_told: bool,
     /// Processor time and time gone by as they were noted last, nanoseconds: what is told at the
     /// end must be what the recording says.
     cost: (u64, u64),
@@ -114,21 +117,21 @@ impl Worker {
         shared: Arc<Shared>,
     ) -> Self {
         let by_rule = || {
-            let all = space(directory).map_or(RESERVE_MAX, |(_, all)| all / RESERVE_SHARE);
+            let all = store.space().map_or(RESERVE_MAX, |(_, all)| all / RESERVE_SHARE);
             all.min(RESERVE_MAX)
         };
+        let (streams, counting) = (tracer.streams().len(), tracer.counting());
         Self {
             chunk: vec![0; tracer.chunk_bytes()],
-            counts: vec![Counts::default(); tracer.streams().len()],
-            counters: vec![Counts::default(); tracer.streams().len()],
-            dropped: vec![0; tracer.streams().len()],
+            ledger: Ledger::new(streams, counting, monotonic_ns()),
+            counting,
+            begun_pages: vec![0; streams],
             reserve: reserve.unwrap_or_else(by_rule),
             directory: directory.to_owned(),
             tracer,
             store,
             targets,
             shared,
-            counted_ns: monotonic_ns(),
             begun: Instant::now(),
             noted: Instant::now(),
             usual_nice: None,
@@ -139,6 +142,8 @@ impl Worker {
             well_ns: monotonic_ns(),
             blind_since: None,
             blind_ns: 0,
+            blind_until: 0,
+            is_taken_told: false,
             cost: (0, 0),
             spaced: 0,
             is_uncounted: false,
@@ -159,6 +164,9 @@ impl Worker {
         match self.look_for_meddling() {
             Ok(Some(found)) if ending.is_good() => ending = found,
             seen => self.fail(&mut ending, seen.map(drop)),
+        }
+        if let Some(found) = self.store.misplaced().filter(|_| ending.is_good()) {
+            ending = Ending::Misplaced(found);
         }
         // Even where nothing can be written any more, the kernel must be told to end.
         let stopped = self.tracer.stop();
@@ -181,7 +189,9 @@ impl Worker {
         if let Err(error) = self.tracer.detach() {
             self.shared.note(format!("{error}; the next start tries again"));
         }
+        self.shared.is_detached.store(true, Relaxed);
         *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending.clone());
+        let (dropped, taken) = self.ledger.dropped_and_taken();
         Summary {
             ending,
             cpus: self.totals(),
@@ -190,7 +200,8 @@ impl Worker {
             cpu: Nanos(self.cost.0 as i64),
             wall: Nanos(self.cost.1 as i64),
             fullest: self.fullest.min(1000) as u32,
-            dropped: self.dropped.iter().sum(),
+            dropped,
+            taken,
             blind: Nanos(i64::try_from(self.blind_ns).unwrap_or(i64::MAX)),
             notes: self.shared.notes(),
         }
@@ -212,8 +223,8 @@ impl Worker {
             } else if filled < CALM {
                 sleep = (sleep * 2).min(SLEEP_MAX);
             }
-            if filled > CLOSE {
-                self.count()?;
+            if filled > CLOSE && self.counting == Counting::Together {
+                self.count_all(true)?;
             }
             let written = self.store.bytes() - self.spaced;
             let is_near = self.reserve > 0 && written > self.reserve / RESERVE_STEPS;
@@ -233,36 +244,20 @@ impl Worker {
 
     /// Takes from each buffer what is there; answers how full the fullest was, in thousandths.
     ///
-    /// What comes meanwhile is left for the next pass, but for the last: the kernel gives pages
-    /// that are not full event by event, and to follow a busy writer that way costs the most.
-    ///
     /// A buffer that cannot be read keeps nobody from the others: what it has not given is marked
     /// as missing, and the first error is answered when all have been asked.
     fn pass(&mut self, last: bool) -> Result<u64, RecordError> {
         let (mut fullest, mut failed) = (0, None);
         let (before, begun) = (self.passed_ns, monotonic_ns());
-        for stream in 0..self.counts.len() {
-            let capacity = self.tracer.streams()[stream].capacity.max(1);
-            let mut taken = 0_u64;
-            loop {
-                let length = match self.tracer.read(stream, &mut self.chunk) {
-                    Ok(0) => break,
-                    Ok(length) => length,
-                    Err(error) => {
-                        failed.get_or_insert(error);
-                        let from_ns = before.saturating_sub(LEFT_BEHIND.as_nanos() as u64);
-                        // The end says it too.
-                        let _ = self.note_gap(stream, 0, from_ns, monotonic_ns());
-                        break;
-                    }
-                };
-                self.store.append(stream, &self.chunk[..length])?;
-                taken += length as u64;
-                let is_full = length + NEARLY_FULL >= self.chunk.len();
-                if !last && (!is_full || taken >= capacity) {
-                    break;
-                }
+        for stream in 0..self.begun_pages.len() {
+            let (taken, read) = self.empty(stream, last)?;
+            if let Err(error) = read {
+                failed.get_or_insert(error);
+                let from_ns = before.saturating_sub(LEFT_BEHIND.as_nanos() as u64);
+                // The end says it too.
+                let _ = self.note_gap(stream, 0, from_ns, monotonic_ns());
             }
+            let capacity = self.tracer.streams()[stream].capacity.max(1);
             fullest = fullest.max(taken.saturating_mul(1000) / capacity);
         }
         self.passed_ns = begun;
@@ -273,10 +268,68 @@ impl Worker {
         })
     }
 
+    /// Takes what is there from one buffer; answers how many bytes, and why not all.
+    ///
+    /// What comes meanwhile is left for the next pass, but for the last: the kernel gives pages
+    /// that are not full event by event, and to follow a busy writer that way costs the most.
+    ///
+    /// A buffer that was full shows when its first page is free: then its counter is looked at, and
+    /// what it has lost came behind the last event that was there when the pass began.
+    fn empty(
+        &mut self,
+        stream: usize,
+        last: bool,
+    ) -> Result<(u64, io::Result<()>), RecordError> {
+        let capacity = self.tracer.streams()[stream].capacity.max(1);
+        let is_exact = self.counting == Counting::Exact;
+        // The pages that were there when the pass began, and the one that was filled meanwhile.
+        let enough = capacity + if is_exact { 2 * self.chunk.len() as u64 } else { 0 };
+        let begun = monotonic_ns();
+        self.ledger.begin(stream, begun);
+        let (mut taken, mut last_ns, mut freed) = (0_u64, 0, None);
+        let read = loop {
+            let length = match self.tracer.read(stream, &mut self.chunk) {
+                Ok(0) => break Ok(()),
+                Ok(length) => length,
+                Err(error) => break Err(error),
+            };
+            let chunk = &self.chunk[..length];
+            let contents = self.tracer.contents(chunk);
+            self.ledger.keep(stream, contents.events);
+            self.store.append(stream, chunk)?;
+            taken += length as u64;
+            if contents.last_ns <= begun {
+                last_ns = contents.last_ns.max(last_ns);
+            }
+            // Of a page that is read in parts, the last part ends it.
+            let page = length + if is_exact { self.begun_pages[stream] } else { 0 };
+            let is_full = page + NEARLY_FULL >= self.chunk.len();
+            let is_whole = is_full && self.begun_pages[stream] == 0;
+            self.begun_pages[stream] = if is_full { 0 } else { page };
+            if is_exact && is_whole && freed.is_none() {
+                // Where it cannot be read, the next look says so.
+                freed = self.tracer.counts(stream).ok().map(|counts| (counts, monotonic_ns()));
+            }
+            if !last && (!is_full || taken >= enough) {
+                break Ok(());
+            }
+        };
+        let Some((counts, at)) = freed else { return Ok((taken, read)) };
+        let missing = self.ledger.freed(stream, counts, last_ns, at);
+        if let Some(Missing { events, from_ns, to_ns, .. }) = missing {
+            self.note_gap(stream, events, from_ns, to_ns)?;
+        }
+        if missing.is_some() || taken.saturating_mul(1000) / capacity > CLOSE {
+            // It may have become full again while it was read.
+            self.count(stream, true)?;
+        }
+        Ok((taken, read))
+    }
+
     /// Counts what cannot be kept: what was taken from the kernel and is in no file, and what is
     /// still in the kernel.
     fn drop_rest(&mut self) {
-        for stream in 0..self.counts.len() {
+        for stream in 0..self.begun_pages.len() {
             let mut lost = Contents::default();
             let mut add = |contents: Contents| {
                 if lost.events == 0 {
@@ -293,9 +346,11 @@ impl Worker {
                 && let Ok(length @ 1..) = self.tracer.read(stream, &mut self.chunk)
             {
                 taken += length as u64;
-                add(self.tracer.contents(&self.chunk[..length]));
+                let contents = self.tracer.contents(&self.chunk[..length]);
+                self.ledger.keep(stream, contents.events);
+                add(contents);
             }
-            self.dropped[stream] += lost.events;
+            self.ledger.drop(stream, lost.events);
             if lost.events > 0 {
                 let (from_ns, to_ns) = (lost.first_ns, monotonic_ns());
                 let cpu = self.tracer.streams()[stream].cpu;
@@ -333,7 +388,10 @@ impl Worker {
         if let Some(ending) = self.look_for_meddling()? {
             return Ok(Some(ending));
         }
-        self.count()?;
+        if let Some(found) = self.store.misplaced() {
+            return Ok(Some(Ending::Misplaced(found)));
+        }
+        self.count_all(false)?;
         self.store.flush()?;
         self.store.cut()?;
         if self.noted.elapsed() >= NOTE_EVERY {
@@ -348,7 +406,7 @@ impl Worker {
     /// Looks whether the disk has room for more.
     fn look_for_room(&mut self) -> Option<Ending> {
         self.spaced = self.store.bytes();
-        let (left, _) = space(&self.directory).ok()?;
+        let (left, _) = self.store.space().ok()?;
         (left < self.reserve).then(|| {
             let (left, reserve) = (Bytes(left), Bytes(self.reserve));
             Ending::DiskFull(format!("the disk is nearly full: {left} left, less than {reserve}"))
@@ -394,12 +452,20 @@ impl Worker {
     fn note_blindness(&mut self) -> Result<(), RecordError> {
         let Some(from_ns) = self.blind_since else { return Ok(()) };
         let to_ns = monotonic_ns();
-        self.blind_ns = self.blind_ns.saturating_add(to_ns.saturating_sub(from_ns));
+        self.add_blindness(from_ns, to_ns);
         self.blind_since = Some(to_ns);
-        for stream in 0..self.counts.len() {
+        for stream in 0..self.begun_pages.len() {
             self.note_gap(stream, 0, from_ns, to_ns)?;
         }
         Ok(())
+    }
+
+    /// Counts a stretch in which events were missing of which nobody knows how many; what lies in
+    /// one that is counted already does not count again.
+    fn add_blindness(&mut self, from_ns: u64, to_ns: u64) {
+        let from_ns = from_ns.max(self.blind_until);
+        self.blind_ns = self.blind_ns.saturating_add(to_ns.saturating_sub(from_ns));
+        self.blind_until = self.blind_until.max(to_ns);
     }
 
     fn note_gap(
@@ -429,49 +495,56 @@ impl Worker {
         if self.targets.is_empty() { last.map(Ending::DeviceGone) } else { None }
     }
 
-    /// Looks at the kernel's counters, and notes what was lost since.
-    fn count(&mut self) -> Result<(), RecordError> {
-        let now = monotonic_ns();
-        for stream in 0..self.counts.len() {
-            let now_counted = match self.tracer.counts(stream) {
-                Ok(counts) => counts,
-                Err(error) => {
-                    if !std::mem::replace(&mut self.is_uncounted, true) {
-                        self.shared.note(format!(
-                            "the kernel's counters could not be read ({error}), so events may \
-                             have been lost that are not counted"
-                        ));
-                    }
-                    continue;
-                }
-            };
-            let mut before = std::mem::replace(&mut self.counters[stream], now_counted);
-            // What was read cannot be less than before, unless the counters began anew.
-            let is_cleared = now_counted.read < before.read;
-            if is_cleared {
-                before = Counts::default();
-                let cpu = self.tracer.streams()[stream].cpu;
-                self.shared.note(format!(
-                    "somebody has cleared the buffer of processor {cpu}; what was in it is missing"
-                ));
-                self.blind_ns = self.blind_ns.saturating_add(now.saturating_sub(self.counted_ns));
-            }
-            let lost = now_counted.lost.saturating_sub(before.lost);
-            self.counts[stream].read += now_counted.read - before.read;
-            // It shrinks where an event comes late that was counted as lost.
-            let sum = self.counts[stream].lost.saturating_add(now_counted.lost);
-            self.counts[stream].lost = sum.saturating_sub(before.lost);
-            if lost > 0 || is_cleared {
-                self.note_gap(stream, lost, self.counted_ns, now)?;
-            }
+    /// Looks at the kernel's counters of all streams, and notes what was lost since.
+    fn count_all(&mut self, is_last: bool) -> Result<(), RecordError> {
+        for stream in 0..self.begun_pages.len() {
+            self.count(stream, is_last)?;
         }
-        self.counted_ns = now;
-        let sum = |of: fn(&Counts) -> u64| self.counts.iter().map(of).sum::<u64>();
-        let dropped: u64 = self.dropped.iter().sum();
-        let read = sum(|counts| counts.read).saturating_sub(dropped);
-        self.shared.events.store(read, Relaxed);
-        self.shared.lost.store(sum(|counts| counts.lost).saturating_add(dropped), Relaxed);
+        let (mut events, mut lost) = (0_u64, 0_u64);
+        for totals in self.totals() {
+            events = events.saturating_add(totals.read);
+            lost = lost.saturating_add(totals.lost);
+        }
+        self.shared.events.store(events, Relaxed);
+        self.shared.lost.store(lost, Relaxed);
         self.shared.cpu_ns.store(self.cpu_ns(), Relaxed);
+        Ok(())
+    }
+
+    /// Looks at the kernel's counters of a stream; `is_last` where no later look is better.
+    fn count(&mut self, stream: usize, is_last: bool) -> Result<(), RecordError> {
+        let counts = match self.tracer.counts(stream) {
+            Ok(counts) => counts,
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_uncounted, true) {
+                    self.shared.note(format!(
+                        "the kernel's counters could not be read ({error}), so events may have \
+                         been lost that are not counted"
+                    ));
+                }
+                return Ok(());
+            }
+        };
+        let cpu = self.tracer.streams()[stream].cpu;
+        for missing in self.ledger.count(stream, counts, monotonic_ns(), is_last) {
+            let Missing { cause, events, from_ns, to_ns } = missing;
+            match cause {
+                Cause::Full => {}
+                Cause::Cleared => {
+                    self.add_blindness(from_ns, to_ns);
+                    self.shared.note(format!(
+                        "somebody has cleared the buffer of processor {cpu}; what was in it is \
+                         missing"
+                    ));
+                }
+                Cause::Taken if std::mem::replace(&mut self.is_taken_told, true) => {}
+                Cause::Taken => self.shared.note(format!(
+                    "somebody else reads the buffer of processor {cpu} (as `cat trace_pipe` does); \
+                     what comes out there is missing here"
+                )),
+            }
+            self.note_gap(stream, events, from_ns, to_ns)?;
+        }
         Ok(())
     }
 
@@ -479,7 +552,7 @@ impl Worker {
     fn finish(&mut self, why: &str) -> Result<(), RecordError> {
         // Each is tried whatever became of those before.
         let noted = [
-            self.count(),
+            self.count_all(true),
             self.note_blindness(),
             self.store.note(&Entry::Anchor(anchor())),
             self.note_cost(),
@@ -497,14 +570,8 @@ impl Worker {
     }
 
     fn totals(&self) -> Vec<Totals> {
-        let streams = self.tracer.streams().iter().zip(self.counts.iter().zip(&self.dropped));
-        streams
-            .map(|(stream, (counts, dropped))| Totals {
-                cpu: stream.cpu,
-                read: counts.read.saturating_sub(*dropped),
-                lost: counts.lost.saturating_add(*dropped),
-            })
-            .collect()
+        let streams = self.tracer.streams().iter().enumerate();
+        streams.map(|(stream, of)| self.ledger.totals(stream, of.cpu)).collect()
     }
 
     fn cpu_ns(&self) -> u64 {
@@ -514,8 +581,8 @@ impl Worker {
 
 /// What an error means for the recording.
 fn ending_of_error(directory: &Path, error: &RecordError) -> Ending {
-    let is_full = |source: &std::io::Error| {
-        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let is_full = |source: &io::Error| {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     };
     match error {

@@ -191,12 +191,19 @@ fn a_recording_on_a_full_file_system_ends_and_keeps_what_there_was() {
     // With a reserve it ends before anything fails.
     let kept = Options::new(&small.path().join("other"), "a test");
     fs::remove_dir_all(&options.directory).unwrap();
-    let options = Options { reserve: Some(ioecho_trace::Bytes(1 << 30)), ..kept };
+    let keep = |bytes| Options { reserve: Some(ioecho_trace::Bytes(bytes)), ..kept.clone() };
+    let error = Recorder::start(vec![Target::at(&device.path).unwrap()], &keep(100 << 40));
+    let error = error.unwrap_err();
+    assert!(matches!(error, RecordError::Reserve { .. }), "{error}");
+    assert!(!kept.directory.exists());
+    let options = keep(512 << 10);
     let recorder = or_skip!(start(&device.path, &options));
     let begun = Instant::now();
     while recorder.status().ended.is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(20));
-        std::thread::sleep(Duration::from_millis(50));
+        assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", recorder.status());
+        for at in 0..200 {
+            read_direct(&device.path, at * 4096, 4096);
+        }
     }
     let summary = recorder.stop();
     assert!(summary.ending.phrase().contains("nearly full"), "{summary:?}");
@@ -300,6 +307,97 @@ fn a_buffer_that_somebody_clears_is_told_and_marked() {
     read_direct(&device.path, 0, 4096);
     let summary = recorder.stop();
     assert!(summary.blind.0 > 0 && summary.events() >= 300, "{summary:?}");
+}
+
+#[test]
+fn what_another_program_reads_out_of_a_recording_is_told_and_counted() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    let place = or_skip!(Place::new());
+    let recorder = or_skip!(start(&device.path, &place.options()));
+    // Without waiting, and until the recorder has come too late for some.
+    let mut pipe = fs::File::options();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut pipe, libc::O_NONBLOCK);
+    let mut pipe = pipe.read(true).open(instance_of(&device).join("trace_pipe")).unwrap();
+    let begun = Instant::now();
+    while recorder.status().lost == 0 {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", recorder.status());
+        read_direct(&device.path, 0, 4096);
+        let _ = std::io::Read::read(&mut pipe, &mut [0; 4096]);
+    }
+    drop(pipe);
+    let summary = recorder.stop();
+    assert!(summary.taken > 0 && summary.taken == summary.lost(), "{summary:?}");
+    assert!(!summary.is_whole() && summary.blind.0 == 0, "{summary:?}");
+    assert!(summary.notes.iter().any(|note| note.contains("somebody else reads")), "{summary:?}");
+    // All that is said to be there is.
+    assert_eq!(events_in(&place.options().directory), summary.events());
+}
+
+#[test]
+fn a_full_buffer_says_between_which_events_it_lost() {
+    let device = or_skip!(LoopDevice::new(16 << 20));
+    let place = or_skip!(Place::new());
+    let options = Options { buffer: Some(ioecho_trace::Bytes(256 << 10)), ..place.options() };
+    let recorder = or_skip!(start(&device.path, &options));
+    let begun = Instant::now();
+    let mut at = 0;
+    // A pause lets the recorder sleep long; what comes then is more than a buffer holds.
+    while recorder.status().lost == 0 && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(1500));
+        for _ in 0..4000 {
+            read_direct(&device.path, at % 4000 * 4096, 4096);
+            at += 1;
+        }
+    }
+    let summary = recorder.stop();
+    if summary.lost() == 0 {
+        eprintln!("skipped: the recorder was too fast to lose anything");
+        return;
+    }
+    let directory = options.directory;
+    let log = fs::read_to_string(directory.join("log.jsonl")).unwrap();
+    assert_eq!(log.lines().map(lost_in).sum::<u64>(), summary.lost(), "{log}");
+    assert_eq!(events_in(&directory), summary.events(), "{summary:?}");
+    // The recorder sleeps 200 ms at most, and looks at the counters every second.
+    let number = |line: &str, key: &str| -> u64 {
+        let rest = line.split_once(key).unwrap().1;
+        rest.split([',', '}']).next().unwrap().parse().unwrap()
+    };
+    for line in log.lines().filter(|line| lost_in(line) > 0) {
+        let width = number(line, r#""to_ns":"#) - number(line, r#""from_ns":"#);
+        assert!(width < 600_000_000, "{width} ns: {line}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_taken_away_or_moved_ends_its_recording_at_once() {
+    let device = or_skip!(LoopDevice::new(1 << 20));
+    for is_moved in [false, true] {
+        let place = or_skip!(Place::new());
+        let directory = place.options().directory;
+        let recorder = or_skip!(start(&device.path, &place.options()));
+        read_direct(&device.path, 0, 4096);
+        let elsewhere = place.0.path().join("elsewhere");
+        if is_moved {
+            fs::rename(&directory, &elsewhere).unwrap();
+            fs::create_dir(&directory).unwrap();
+        } else {
+            fs::remove_dir_all(&directory).unwrap();
+        }
+        let begun = Instant::now();
+        while recorder.status().ended.is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", recorder.status());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let summary = recorder.stop();
+        let Ending::Misplaced(why) = &summary.ending else { panic!("{summary:?}") };
+        let word = if is_moved { "moved" } else { "removed" };
+        assert!(why.contains(word), "{why}");
+        if is_moved {
+            assert_eq!(events_in(&elsewhere), summary.events(), "{summary:?}");
+            assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+        }
+    }
 }
 
 #[test]

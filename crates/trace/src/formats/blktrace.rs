@@ -16,6 +16,7 @@ mod driver;
 pub(super) mod feed;
 mod files;
 pub(super) mod gaps;
+mod gathering;
 mod matching;
 pub(super) mod merge;
 pub(super) mod notices;

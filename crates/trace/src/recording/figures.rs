@@ -45,7 +45,8 @@ pub struct Recording {
     /// Lost events by processor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lost: BTreeMap<u32, u64>,
-    /// When events were lost, in order; the last stands for all further ones where there are many.
+    /// When events were lost, in order; where there are many, neighbours are one. Stretches of
+    /// which nobody knows how many events they lack are one for all processors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
     /// What the recorder took.

@@ -20,6 +20,9 @@ pub(crate) const TIME_STAMP: u32 = 31;
 /// Bits of the time in a record's head (`TS_SHIFT`).
 pub(crate) const DELTA_BITS: u32 = 27;
 
+/// Bits of an absolute time; the rest is that of the time before (`TS_MSB`).
+const ABSOLUTE_BITS: u32 = 59;
+
 /// The used bytes are what is below these two bits.
 const COMMIT_MASK: u64 = MISSED_STORED - 1;
 
@@ -41,6 +44,8 @@ pub struct PageContents {
     pub events: u64,
     /// The instant of the first one, nanoseconds.
     pub first_ns: u64,
+    /// The instant of the last one, nanoseconds; that of the page where there is none.
+    pub last_ns: u64,
 }
 
 /// What the head of a page says.
@@ -101,11 +106,12 @@ impl PageLayout {
         self.commit_word(page).is_none_or(|word| word & COMMIT_MASK == 0)
     }
 
-    /// Counts what is in a page, for whoever cannot keep it and has to say what is missing. Of a
-    /// page that is damaged, what comes before the damage.
+    /// Counts what is in a page, for whoever has to say what is missing, and when. Of a page that
+    /// is damaged, what comes before the damage.
     pub fn contents(&self, page: &[u8]) -> PageContents {
         let Some(head) = self.head(page) else { return PageContents::default() };
         let (page, mut at, mut events) = (&page[..head.end], head.data, 0);
+        let (mut time, mut last_ns) = (head.time, head.time);
         let word = |at: usize| {
             let bytes = page.get(at..)?.get(..4)?;
             Some(self.number(bytes) as u32)
@@ -113,6 +119,7 @@ impl PageLayout {
         while let Some(record) = word(at) {
             let (sort, delta) = self.record_head(record);
             let length = || word(at + 4).map_or(page.len(), |length| length as usize);
+            let long = || u64::from(delta) + (u64::from(word(at + 4).unwrap_or(0)) << DELTA_BITS);
             let step = match sort {
                 PADDING if delta == 0 => break,
                 PADDING => length(),
@@ -120,10 +127,18 @@ impl PageLayout {
                 0 => length().next_multiple_of(4).max(4),
                 words => 4 * words as usize,
             };
-            events += u64::from(sort < PADDING);
+            time = match sort {
+                TIME_EXTEND => time.saturating_add(long()),
+                TIME_STAMP => absolute(long(), time),
+                _ => time.saturating_add(u64::from(delta)),
+            };
+            if sort < PADDING {
+                events += 1;
+                last_ns = time;
+            }
             at = at.saturating_add(4).saturating_add(step);
         }
-        PageContents { events, first_ns: head.time }
+        PageContents { events, first_ns: head.time, last_ns }
     }
 
     /// Sort and time of a record in a page.
@@ -160,6 +175,17 @@ impl PageLayout {
         let add = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
     }
+}
+
+/// An absolute time, of which the upper bits are those of the time before (`rb_fix_abs_ts`).
+pub(crate) fn absolute(time: u64, before: u64) -> u64 {
+    let time = time & ((1 << ABSOLUTE_BITS) - 1);
+    let upper = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
+    if upper == 0 {
+        return time;
+    }
+    let whole = upper | time;
+    if whole < before { whole.saturating_add(1 << ABSOLUTE_BITS) } else { whole }
 }
 
 /// The number behind `name` in the rest of a field's line.
@@ -244,7 +270,10 @@ pub(crate) mod tests {
         ];
         let rest = records.concat();
         let contents = |rest: &[u8]| layout.contents(&page(55, rest.len() as u64, rest));
-        assert_eq!(contents(&rest), PageContents { events: 3, first_ns: 55 });
+        // The last one is three behind an absolute time, whose upper bits count from there on.
+        let last_ns = (9 << DELTA_BITS) + 1 + 3;
+        assert_eq!(contents(&rest), PageContents { events: 3, first_ns: 55, last_ns });
+        assert_eq!(contents(&rest[..20]).last_ns, 55 + 7, "time alone is no event");
         for cut in 0..rest.len() {
             assert!(contents(&rest[..cut]).events <= 3, "{cut}");
         }

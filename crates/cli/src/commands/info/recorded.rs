@@ -3,7 +3,7 @@
 //! Whether a recording can be believed is a matter of a few figures: what was lost and when, how
 //! sure the latencies are, what the recorder took from the load.
 
-use ioecho_trace::recording::{DriverFigures, MatchingFigures, Recording};
+use ioecho_trace::recording::{ASKED_TO, DriverFigures, MatchingFigures, Recording};
 use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Nanos};
 
@@ -20,7 +20,10 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
             recording.events.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         rows.push(("events", events.join(", ")));
     }
-    for (cpu, lost) in &recording.lost {
+    if let Some(why) = recording.stopped.as_ref().filter(|why| !why.starts_with(ASKED_TO)) {
+        rows.push(("ended", format!("early: {why}")));
+    }
+    for (cpu, lost) in recording.lost.iter().filter(|(_, lost)| **lost > 0) {
         rows.push(("lost events", format!("{lost} of processor {cpu}")));
     }
     for gap in recording.gaps.iter().take(GAPS_SHOWN) {
@@ -75,6 +78,16 @@ fn told_driver(driver: &DriverFigures) -> String {
 mod tests {
     use super::*;
     use ioecho_trace::recording::{Gap, Interface};
+
+    #[test]
+    fn an_end_that_nobody_asked_for_is_told_and_is_no_loss() {
+        let ended = |why: &str| {
+            rows(&Recording { stopped: Some(why.to_owned()), ..Recording::default() })
+        };
+        let told = ("ended", "early: loop7 was removed".to_owned());
+        assert_eq!(ended("loop7 was removed")[1..], [told]);
+        assert_eq!(ended("asked to: SIGINT").len(), 1);
+    }
 
     #[test]
     fn a_recording_is_told_in_a_few_rows() {

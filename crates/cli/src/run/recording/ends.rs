@@ -14,10 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::commands::interrupt::is_ignored;
 use crate::exit::{self, Coded};
-
-/// Signals that come within this time are one: `timeout` sends its own to the process and to its
-/// group, and a terminal's wrapper passes on what the terminal has sent already.
-const ONE_SIGNAL: Duration = Duration::from_secs(1);
+use crate::run::signals::{Wishes, end_process};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -55,20 +52,14 @@ impl Ends {
         let (asked, told) = (stop.clone(), outgoing.clone());
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let mut signals = signals;
-            let (mut count, mut last) = (0, None::<Instant>);
+            let mut wishes = Wishes::default();
             for signal in signals.forever() {
-                if last.is_some_and(|last| last.elapsed() < ONE_SIGNAL) {
-                    continue;
-                }
-                last = Some(Instant::now());
-                count += 1;
-                match count {
+                match wishes.count(Instant::now()) {
+                    0 => {}
                     // Nobody listens any more: the recording has ended by itself.
                     1 if told.send(Event::Asked(name_of(signal))).is_ok() => {}
                     1 | 2 => asked.ask(),
-                    _ => {
-                        let _ = signal_hook::low_level::emulate_default_handler(signal);
-                    }
+                    _ => end_process(signal),
                 }
             }
         })?;

@@ -131,6 +131,7 @@ pub(super) fn contents(chunk: &[u8]) -> Contents {
                     if contents.events == 1 {
                         contents.first_ns = record.time;
                     }
+                    contents.last_ns = record.time;
                 }
                 at += record.length;
             }
@@ -242,7 +243,7 @@ pub(super) mod tests {
     #[test]
     fn what_a_chunk_holds_is_counted_without_messages() {
         let records = [record(7, 0, 3, 130), record(8, 2, 6, 16), record(7, 3, 8, 0)].concat();
-        assert_eq!(contents(&records), Contents { events: 2, first_ns: 6 });
+        assert_eq!(contents(&records), Contents { events: 2, first_ns: 6, last_ns: 8 });
         assert_eq!(contents(&[b"junk", &records[..]].concat()).events, 2);
         assert_eq!((contents(&[]), contents(&records[..20])), Default::default());
     }

@@ -128,6 +128,12 @@ impl Instance {
         options.open(&path).map_err(|error| RecordError::system("open", &path, error))
     }
 
+    /// Opens the counters of a processor's buffer; each reading from the start counts anew.
+    pub(super) fn stats(&self, cpu: u32) -> Result<File, RecordError> {
+        let path = self.path(&format!("per_cpu/cpu{cpu}/stats"));
+        File::open(&path).map_err(|error| RecordError::system("open", &path, error))
+    }
+
     /// Takes it out of the kernel; its files must be closed.
     pub(super) fn remove(&mut self) -> Result<(), RecordError> {
         if self.is_removed {

@@ -1,7 +1,7 @@
 //! A recorder whose kernel does what a test wants.
 
+use std::collections::VecDeque;
 use std::fs;
-use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
@@ -9,7 +9,7 @@ use ioecho_trace::recording::{Description, LOG_FILE, segment_file};
 
 use super::super::interface::Interface;
 use super::super::store::SegmentLimit;
-use super::super::tracer::Stream;
+use super::super::tracer::{Counts, Stream};
 use super::*;
 
 const CHUNK: usize = 64;
@@ -27,6 +27,11 @@ struct Kernel {
     /// How many were given in this pass.
     given: u64,
     meddling: Option<Meddling>,
+    /// Whole pages of one event that the first stream has, by their instants, and how many events
+    /// had found no room before the first of them was read.
+    pages: VecDeque<u64>,
+    lost: u64,
+    read: u64,
     /// How often it was asked whether all events come.
     looks: Arc<AtomicU64>,
     /// Told to stop when nothing is left.
@@ -53,6 +58,16 @@ impl Tracer for Kernel {
     }
 
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
+        if self.counting() == Counting::Exact {
+            let page = self.pages.pop_front().filter(|_| stream == 0);
+            let Some(time) = page else { return Ok(0) };
+            self.read += 1;
+            if self.pages.is_empty() {
+                self.shared.stop.store(true, Relaxed);
+            }
+            chunk[..8].copy_from_slice(&time.to_ne_bytes());
+            return Ok(CHUNK);
+        }
         if self.broken == Some(stream) {
             return Err(io::Error::other("the cable is out"));
         }
@@ -69,12 +84,18 @@ impl Tracer for Kernel {
         Ok(CHUNK)
     }
 
-    fn counts(&mut self, _: usize) -> io::Result<Counts> {
-        Ok(Counts::default())
+    fn counting(&self) -> Counting {
+        if self.lost > 0 { Counting::Exact } else { Counting::Together }
     }
 
-    fn contents(&self, _: &[u8]) -> Contents {
-        Contents { events: 1, first_ns: 1 }
+    fn counts(&mut self, stream: usize) -> io::Result<Counts> {
+        let is_read = stream == 0 && self.read > 0;
+        Ok(if is_read { Counts { read: self.read, lost: self.lost } } else { Counts::default() })
+    }
+
+    fn contents(&self, chunk: &[u8]) -> Contents {
+        let time = u64::from_ne_bytes(*chunk.first_chunk().unwrap());
+        Contents { events: 1, first_ns: time, last_ns: time }
     }
 
     fn meddling(&mut self) -> Option<Meddling> {
@@ -93,6 +114,21 @@ impl Tracer for Kernel {
     fn detach(&mut self) -> Result<(), RecordError> {
         Ok(())
     }
+}
+
+#[test]
+fn a_full_buffer_has_lost_behind_the_last_event_that_was_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = monotonic_ns();
+    // The last page was begun when the first one was free again.
+    let pages = VecDeque::from([now + 1, now + 2, now + 3, now + 60_000_000_000]);
+    let kernel = Kernel { pages, lost: 7, ..Kernel::default() };
+    let summary = record(kernel, directory.path(), 0);
+    assert_eq!((summary.events(), summary.lost(), summary.taken), (4, 7, 0));
+    let log = fs::read_to_string(directory.path().join(LOG_FILE)).unwrap();
+    let expected = format!("\"cpu\":0,\"events\":7,\"from_ns\":{},", now + 3);
+    let lost: Vec<_> = log.lines().filter(|line| line.contains("\"lost\",")).collect();
+    assert!(lost.len() == 1 && lost[0].contains(&expected), "{expected}: {log}");
 }
 
 /// Records until the kernel ends it.

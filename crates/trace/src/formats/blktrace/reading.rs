@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use super::feed::Wanted;
+use super::gathering::gather;
 use super::merge::{Lane, Merge};
 use super::record::{Event, kind};
 use super::requests::Requests;
@@ -229,14 +230,7 @@ impl<L: Lane> Reading<L> {
                 events: gap.events,
             }));
         }
-        facts.gaps.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
-        while facts.gaps.len() > GAPS_MAX
-            && let Some(last) = facts.gaps.pop()
-            && let Some(before) = facts.gaps.last_mut()
-        {
-            before.to_ns = before.to_ns.max(last.to_ns);
-            before.events = before.events.saturating_add(last.events);
-        }
+        facts.gaps = gather(std::mem::take(&mut facts.gaps), GAPS_MAX);
         facts.matching = self.requests.matching();
         facts.driver = self.requests.driver();
     }

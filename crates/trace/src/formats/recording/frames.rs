@@ -93,7 +93,11 @@ impl Segments {
 
     /// Notes that events which the recorder counted are in no file.
     pub(super) fn lack(&mut self, missing: u64, counted: u64) -> Result<(), TraceError> {
-        let why = lacking(self.cpu, missing, counted);
+        self.tell(lacking(self.cpu, missing, counted))
+    }
+
+    /// Notes what is wrong with the whole, which is an error where that is wished.
+    pub(super) fn tell(&mut self, why: String) -> Result<(), TraceError> {
         if self.strict {
             let (path, reason) = (self.path.clone(), why);
             return Err(TraceError::Binary { path, offset: 0, reason, remedy: REMEDY.to_owned() });

@@ -68,13 +68,14 @@ pub(super) struct Relay {
 }
 
 impl Processor {
-    /// The pages in these files.
+    /// The pages in these files; `times` are the first and the last instant of the recording.
     pub(super) fn pages(
         directory: &Path,
         cpu: u32,
         paths: Vec<PathBuf>,
         layouts: &Arc<Layouts>,
         log: &Log,
+        times: (u64, u64),
         strict: bool,
     ) -> Self {
         let gaps = log.gaps(cpu);
@@ -83,7 +84,7 @@ impl Processor {
         Self::Pages(Box::new(Pages {
             layouts: Arc::clone(layouts),
             segments: Segments::new(directory, cpu, paths, strict),
-            decoded: Decoded::new(cpu, gaps, is_counted),
+            decoded: Decoded::new(cpu, gaps, is_counted, times),
             page: Vec::new(),
             events: Vec::new(),
             given: 0,
@@ -188,6 +189,7 @@ impl Pages {
                 let last = self.decoded.last;
                 self.decoded.gaps.add(last, last.max(self.noted), 0);
             }
+            self.tell_oddities()?;
             return self.compare();
         };
         self.decoded.is_torn |= is_torn;
@@ -197,6 +199,25 @@ impl Pages {
             let why = format!("{why} (a page whose checksum is sound)");
             self.segments.damage(0, &why)?;
             self.decoded.is_torn = true;
+        }
+        Ok(())
+    }
+
+    /// Tells of events that were left out because they cannot be.
+    fn tell_oddities(&mut self) -> Result<(), TraceError> {
+        let Decoded { cpu, untimely, absurd, .. } = self.decoded;
+        if untimely > 0 {
+            self.segments.tell(format!(
+                "processor {cpu}: {untimely} events bear times at which nothing was recorded, as \
+                 where somebody has changed the clock of the trace; they are left out"
+            ))?;
+        }
+        if absurd > 0 {
+            self.segments.tell(format!(
+                "processor {cpu}: {absurd} events are none that were to be recorded, or say what \
+                 cannot be (a place beyond 2^64 bytes, 4 GiB in one request, no operation); they \
+                 are left out"
+            ))?;
         }
         Ok(())
     }

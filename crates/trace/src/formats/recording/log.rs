@@ -18,6 +18,14 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// How many processors are known; what Linux can be built for (`NR_CPUS`).
 const CPUS_MAX: usize = 1 << 13;
 
+/// Before it began and behind its last entry a recording that ended has no event: with a margin of a
+/// second.
+const SLACK_NS: u64 = 1_000_000_000;
+
+/// A recorder that was killed notes the time every minute, but what it noted last may never have
+/// come to the disk: a day.
+const UNENDED_NS: u64 = 86_400_000_000_000;
+
 /// What a recorder noted.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -115,6 +123,16 @@ impl Log {
         stopped.into_iter().chain(anchor).chain(lost).max().unwrap_or(0)
     }
 
+    /// The first and the last instant at which events may have been recorded; `started` is when the
+    /// description says that it began.
+    pub(super) fn times(&self, started: Option<Anchor>) -> (u64, u64) {
+        let first = started.map(|anchor| anchor.monotonic_ns);
+        let slack = if self.stopped.is_some() { SLACK_NS } else { UNENDED_NS };
+        let last = self.last();
+        let last = if last > 0 { last.saturating_add(slack) } else { u64::MAX };
+        (first.map_or(0, |first| first.saturating_sub(SLACK_NS)), last)
+    }
+
     /// What a processor lost, as the recorder counted it.
     pub(super) fn gaps(&self, cpu: u32) -> Gaps {
         let mut gaps = self.lost.get(&cpu).cloned().unwrap_or_default();
@@ -182,6 +200,20 @@ mod tests {
         assert_eq!(log.wall(250), Some(2050));
         assert_eq!(log.wall(50), Some(950));
         assert_eq!(log.stopped, Some(("asked".to_owned(), 300)));
+    }
+
+    #[test]
+    fn a_recording_has_a_first_and_a_last_instant() {
+        let started = Some(Anchor { monotonic_ns: 5 * SLACK_NS, wall_ns: 0 });
+        let mut log = Log::default();
+        assert_eq!(log.times(None), (0, u64::MAX));
+        assert_eq!(log.times(started), (4 * SLACK_NS, u64::MAX));
+        log.anchors.push(Anchor { monotonic_ns: 6 * SLACK_NS, wall_ns: 0 });
+        assert_eq!(log.times(started).1, 6 * SLACK_NS + UNENDED_NS);
+        log.stopped = Some(("asked".to_owned(), 7 * SLACK_NS));
+        assert_eq!(log.times(started), (4 * SLACK_NS, 8 * SLACK_NS));
+        log.stopped = Some(("asked".to_owned(), u64::MAX));
+        assert_eq!(log.times(started).1, u64::MAX);
     }
 
     #[test]

@@ -16,11 +16,13 @@ use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{EAGAIN, Event, kind};
-use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP};
+use crate::recording::page::{
+    DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP, absolute,
+};
 use crate::recording::{Description, PageLayout};
 
-/// Bits of an absolute time; the rest is that of the time before (`TS_MSB`).
-const ABSOLUTE_BITS: u32 = 59;
+/// The place of a tracepoint that was recorded and means nothing here.
+const UNUSED: u16 = u16::MAX;
 
 /// How many names of processes are remembered for each processor.
 const NAMES_MAX: usize = 1 << 14;
@@ -33,7 +35,7 @@ const NAME_BYTES: usize = 16;
 pub(super) struct Layouts {
     page: PageLayout,
     common_type: Field,
-    /// By the number of the tracepoint: the place in `events` behind 0, or 0.
+    /// By the number of the tracepoint: the place in `events` behind 0, or [`UNUSED`], or 0.
     places: Vec<u16>,
     events: Vec<EventLayout>,
     devices: Devices,
@@ -56,16 +58,19 @@ impl Layouts {
         };
         let (mut places, mut events, mut common) = (Vec::new(), Vec::new(), None);
         for format in &tracefs.events {
-            let Some(layout) = EventLayout::parse(format, path)? else { continue };
+            let id = usize::from(format.id);
+            if places.len() <= id {
+                places.resize(id + 1, 0);
+            }
+            let Some(layout) = EventLayout::parse(format, path)? else {
+                places[id] = UNUSED;
+                continue;
+            };
             let its_type = common_type(&format.format);
             if its_type.is_none() || common.is_some_and(|other| Some(other) != its_type) {
                 return Err(unusable("its events have no number in common (common_type)"));
             }
             common = its_type;
-            let id = usize::from(format.id);
-            if places.len() <= id {
-                places.resize(id + 1, 0);
-            }
             events.push(layout);
             places[id] = events.len() as u16;
         }
@@ -136,6 +141,13 @@ pub(super) struct Decoded {
     pub(super) outside: u64,
     pub(super) out_of_order: u64,
     pub(super) gaps: Gaps,
+    /// The first instant of the recording and how long it lasted, where that is known: events from
+    /// elsewhere bear the time of another clock.
+    times: Option<(u64, u64)>,
+    /// How many of those there were.
+    pub(super) untimely: u64,
+    /// Events that say what no kernel says.
+    pub(super) absurd: u64,
     /// Whether the recorder counted what was lost: then the pages' marks say nothing new.
     is_counted: bool,
     /// How many events there were of whatever kind, which is what the kernel counts.
@@ -149,9 +161,15 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// Nothing yet; `gaps` are those that the recorder counted, if `is_counted`.
-    pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool) -> Self {
-        Self { cpu, gaps, is_counted, ..Self::default() }
+    /// Nothing yet; `gaps` are those that the recorder counted, if `is_counted`, and `times` the
+    /// first and the last instant at which it recorded.
+    pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool, times: (u64, u64)) -> Self {
+        let times = Some((times.0, times.1.saturating_sub(times.0)));
+        Self { cpu, gaps, is_counted, times, ..Self::default() }
+    }
+
+    fn is_timely(&self, time: u64) -> bool {
+        self.times.is_none_or(|(begins, lasts)| time.wrapping_sub(begins) <= lasts)
     }
 
     /// Decodes a page: its events of the wanted kinds go to `events`. The error says why not all
@@ -169,8 +187,9 @@ impl Decoded {
         };
         if std::mem::take(&mut self.is_torn) || head.missed && !self.is_counted {
             // Before the first page nothing is known of when.
-            let from = if self.last == 0 { head.time } else { self.last };
-            self.gaps.add(from, head.time, head.missed_events.unwrap_or(0));
+            let to = if self.is_timely(head.time) { head.time } else { self.last };
+            let from = if self.last == 0 { to } else { self.last };
+            self.gaps.add(from, to, head.missed_events.unwrap_or(0));
         }
         let PageHead { mut time, data: mut at, end, .. } = head;
         let page = &page[..end];
@@ -205,6 +224,10 @@ impl Decoded {
                         page.get(body..at)
                     };
                     let data = data.ok_or("an event reaches beyond its page")?;
+                    if !self.is_timely(time) {
+                        self.untimely += 1;
+                        continue;
+                    }
                     self.event(layouts, data, time, wanted, events, notices)
                         .ok_or("an event is shorter than its format says")?;
                 }
@@ -228,6 +251,7 @@ impl Decoded {
         let place = layouts.places.get(id).copied().unwrap_or(0);
         let Some(layout) = usize::from(place).checked_sub(1).and_then(|at| layouts.events.get(at))
         else {
+            self.absurd += u64::from(place != UNUSED);
             return Some(());
         };
         let kind = layout.kind;
@@ -237,8 +261,15 @@ impl Decoded {
             Length::Sectors(field) => layouts.number(data, field)?,
             Length::Until(field) => layouts.number(data, field)?.saturating_sub(sector),
         };
-        let bytes = u32::try_from(sectors.saturating_mul(512)).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(sectors.saturating_mul(512));
         let letters = layouts.text(data, layout.rwbs)?;
+        // A bio is shorter than 4 GiB, no device has 2^64 bytes, and an operation has a letter.
+        let (Ok(bytes), Some(_), Some(b'A'..=b'Z')) =
+            (bytes, sector.checked_mul(512), letters.first())
+        else {
+            self.absurd += 1;
+            return Some(());
+        };
         let Some(Place { device, sector, bio_based }) =
             layouts.devices.place(device, sector, bytes > 0)
         else {
@@ -307,15 +338,4 @@ impl Decoded {
             notices.process(pid, &bytes);
         }
     }
-}
-
-/// An absolute time, of which the upper bits are those of the time before (`rb_fix_abs_ts`).
-fn absolute(time: u64, before: u64) -> u64 {
-    let time = time & ((1 << ABSOLUTE_BITS) - 1);
-    let upper = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
-    if upper == 0 {
-        return time;
-    }
-    let whole = upper | time;
-    if whole < before { whole.saturating_add(1 << ABSOLUTE_BITS) } else { whole }
 }

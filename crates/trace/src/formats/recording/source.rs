@@ -60,6 +60,7 @@ impl Recorded {
             Interface::Tracefs => {
                 let layouts = Layouts::of(&description, &directory.join(DESCRIPTION_FILE))?;
                 let layouts = Arc::new(layouts);
+                let times = log.times(description.started);
                 for (cpu, paths) in files {
                     lanes.push(Processor::pages(
                         directory,
@@ -67,6 +68,7 @@ impl Recorded {
                         paths,
                         &layouts,
                         &log,
+                        times,
                         options.strict,
                     ));
                 }

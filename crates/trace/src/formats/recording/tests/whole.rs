@@ -109,6 +109,61 @@ fn a_recording_without_its_first_segment_is_not_whole() {
 }
 
 #[test]
+fn events_by_another_clock_are_left_out_and_told() {
+    let second = 1_000_000_000_u64;
+    let started = Some(Anchor { monotonic_ns: 100 * second, wall_ns: 0 });
+    let description = Description { started, ..description() };
+    let payload = |name, sector| payload(&description, &made(name, "R", sector, 8));
+    let mut pages = Vec::new();
+    // Uptime, then seconds since 1970, then ours again.
+    for begin in [100 * second, 1_700_000_000 * second, 101 * second] {
+        let mut page = Page::new(begin);
+        page.event(begin, &payload("block_bio_queue", 8));
+        page.event(begin + 500, &payload("block_rq_complete", 8));
+        pages.push(page.bytes());
+    }
+    let cpus = vec![Totals { cpu: 0, read: 6, lost: 0 }];
+    let stopped =
+        Entry::Stopped { why: "asked".to_owned(), monotonic_ns: 102 * second, cpus };
+    let directory = written(&description, &[pages], &[stopped]);
+    let (requests, header) = read(directory.path());
+    let issues: Vec<_> = requests.iter().map(|request| request.issue.0).collect();
+    assert_eq!(issues, [0, second as i64]);
+    let damage = header.damage.unwrap();
+    assert!(damage.contains("2 events bear times at which nothing was recorded"), "{damage}");
+    assert!(!damage.contains("are missing"), "{damage}");
+    let strict = ReadOptions { strict: true, ..ReadOptions::default() };
+    assert!(open(directory.path(), &strict).is_err());
+}
+
+#[test]
+fn events_that_say_what_cannot_be_are_left_out_and_told() {
+    let description = description();
+    let payload = |made: &Made| payload(&description, made);
+    let mut page = Page::new(1_000);
+    page.event(1_000, &payload(&made("block_bio_queue", "R", 8, 8)));
+    page.event(1_500, &payload(&made("block_rq_complete", "R", 8, 8)));
+    let mut odd = vec![
+        made("block_bio_queue", "R", u64::MAX / 512 + 1, 8),
+        made("block_bio_queue", "R", 8, u32::MAX),
+        made("block_bio_queue", "", 8, 8),
+    ];
+    odd.push(Made { rwbs: "\u{1}", ..odd[0].clone() });
+    for made in &odd {
+        page.event(2_000, &payload(made));
+    }
+    // The number of a tracepoint that nobody recorded.
+    let mut unknown = payload(&made("block_bio_queue", "R", 8, 8));
+    unknown[..2].copy_from_slice(&60_000_u16.to_le_bytes());
+    page.event(3_000, &unknown);
+    let directory = written(&description, &[vec![page.bytes()]], &[]);
+    let (requests, header) = read(directory.path());
+    assert_eq!(requests.len(), 1);
+    let damage = header.damage.unwrap();
+    assert!(damage.contains("5 events are none that were to be recorded"), "{damage}");
+}
+
+#[test]
 fn lost_events_are_told_by_processor_and_by_when() {
     let description = description();
     let log = [
