@@ -171,8 +171,8 @@ impl Flushers {
         (0..self.threads.len()).any(|number| is_free(self.state(number)))
     }
 
-    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]). They
-    /// are told of in order.
+    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]).
+    /// They are told of in order.
     pub(super) fn expect(&mut self, due: Nanos, near: Nanos) {
         let flush = Expected::new(due, near, self.last_due);
         if !self.spins || self.expected.try_send(flush).is_err() {
