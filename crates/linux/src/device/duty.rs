@@ -47,9 +47,9 @@ impl Expected {
     /// A flush that is due then; `near` is how long before an instant the issuing thread ends its
     /// sleep. Until the flush `before` it is due another thread spins for that.
     ///
-    /// That distance covers nine wake-ups of ten: a request that finds the issuing thread asleep
-    /// comes late, and in its order all the same. A flush that finds its thread asleep is overtaken.
-    /// So its thread wakes twice as early.
+    /// That distance covers nine wake-ups of ten. A request that finds the issuing thread asleep
+    /// comes late, and in its order all the same; a flush that finds its thread asleep is
+    /// overtaken. So its thread wakes twice as early.
     pub(super) fn new(due: Nanos, near: Nanos, before: Nanos) -> Self {
         let lead = near.saturating_add(near).max(LEAD_MIN);
         let from = due.saturating_sub(lead).max(before.min(due));

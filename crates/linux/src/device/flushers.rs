@@ -44,13 +44,15 @@ const EXPECTED_MAX: usize = 1 << 12;
 /// kernel next must not be there first, and a thread that has not taken it by then does not run.
 const TAKING_MAX: Nanos = Nanos::from_micros(5);
 
-/// What a flusher is at, in the beginning too; a flush that it was given and has not taken yet is [`GIVEN`] and its tag.
+/// Is in a flush, or has just begun to live.
 const BUSY: u64 = 0;
 /// Sleeps until it is woken.
 const IDLE: u64 = 1;
 /// Sleeps until a flush that it knows of is due.
 const AWAITING: u64 = 2;
+/// Looks for a flush again and again.
 const SPINNING: u64 = 3;
+/// Was given the flush of the request whose tag stands below, and has not taken it yet.
 const GIVEN: u64 = 1 << 32;
 
 /// A flush that is done.
@@ -118,6 +120,7 @@ impl Flushers {
         clock: MonotonicClock,
     ) -> io::Result<Self> {
         let (expected, to_expect) = bounded(EXPECTED_MAX);
+        // Where nobody takes what is done, a thread waits with the next, and is not free meanwhile.
         let (finished, done) = bounded(count as usize);
         let shared = Arc::new(Shared {
             target: Arc::clone(target),
@@ -168,8 +171,8 @@ impl Flushers {
         (0..self.threads.len()).any(|number| is_free(self.state(number)))
     }
 
-    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]). They
-    /// are told of in order.
+    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]).
+    /// They are told of in order.
     pub(super) fn expect(&mut self, due: Nanos, near: Nanos) {
         let flush = Expected::new(due, near, self.last_due);
         if !self.spins || self.expected.try_send(flush).is_err() {

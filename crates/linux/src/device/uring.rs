@@ -133,7 +133,8 @@ impl UringQueue {
             target: Arc::clone(target),
             clock,
             slots: (0..in_flight_max).map(|_| Slot::default()).collect(),
-            prepared: VecDeque::with_capacity(in_flight_max as usize),
+            // One more for the bell.
+            prepared: VecDeque::with_capacity(in_flight_max as usize + 1),
             loaded: 0,
             own: 0,
             in_flight: 0,

@@ -130,8 +130,8 @@ fn flushes_that_are_told_of_ahead_complete_whether_they_come_or_not() {
 #[test]
 fn an_ordered_write_whose_flush_fails_is_not_made_and_has_its_error() {
     with_all(|way| {
-        // A disk that has less room than it says, with a file system that hears of it when it writes
-        // back what a flush asks for.
+        // A disk that has less room than it says, with a file system that hears of it when it
+        // writes back what a flush asks for.
         let room = or_skip!(MountPoint::of_memory(16 * MIB));
         let backing = Backing::in_directory(room.path(), 64 * MIB);
         let disk = or_skip!(LoopDevice::over(backing, &[]));
