@@ -257,11 +257,13 @@ mod asking {
         NoAnswer { reason, help }
     }
 
+    /// What to look at where a host answers, and not in secret.
+    const NO_HTTPS: &str = "does it speak https at this port?";
+
     /// Why nothing can be said in secret to this host.
     fn not_secure(host: &str, error: &NotSecure) -> (String, &'static str) {
         let NotSecure::InvalidCertificate(wrong) = error else {
-            let help = "does it speak https at this port?";
-            return (format!("{host} makes no secure connection: {error}"), help);
+            return (format!("{host} makes no secure connection: {error}"), NO_HTTPS);
         };
         let (reason, help) = match wrong {
             Wrong::UnknownIssuer => (
