@@ -248,6 +248,12 @@ mod asking {
             ureq::Error::Io(error) => {
                 match error.get_ref().and_then(|error| error.downcast_ref()) {
                     Some(error) => not_secure(&host, error),
+                    // A server without https hangs up at what it cannot read, or answers in the clear.
+                    None if location.is_secure()
+                        && error.kind() == io::ErrorKind::UnexpectedEof =>
+                    {
+                        (format!("{host} hangs up before it has proved who it is"), NO_HTTPS)
+                    }
                     None => (format!("no connection to {host}: {error}"), NETWORK),
                 }
             }
