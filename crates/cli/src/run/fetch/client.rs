@@ -248,7 +248,7 @@ mod asking {
             ureq::Error::Io(error) => {
                 match error.get_ref().and_then(|error| error.downcast_ref()) {
                     Some(error) => not_secure(&host, error),
-                    // A server without https hangs up at what it cannot read, or answers in the clear.
+                    // A server without https hangs up at what it cannot read.
                     None if location.is_secure()
                         && error.kind() == io::ErrorKind::UnexpectedEof =>
                     {
