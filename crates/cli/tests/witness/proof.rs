@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::loop_device::{LoopDevice, system};
+use crate::loop_device::LoopDevice;
 use crate::stand::{Stand, check};
 use crate::watching::{LOAD, counted, or_skip, said, watched_device};
 
