@@ -12,7 +12,9 @@ fuzz_target!(|input: (&str, &str)| {
     if before.contains(WORD) || after.contains(WORD) {
         return;
     }
-    for secret in [format!("http://me:{WORD}@host{after}"), format!("http://host/x?{WORD}{after}")] {
+    let password = format!("http://me:{WORD}@host{after}");
+    let query = format!("http://host/x?{WORD}{after}");
+    for secret in [password, query] {
         let shown = text_shown(&format!("{before} {secret}"));
         assert!(!shown.contains(WORD), "{shown}");
         assert_eq!(text_shown(&shown), shown);

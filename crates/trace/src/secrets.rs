@@ -120,9 +120,8 @@ mod tests {
         ] {
             assert_eq!(url_shown(url), is_shown);
             assert_eq!(url_shown(is_shown), is_shown);
-            assert_eq!(text_shown(url.split(' ').next().unwrap()), {
-                url_shown(url.split(' ').next().unwrap())
-            });
+            let word = url.split(' ').next().unwrap();
+            assert_eq!(text_shown(word), url_shown(word));
         }
     }
 

@@ -53,7 +53,7 @@ pub(crate) fn tell(text: &str) {
         held.push(text.to_owned());
         return;
     }
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// The text with control characters made visible: names and lines of a trace are somebody else's,
@@ -71,7 +71,7 @@ pub(crate) fn visible(text: &str) -> String {
 /// Says what a reader read, lost, guessed and could not read, on standard error; answers the exit
 /// code that this asks for.
 pub(crate) fn tell_import(header: &Header) -> u8 {
-    let mut stderr = std::io::stderr().lock();
+    let mut stderr = io::stderr().lock();
     if let Some(imported) = &header.imported {
         let (units, unit) = (imported.units, visible(&imported.unit));
         let made = counted(imported.requests, "request");

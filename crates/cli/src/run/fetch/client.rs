@@ -248,6 +248,12 @@ mod asking {
             ureq::Error::Io(error) => {
                 match error.get_ref().and_then(|error| error.downcast_ref()) {
                     Some(error) => not_secure(&host, error),
+                    // A server without https hangs up at what it cannot read.
+                    None if location.is_secure()
+                        && error.kind() == io::ErrorKind::UnexpectedEof =>
+                    {
+                        (format!("{host} hangs up before it has proved who it is"), NO_HTTPS)
+                    }
                     None => (format!("no connection to {host}: {error}"), NETWORK),
                 }
             }
@@ -257,11 +263,13 @@ mod asking {
         NoAnswer { reason, help }
     }
 
+    /// What to look at where a host answers, and not in secret.
+    const NO_HTTPS: &str = "does it speak https at this port?";
+
     /// Why nothing can be said in secret to this host.
     fn not_secure(host: &str, error: &NotSecure) -> (String, &'static str) {
         let NotSecure::InvalidCertificate(wrong) = error else {
-            let help = "does it speak https at this port?";
-            return (format!("{host} makes no secure connection: {error}"), help);
+            return (format!("{host} makes no secure connection: {error}"), NO_HTTPS);
         };
         let (reason, help) = match wrong {
             Wrong::UnknownIssuer => (
