@@ -28,8 +28,7 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
     }
     for gap in recording.gaps.iter().take(GAPS_SHOWN) {
         let seconds = |ns| Nanos(ns).as_secs_f64();
-        let events =
-            if gap.events == 0 { "events".to_owned() } else { counted(gap.events, "event") };
+        let events = if gap.events == 0 { "events".to_owned() } else { gap.events.to_string() };
         let (from, to) = (seconds(gap.from_ns), seconds(gap.to_ns));
         rows.push(("gap", format!("{events} lost from {from:.6} s to {to:.6} s")));
     }
