@@ -37,9 +37,13 @@ impl Stand {
     }
 
     fn ioecho(&self, arguments: &[&str]) -> (i32, String, String) {
+        self.ioecho_in("", arguments)
+    }
+
+    fn ioecho_in(&self, directory: &str, arguments: &[&str]) -> (i32, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
         let Output { status, stdout, stderr } =
-            command.args(arguments).current_dir(self.directory.path()).output().unwrap();
+            command.args(arguments).current_dir(self.path(directory)).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
     }
@@ -364,6 +368,30 @@ fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_nam
     ] {
         let (code, _, err) = stand.ioecho(words);
         assert!(code == 3 && err.contains(told), "{words:?}: {code} {err}");
+    }
+    // Also from where the library's own directory needs no name.
+    for (word, told) in [
+        ("x", "name the load: .#x\n"),
+        ("x/", "name the load: .#x\n"),
+        ("library.json", "as .#NAME; there are: x\n"),
+    ] {
+        let (code, _, err) = stand.ioecho_in("lib", &["info", word]);
+        assert!(code == 3 && err.contains(told), "{word}: {code} {err}");
+    }
+    assert_eq!(stand.ioecho_in("lib", &["info", ".#x"]).0, 0);
+}
+
+#[test]
+fn what_is_left_out_of_an_index_is_told_once() {
+    let stand = Stand::new();
+    stand.add("x", &[]);
+    stand.add("y", &[]);
+    fs::write(stand.path("lib/x/load.toml"), "version = 1").unwrap();
+    for damage in ["", "{}"] {
+        fs::write(stand.path("lib/library.json"), damage).unwrap();
+        let (code, out, err) = stand.ioecho(&["library", "index", "lib"]);
+        assert_eq!((code, &*out), (0, "1 load in lib/library.json\n"), "{err}");
+        assert_eq!(err.matches("left out of the index").count(), 1, "{err}");
     }
 }
 

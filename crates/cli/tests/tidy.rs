@@ -6,8 +6,9 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 /// Longest line of a source file, in characters.
@@ -161,15 +162,60 @@ fn no_crate_points_upwards() {
 
 #[test]
 fn every_link_in_the_documentation_leads_somewhere() {
+    let texts: BTreeMap<PathBuf, String> =
+        files(&[".md"]).into_iter().map(|(name, text)| (PathBuf::from(name), text)).collect();
     let mut places = Vec::new();
-    for (name, text) in files(&[".md"]) {
-        let directory = root().join(&name).parent().unwrap().to_owned();
+    for (name, text) in &texts {
+        let directory = name.parent().unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let path = link.split('#').next().unwrap();
-            if !path.is_empty() && !path.contains("://") && !directory.join(path).exists() {
-                places.push(format!("{name}: {link}"));
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { name.clone() } else { plain(&directory.join(path)) };
+            let leads = path.contains("://") || root().join(&target).exists();
+            // A browser shows the beginning of a page whose part is not there, and says nothing.
+            let has_part = anchor.is_empty()
+                || texts.get(&target).is_none_or(|text| anchors(text).any(|one| one == anchor));
+            if !leads || !has_part {
+                places.push(format!("{}: {link}", name.display()));
             }
         }
     }
-    broken("a link in the documentation leads to a file", &places);
+    broken("a link in the documentation leads to a file, and to a heading that is in it", &places);
+}
+
+/// The same path without steps upwards.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for step in path.components() {
+        match step {
+            Component::ParentDir => _ = plain.pop(),
+            Component::CurDir => {}
+            step => plain.push(step),
+        }
+    }
+    plain
+}
+
+/// What links to the headings of a text are called, as GitHub makes them of the headings.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let mut is_code = false;
+    text.lines().filter_map(move |line| {
+        is_code ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            return None;
+        }
+        let kept = |c: char| match c {
+            ' ' => Some('-'),
+            c if c.is_alphanumeric() || "-_".contains(c) => Some(c),
+            _ => None,
+        };
+        Some(heading.trim().to_lowercase().chars().filter_map(kept).collect())
+    })
+}
+
+#[test]
+fn a_link_to_a_heading_is_called_as_the_page_calls_it() {
+    let text = "# Was it `true`?\n```\n# no heading\n```\n#tag\n## In flight, and _out_";
+    let found: Vec<String> = anchors(text).collect();
+    assert_eq!(found, ["was-it-true", "in-flight-and-_out_"]);
 }

@@ -29,6 +29,17 @@ pub struct Io {
     pub length: Bytes,
 }
 
+impl Io {
+    /// Whether a flush is the first that the device sees of it.
+    pub const fn begins_with_flush(&self) -> bool {
+        match self.op {
+            Op::Flush => true,
+            Op::Write => self.flags.contains(Flags::PREFLUSH),
+            _ => false,
+        }
+    }
+}
+
 /// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -83,6 +94,14 @@ pub trait Device {
     /// Gives up the draft of the request of this number, if there is one.
     fn forget(&mut self, request: u64) {
         let _ = request;
+    }
+
+    /// Tells of a request that begins with a flush and is going to be due: where a thread must be
+    /// there for it, `near` is how long before an instant the engine ends its own sleep. Each is
+    /// told of once, in the order in which they are due; that one comes later than told, or never,
+    /// may be.
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        let _ = (due, near);
     }
 
     /// Whether the data of reads are kept from their completion until [`Device::release`]. Off at

@@ -403,6 +403,7 @@ impl<C: Clock> Engine<'_, C> {
                         }
                     }
                     self.scheduler.offer(planned, now, starved);
+                    self.announce(&planned);
                     left -= 1;
                 }
                 Feed::NotYet => return false,
@@ -413,6 +414,21 @@ impl<C: Clock> Engine<'_, C> {
             }
         }
         false
+    }
+
+    /// Tells the device when a flush will be due, so that it can be as near to that as the engine
+    /// itself is. Without a schedule nobody knows when, and who never spins is late anyhow.
+    fn announce(&mut self, planned: &Planned) {
+        let near = match self.pacing.spin {
+            Nanos::ZERO => return,
+            // Nothing was measured.
+            Nanos::MAX => Pacing::default().spin,
+            near => near,
+        };
+        let timed = self.scheduler.config().timing == TimingMode::Timed;
+        if timed && planned.refusal.is_none() && planned.io(0).begins_with_flush() {
+            self.device.expect(self.start.saturating_add(planned.scheduled), near);
+        }
     }
 
     /// Takes completions, lets the scheduler decide, records results.

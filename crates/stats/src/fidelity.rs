@@ -17,6 +17,7 @@ mod drift;
 mod event;
 mod figures;
 mod flight;
+mod flushes;
 mod limits;
 mod matching;
 mod nearest;
@@ -34,7 +35,7 @@ pub use figures::{
     Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,
     SideFigures, Spread, StallFigures,
 };
-pub use limits::{Assessment, Broken, Limit, Limits, Quantity, Reason, assess};
+pub use limits::{Assessment, Broken, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess};
 
 /// How two sides are held against each other.
 #[derive(Clone, Debug)]
@@ -47,11 +48,14 @@ pub struct Settings {
     pub absolute: bool,
     /// A request that reached the device later than this is asked for its cause, in nanoseconds.
     pub late_ns: i64,
+    /// Whether requests had instants at which they were due. Without, nothing is said of their
+    /// instants and their order, for there is nothing to hold them against.
+    pub has_schedule: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { window: 1 << 19, absolute: false, late_ns: 1_000_000 }
+        Self { window: 1 << 19, absolute: false, late_ns: 1_000_000, has_schedule: true }
     }
 }
 

@@ -201,9 +201,9 @@ fn sentence(
             unscheduled(figures, engine)
         }
         Finding::Faithful | Finding::DataDamaged if seen.is_some() => format!(
-            "Faithful: 99 % of {} requests reached the device within {} of their time, as a \
+            "Faithful: 99 % of {} reached the device within {} of their time, as a \
              witness saw, over {took:.1} s.",
-            seen.map_or(0, |seen| seen.found),
+            counted(seen.map_or(0, |seen| seen.found), "request"),
             Nanos(seen.map_or(0, WitnessFacts::delay_p99_ns))
         ),
         Finding::Faithful | Finding::DataDamaged => format!(
@@ -269,9 +269,8 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
     let dropped = share(engine.dropped, figures.recorded());
     let dropped = (dropped > CONFLICT_SHARE).then(|| {
         format!(
-            " {} requests ({:.1} %) were DROPPED on conflict: what was replayed is not the \
-             recorded load.",
-            engine.dropped,
+            " DROPPED on conflict: {} ({:.1} %); what was replayed is not the recorded load.",
+            counted(engine.dropped, "request"),
             dropped * 100.0
         )
     });

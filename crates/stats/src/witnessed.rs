@@ -24,8 +24,8 @@ const ROWS: u32 = 100;
 /// A request of the run that the device saw. Instants are those of the run, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// When it was to be issued.
-    pub due: i64,
+    /// When it was to be issued; `None` without a schedule.
+    pub due: Option<i64>,
     /// When it was handed to the kernel, as the engine says.
     pub submitted: Option<i64>,
     /// When the engine saw its completion.
@@ -69,15 +69,17 @@ impl WitnessPanels {
 
     /// Adds a request.
     pub fn observe(&mut self, sight: &Sight) {
-        let error = sight.seen.saturating_sub(sight.due);
-        if error < 0 {
-            self.early += 1;
-        }
-        let column = (sight.due.max(0) / self.step_ns).min(i64::from(STEPS) - 1) as u32;
-        *self.late.entry((column, row(error))).or_default() += 1;
-        self.issue_at_device.record(Nanos(error));
-        if let Some(submitted) = sight.submitted {
-            self.issue_of_engine.record(Nanos(submitted.saturating_sub(sight.due)));
+        if let Some(due) = sight.due {
+            let delay = sight.seen.saturating_sub(due);
+            if delay < 0 {
+                self.early += 1;
+            }
+            let column = (due.max(0) / self.step_ns).min(i64::from(STEPS) - 1) as u32;
+            *self.late.entry((column, row(delay))).or_default() += 1;
+            self.issue_at_device.record(Nanos(delay));
+            if let Some(submitted) = sight.submitted {
+                self.issue_of_engine.record(Nanos(submitted.saturating_sub(due)));
+            }
         }
         if let Some(latency) = sight.latency {
             self.service_at_device.record(Nanos(latency));
@@ -95,6 +97,11 @@ impl WitnessPanels {
         self.early
     }
 
+    /// Requests whose delay is less than the lowest row of the map shows.
+    pub fn below_map(&self) -> u64 {
+        self.late.iter().filter(|((_, row), _)| *row == 0).map(|(_, count)| count).sum()
+    }
+
     /// How late requests reached the device, over the instants at which they were due.
     pub fn map(&self) -> Grid {
         Grid {
@@ -105,7 +112,7 @@ impl WitnessPanels {
                 cells: STEPS,
             },
             y: Axis {
-                quantity: Quantity::new("issue-time error", "ns"),
+                quantity: Quantity::new("delay", "ns"),
                 scale: Scale::Logarithmic { lowest: LOWEST_NS, per_decade: PER_DECADE },
                 cells: ROWS,
             },
@@ -113,7 +120,8 @@ impl WitnessPanels {
         }
     }
 
-    /// Percentiles of the error of issue: at the device and as the engine believes.
+    /// Percentiles of the delay, which has what is constant in it: at the device and as the engine
+    /// believes.
     pub fn issue(&self) -> [Curve; 2] {
         [
             curve(&self.issue_at_device, "at the device"),
@@ -212,7 +220,7 @@ mod tests {
 
     fn sight(due: i64, seen: i64, latency: i64) -> Sight {
         Sight {
-            due,
+            due: Some(due),
             submitted: Some(due.saturating_add(10)),
             completed: Some(seen.saturating_add(latency).saturating_add(5)),
             seen,
@@ -258,9 +266,18 @@ mod tests {
             panels.observe(&sight(at.saturating_sub(10), at, i64::MAX - 5));
         }
         let mut empty = WitnessPanels::new(Nanos(-5));
-        empty.observe(&Sight::default());
+        empty.observe(&Sight { due: Some(0), ..Sight::default() });
         assert!(empty.in_flight()[0].values.is_empty());
-        assert_eq!(empty.map().cells.len(), 1);
+        assert_eq!((empty.map().cells.len(), empty.below_map()), (1, 1));
         assert!(empty.service()[0].points.is_empty());
+    }
+
+    #[test]
+    fn without_a_schedule_nothing_is_drawn_of_delays() {
+        let mut panels = WitnessPanels::new(Nanos(1_000_000));
+        panels.observe(&Sight { due: None, ..sight(5, 500, 10) });
+        assert!(panels.map().cells.is_empty());
+        assert!(panels.issue().iter().all(|curve| curve.points.is_empty()));
+        assert!(!panels.service()[0].points.is_empty());
     }
 }

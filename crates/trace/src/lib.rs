@@ -19,6 +19,7 @@ pub mod generate;
 pub mod header;
 pub mod recording;
 pub mod request;
+pub mod secrets;
 pub mod stop;
 pub mod stream;
 pub mod text;

@@ -297,9 +297,29 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{end}")
 }
 
+/// The same with a word of its own for more than one: `1 flush`, `2 flushes`.
+pub fn counted_in(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+/// How often: `once`, `2 times`.
+pub fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_something_is_told_as_one() {
+        assert_eq!(counted(1, "request"), "1 request");
+        assert_eq!(counted(0, "request"), "0 requests");
+        assert_eq!(counted_in(1, "flush", "flushes"), "1 flush");
+        assert_eq!(counted_in(2, "flush", "flushes"), "2 flushes");
+        assert_eq!(times(1), "once");
+        assert_eq!(times(0), "0 times");
+    }
 
     #[test]
     fn spans_are_shown_with_three_digits_and_their_unit() {

@@ -4,17 +4,15 @@ pub(crate) mod part;
 mod text;
 
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
-use ioecho_trace::compression::STANDARD_OUTPUT;
-use ioecho_trace::{Batch, Header, TraceError};
+use ioecho_trace::{Batch, Header};
 use serde::Serialize;
 
 use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::tell;
+use crate::commands::{tell_damage, unprinted};
 use crate::exit::{self, Coded};
 use crate::outputs::{self, Writing};
 use crate::run::directory;
@@ -133,18 +131,4 @@ struct Printed<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'a toml::Value>,
     trace: &'a Header,
-}
-
-fn tell_damage(header: &Header) {
-    if let Some(damage) = &header.damage {
-        tell(&format!("warning: the trace ends before its end: {damage}"));
-    }
-}
-
-/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
-fn unprinted(error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => error.into(),
-        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
-    }
 }

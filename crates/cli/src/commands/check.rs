@@ -5,6 +5,7 @@
 //! request of the one is looked for in the other, and the exit code says whether the replay was
 //! what it claims to be. The figures are those of `ioecho_stats::fidelity`.
 
+mod beside;
 mod sides;
 mod text;
 
@@ -63,6 +64,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<u8> {
     if let Some(why) = &known.changed {
         tell(&format!("warning: {}", visible(why)));
     }
+    if let Some(text) = beside::unlike_events(&known) {
+        tell(&format!("warning: {}", visible(&text)));
+    }
     let is_all = known.damage.is_empty() && known.changed.is_none() && figures.not_witnessed == 0;
     Ok(match (assessment.faithful, is_all) {
         (false, _) => exit::NOT_FAITHFUL,
@@ -74,8 +78,12 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<u8> {
 impl Sides {
     /// Holds one side against the other; answers also what is known of them at their ends.
     fn compare(self, args: &CheckArgs, late_ns: i64) -> anyhow::Result<(FidelityFigures, Known)> {
-        let settings =
-            Settings { absolute: self.shift_ns.is_some(), late_ns, ..Settings::default() };
+        let settings = Settings {
+            absolute: self.shift_ns.is_some(),
+            late_ns,
+            has_schedule: self.known.has_schedule,
+            ..Settings::default()
+        };
         let Self { mut known, asked, seen, shift_ns, mut volumes, recorded } = self;
         let mut asked = if known.is_run {
             fidelity::Asked::of_run(asked)

@@ -7,15 +7,14 @@ use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
-use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::header::Imported;
 use ioecho_trace::units::counted;
-use ioecho_trace::{Batch, Bytes, Header, Nanos, Source, TraceError};
+use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::visible;
+use crate::commands::{unprinted, visible};
 use crate::exit;
 use crate::run::{directory, open};
 
@@ -48,14 +47,6 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     printed.map_err(unprinted)?;
     let damaged = header.damage.is_some();
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
-}
-
-/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
-fn unprinted(error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => error.into(),
-        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
-    }
 }
 
 /// The keys are stable; what is not known is `null` or missing.
@@ -144,8 +135,8 @@ fn print_text(
     row!(
         out,
         "peak second",
-        "{} requests at {}s; {} at {}s",
-        peak.requests_per_s,
+        "{} at {} s; {} at {} s",
+        counted(peak.requests_per_s, "request"),
         peak.requests_at_s,
         Bytes(peak.bytes_per_s),
         peak.bytes_at_s
@@ -154,8 +145,8 @@ fn print_text(
         row!(
             out,
             "peak minute",
-            "{} requests: --start {}s --duration 1m",
-            peak.requests_per_minute,
+            "{}: --start {}s --duration 1m",
+            counted(peak.requests_per_minute, "request"),
             peak.minute_at_s
         )?;
     }
@@ -177,7 +168,7 @@ fn print_text(
     }
     if figures.per_volume.len() > VOLUMES_SHOWN {
         let more = figures.per_volume.len() - VOLUMES_SHOWN;
-        row!(out, "", "and {more} volumes more (--json lists them)")?;
+        row!(out, "", "and {} more (--json lists them)", counted(more as u64, "volume"))?;
     }
     if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
         row!(out, "in flight", "mean {mean:.2}, max {max} (as recorded)")?;

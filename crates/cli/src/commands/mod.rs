@@ -21,11 +21,13 @@ pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod verify;
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use ioecho_trace::Header;
+use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::units::counted;
+use ioecho_trace::{Header, TraceError};
 
 use crate::exit;
 
@@ -95,5 +97,13 @@ pub(crate) fn tell_damage(header: &Header) -> u8 {
             exit::DAMAGED
         }
         None => exit::OK,
+    }
+}
+
+/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
+pub(crate) fn unprinted(error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(),
+        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
     }
 }

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use ioecho_linux::record::{self, Ending, Interface, Options, Recorder, Summary, Target};
 use ioecho_trace::formats::write;
 use ioecho_trace::recording::directory_beside;
+use ioecho_trace::units::{counted, counted_in};
 
 use crate::args::{IssuedArg, RecordArgs, Segment};
 use crate::commands::{tell, visible};
@@ -104,14 +105,16 @@ fn losses(summary: &Summary) -> Vec<String> {
     let elsewhere = summary.dropped.saturating_add(summary.taken);
     if let buffers @ 1.. = summary.lost().saturating_sub(elsewhere) {
         losses.push(format!(
-            "warning: {buffers} events were lost: they found no room in the kernel's buffers\n  = \
-             help: give it more with --buffer, and write to a faster disk"
+            "warning: {} no room in the kernel's buffers\n  = help: give it more with --buffer, \
+             and write to a faster disk",
+            counted_in(buffers, "event was lost: it found", "events were lost: they found")
         ));
     }
     if let dropped @ 1.. = summary.dropped {
         losses.push(format!(
-            "warning: {dropped} events were lost: they could not be written\n  = help: write to a \
-             disk with more room, or keep more of it free with --reserve"
+            "warning: {} could not be written\n  = help: write to a disk with more room, or keep \
+             more of it free with --reserve",
+            counted_in(dropped, "event was lost: it", "events were lost: they")
         ));
     }
     if let taken @ 1.. = summary.taken {
@@ -227,7 +230,10 @@ fn forecast(targets: &[Target], options: &Options, command: &[OsString]) -> anyh
     }
     tell(&format!("interface     {}: {}", plan.interface.name(), plan.why));
     let (buffer, rule) = (plan.buffer, &plan.buffer_rule);
-    tell(&format!("buffers       {buffer} for each of {} processors: {rule}", plan.cpus));
+    tell(&format!(
+        "buffers       {buffer} for each of {}: {rule}",
+        counted(plan.cpus as u64, "processor")
+    ));
     if !plan.events.is_empty() {
         tell(&format!("events        {}", plan.events.join(", ")));
     }
@@ -258,9 +264,9 @@ fn text(summary: &Summary) -> String {
     let Summary { bytes, cpu, wall, fullest, .. } = summary;
     let share = cpu.as_secs_f64() / wall.as_secs_f64().max(1e-9) * 100.0;
     format!(
-        "recorded {} events in {wall}, {} lost; {bytes}; {cpu} of processor time ({share:.2} %); \
+        "recorded {} in {wall}, {} lost; {bytes}; {cpu} of processor time ({share:.2} %); \
          buffers at most {:.1} % full",
-        summary.events(),
+        counted(summary.events(), "event"),
         summary.lost(),
         f64::from(*fullest) / 10.0,
     )

@@ -6,6 +6,7 @@ use ioecho_report::Page;
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
+use ioecho_trace::units::counted;
 
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
@@ -105,8 +106,8 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
     if let Some(verify) = &engine.verify {
         writeln!(
             out,
-            "verified      {} sectors intact, {} damaged, {} that cannot be told, {} never written",
-            verify.intact_sectors,
+            "verified      {} intact, {} damaged, {} that cannot be told, {} never written",
+            counted(verify.intact_sectors, "sector"),
             verify.damaged_sectors + verify.unreadable_sectors,
             verify.unverifiable_sectors,
             verify.unknown_sectors

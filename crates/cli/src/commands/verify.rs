@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgAction, ValueEnum};
 use ioecho_replay::verify::{After, PassProgress};
+use ioecho_trace::units::counted;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::commands::tell;
@@ -125,7 +126,10 @@ fn text(found: &Found) -> String {
         };
         line("checked", why.to_owned());
     } else {
-        line("checked", format!("{} sectors, {} intact", figures.sectors, figures.intact));
+        line(
+            "checked",
+            format!("{}, {} intact", counted(figures.sectors, "sector"), figures.intact),
+        );
     }
     for (label, count, what) in [
         (
@@ -142,10 +146,10 @@ fn text(found: &Found) -> String {
         }
     }
     if figures.unreadable > 0 {
-        line("unreadable", format!("{} sectors", figures.unreadable));
+        line("unreadable", counted(figures.unreadable, "sector"));
     }
     for (kind, sectors) in figures.damaged.iter() {
-        line(kind.name(), format!("{sectors} sectors"));
+        line(kind.name(), counted(sectors, "sector"));
     }
     for note in notes {
         line("note", note.clone());

@@ -81,11 +81,11 @@ impl Library {
                     );
                     return Err(Coded::error(exit::USAGE, text));
                 }
-                library.make_index()?;
+                library.mend_index()?;
             }
             Err(Unread::Broken(_)) if has_loads(path) => {
                 tell(&format!("warning: {INDEX_FILE} cannot be understood, and is made anew"));
-                library.make_index()?;
+                library.mend_index()?;
             }
             // One of a later version, above all: nothing is touched then.
             Err(unread) => return Err(unread.told(&path.join(INDEX_FILE))),
@@ -102,11 +102,19 @@ impl Library {
         }
     }
 
-    /// Writes the index of what is there; answers it.
+    /// Writes the index of what is there, and tells what had to be left out; answers it.
     pub(crate) fn make_index(&self) -> anyhow::Result<Index> {
-        let index = self.index_of_what_is_there()?;
+        let (index, left_out) = self.index_of_what_is_there()?;
+        for reason in left_out {
+            tell(&format!("warning: left out of the index: {reason}"));
+        }
         self.write_index(&index)?;
         Ok(index)
+    }
+
+    /// The same without a word: whoever opens a library makes its index once more in the end.
+    fn mend_index(&self) -> anyhow::Result<()> {
+        self.write_index(&self.index_of_what_is_there()?.0)
     }
 
     /// The names of everything in the directory, in their order.
@@ -157,16 +165,16 @@ impl Library {
         self.make_index().map(drop)
     }
 
-    /// The index as the loads themselves have it.
-    fn index_of_what_is_there(&self) -> anyhow::Result<Index> {
-        let mut index = Index { version: LIBRARY_VERSION, loads: Vec::new() };
+    /// The index as the loads themselves have it, and why loads are not in it.
+    fn index_of_what_is_there(&self) -> anyhow::Result<(Index, Vec<String>)> {
+        let (mut index, mut left_out) = (Index::default(), Vec::new());
         for name in loads_in(&self.path)? {
             match facts_of(&self.path, &name) {
                 Ok(facts) => index.loads.push(facts),
-                Err(error) => tell(&format!("warning: left out of the index: {error}")),
+                Err(reason) => left_out.push(reason),
             }
         }
-        Ok(index)
+        Ok((index, left_out))
     }
 
     fn write_index(&self, index: &Index) -> anyhow::Result<()> {

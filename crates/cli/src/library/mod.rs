@@ -24,7 +24,7 @@ pub(crate) use folder::{Library, facts_of, loads_in};
 pub(crate) use hash::RequestsHash;
 pub(crate) use index::Index;
 pub(crate) use name::Name;
-pub(crate) use named::{file_named, load_file, load_of, named};
+pub(crate) use named::{above, file_named, load_file, load_of, named};
 
 /// The version of `library.json` and `load.toml`: it changes when a key changes its meaning.
 pub(crate) const LIBRARY_VERSION: u32 = 1;

@@ -27,9 +27,15 @@ pub(crate) fn file_named(path: &Path) -> PathBuf {
     }
 }
 
+/// The directory that a path lies in, by a name that can be typed.
+pub(crate) fn above(path: &Path) -> Option<&Path> {
+    let parent = path.parent()?;
+    Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+}
+
 /// What names the load that lies in this directory of a library: `DIRECTORY#NAME`.
 pub(crate) fn load_of(directory: &Path) -> Option<PathBuf> {
-    let (library, name) = (directory.parent()?, directory.file_name()?);
+    let (library, name) = (above(directory)?, directory.file_name()?);
     let is_load = library.join(INDEX_FILE).exists() && directory.join(FACTS_FILE).exists();
     let named = format!("{}#{}", library.display(), name.to_string_lossy());
     is_load.then(|| PathBuf::from(named))

@@ -7,6 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use ioecho_trace::secrets::text_shown;
+
 use crate::args::{LoadArgs, ReplayArgs};
 use crate::run::fetch;
 
@@ -24,9 +26,9 @@ pub(crate) fn typed() -> &'static [OsString] {
     WORDS.get_or_init(|| fetch::taken_out(std::env::args_os()))
 }
 
-/// The same as text.
+/// The same as text, to be kept: also what is prose or a program loses the secrets in it.
 pub(crate) fn words() -> Vec<String> {
-    typed().iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    typed().iter().map(|word| text_shown(&word.to_string_lossy())).collect()
 }
 
 /// Whether the trace is anonymised on its way.

@@ -9,6 +9,7 @@ use std::thread;
 use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::Control;
+use ioecho_replay::plan::TimingMode;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::{Header, Source};
 
@@ -112,7 +113,9 @@ fn replay(
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
     let witnessed = facts.witness.as_ref();
-    let witnessed = witnessed.map(|entry| Witnessed::new(entry, facts.zero_monotonic_ns));
+    let has_schedule = plan.timing.mode == TimingMode::Timed;
+    let zero_ns = facts.zero_monotonic_ns;
+    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, has_schedule));
     let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref())?;
 
     facts.ended = Some(now());

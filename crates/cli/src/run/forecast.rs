@@ -4,6 +4,7 @@ use std::fmt;
 
 use ioecho_replay::plan::{PlanTotals, Planned, TimingMode};
 use ioecho_stats::judge;
+use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Source};
 
 use crate::run::plan::ReplayPlan;
@@ -39,8 +40,8 @@ impl fmt::Display for Forecast {
         };
         writeln!(
             f,
-            "would replay  {} requests in {} ({refused} do not fit, {} left out, {} not mapped)",
-            totals.planned - refused,
+            "would replay  {} in {} ({refused} do not fit, {} left out, {} not mapped)",
+            counted(totals.planned - refused, "request"),
             span,
             totals.left_out,
             totals.unmapped
@@ -52,8 +53,8 @@ impl fmt::Display for Forecast {
         };
         writeln!(
             f,
-            "wraparound    factor {wraparound:.3}, {} requests wrapped{doubt}",
-            totals.wrapped
+            "wraparound    factor {wraparound:.3}, {} wrapped{doubt}",
+            counted(totals.wrapped, "request")
         )?;
         if changes.iter().all(|changes| changes.range.is_none()) {
             return write!(f, "overwritten   nothing");
@@ -67,8 +68,9 @@ impl fmt::Display for Forecast {
             let line = if number > 0 { "\n" } else { "" };
             write!(
                 f,
-                "{line}overwritten   {on}what lies between bytes {from} and {to}, by {requests} \
-                 requests of {bytes} together"
+                "{line}overwritten   {on}what lies between bytes {from} and {to}, by {} of \
+                 {bytes} together",
+                counted(*requests, "request")
             )?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
-use ioecho_linux::target::Places;
+use ioecho_linux::target::{Places, TargetContent};
 use ioecho_linux::{MonotonicClock, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
@@ -21,9 +21,9 @@ use ioecho_trace::{Bytes, Nanos, Op};
 
 use crate::args::{PacingArg, VerifyArg};
 use crate::commands::tell;
+use crate::run::ahead::{self, PlacesSeen};
 use crate::run::directory::TargetEntry;
 use crate::run::feeder::{Demand, RingInput};
-use crate::run::load::{self, PlacesSeen};
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
 use crate::run::watch::lane::{LaneSeen, LaneWatch};
@@ -37,6 +37,8 @@ pub(crate) enum Lane {
     Real {
         device: Box<dyn Device + Send>,
         clock: MonotonicClock,
+        /// What the target holds, as far as it was looked at.
+        content: Box<TargetContent>,
         /// What knows where the target was never written, if anything does.
         places: Option<Places>,
     },
@@ -59,19 +61,12 @@ impl Lane {
             Target::Real { path, options, .. } => {
                 let opened = target::claim(path, *options)?;
                 let facts = Box::new(opened.facts().clone());
-                let content = target::sample(&opened);
-                let is_prepared = content.runs.iter().any(|run| run.prepared);
-                if let Some(doubt) =
-                    content.doubt(path).filter(|_| !plan.is_scratch && !is_prepared)
-                {
-                    tell(&format!("warning: {doubt}"));
-                }
+                let content = Box::new(target::sample(&opened));
                 let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let backend = device.describe();
-                let content = Box::new(content);
-                let entry = TargetEntry::Real { backend, facts, content, layers };
-                Ok((Self::Real { device, clock, places }, entry))
+                let entry = TargetEntry::Real { backend, facts, content: content.clone(), layers };
+                Ok((Self::Real { device, clock, content, places }, entry))
             }
         }
     }
@@ -208,9 +203,14 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     input.wait_until_filled(read, &control.stop);
     match lane {
-        Lane::Real { mut device, clock, places } => {
-            if let Some(places) = places {
-                end.places = load::places_ahead(&places, &mut input);
+        Lane::Real { mut device, clock, content, places } => {
+            let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
+            end.places = places;
+            if let Some(Target::Real { path, .. }) = plan.targets.get(number)
+                && !plan.is_scratch
+                && let Some(doubt) = target::doubt(path, empty.never_written, empty.zeroes)
+            {
+                tell(&format!("warning: {doubt}"));
             }
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);

@@ -2,55 +2,17 @@
 //! other: how large the recorded devices were, what lies below the targets, what they held where
 //! the load goes, and how true the recording is.
 
-use std::time::{Duration, Instant};
-
-use ioecho_linux::target::{Layer, Places, TargetContent};
+use ioecho_linux::target::{Layer, TargetContent};
 use ioecho_replay::map::{Map, Route};
 use ioecho_stats::facts::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 use ioecho_trace::header::Volume;
-use ioecho_trace::{Bytes, Header, Op};
+use ioecho_trace::{Bytes, Header};
 
+use crate::run::ahead::PlacesSeen;
 use crate::run::directory::{RunFacts, TargetEntry};
 use crate::run::ends::Ends;
-use crate::run::feeder::RingInput;
 use crate::run::lane::LaneEnd;
 use crate::run::plan::ReplayPlan;
-
-/// Requests whose places are asked after, at most.
-const PLACES_MAX: usize = 4096;
-
-/// How long to ask: the first request is due soon.
-const PLACES_TIME: Duration = Duration::from_millis(20);
-
-/// Places of requests that were asked after, and those of them that were never written.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PlacesSeen {
-    looked: u64,
-    never_written: u64,
-}
-
-/// Asks after the places of what waits in the ring, evenly over it.
-pub(crate) fn places_ahead(places: &Places, input: &mut RingInput) -> PlacesSeen {
-    let mut seen = PlacesSeen::default();
-    let until = Instant::now() + PLACES_TIME;
-    input.look_ahead(|waiting| {
-        let step = waiting.len().div_ceil(PLACES_MAX).max(1);
-        for planned in waiting.iter().step_by(step) {
-            let moves_data = matches!(planned.op, Op::Read | Op::Write);
-            if planned.refusal.is_some() || !moves_data {
-                continue;
-            }
-            if Instant::now() > until {
-                break;
-            }
-            if let Some(written) = places.is_written(planned.offset.0, planned.length.0) {
-                seen.looked += 1;
-                seen.never_written += u64::from(!written);
-            }
-        }
-    });
-    seen
-}
 
 /// What is known when the run has ended; the sizes are those of the plan.
 pub(crate) fn facts(plan: &ReplayPlan, facts: &RunFacts, ends: &Ends) -> LoadFacts {
@@ -155,7 +117,7 @@ fn size_of(volume: &Volume, route: &Route) -> Option<SizeFacts> {
 #[cfg(test)]
 mod tests {
     use ioecho_replay::plan::TargetLimits;
-    use ioecho_trace::VolumeId;
+    use ioecho_trace::{Op, VolumeId};
 
     use super::*;
 

@@ -7,6 +7,7 @@
 //! the journal become the final files of the [`directory`] ([`settle`]). Between the threads are
 //! bounded rings and nothing else.
 
+pub(crate) mod ahead;
 pub(crate) mod command;
 pub(crate) mod directory;
 pub(crate) mod ends;

@@ -310,3 +310,28 @@ fn the_text_names_outcome_reason_and_figures() {
         assert!(printed.contains(part), "{part} is not in\n{printed}");
     }
 }
+
+#[test]
+fn urls_and_loads_of_a_library_are_checked_as_files_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let original = written(&directory, "original.csv", &load(50));
+    let library = directory.path().join("loads");
+    let added = ioecho(&["library", "add", text(&library), text(&original)]);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    let name = format!("{}#original", text(&library));
+    for sides in [[text(&original), &name], [&name, text(&original)], [&name, &name]] {
+        let (code, printed) = checked(&sides);
+        assert_eq!((code, &printed["figures"]["found"]), (0, &50.into()), "{printed}");
+        assert_eq!(printed["asked_for"], sides[0]);
+        assert_eq!(printed["seen_in"], sides[1]);
+    }
+    // A library is no load, and nobody listens at that port.
+    for (wrong, said) in [(text(&library), "#"), ("http://127.0.0.1:9/load.parquet", "127.0.0.1")] {
+        for sides in [[text(&original), wrong], [wrong, text(&original)]] {
+            let output = ioecho(&["check", sides[0], sides[1]]);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_ne!(output.status.code(), Some(0), "{error}");
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

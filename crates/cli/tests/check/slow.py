@@ -150,12 +150,13 @@ def main():
     sizes = [abs(error) for error in errors]
 
     sequence = [number[a] for a, _, _ in pairs]
-    extents, displacements = [], []
+    extents, displacements, kinds = [], [], {row["op"]: 0 for row in original}
     for i, s in enumerate(sequence):
         later = [j for j in range(i) if sequence[j] > s]
         if later:
             extents.append(i - later[0])
             displacements.append(max(sequence[:i]) - s)
+            kinds[original[pairs[i][0]]["op"]] += 1
 
     due = [original[a]["at"] for a, _, _ in pairs]
     stalls = []
@@ -181,6 +182,10 @@ def main():
 
     found = slopes(False)
     slope = statistics.median(found if len(found) >= count else slopes(True))
+    # What bends is no drift.
+    rest = [y - slope * x for x, y in zip(due, differences)]
+    rest = [abs(r - percentile(rest, 0.5)) for r in rest]
+    drift = None if percentile(rest, 0.5) > percentile(sizes, 0.5) else slope * 1e6
 
     def gaps(instants):
         instants = sorted(instants)
@@ -234,7 +239,7 @@ def main():
             "early_p1_ns": percentile(errors, 0.01),
             "late_p99_ns": percentile(errors, 0.99),
         },
-        "drift_ppm": slope * 1e6,
+        "drift_ppm": drift,
         "not_witnessed": 0,
         "stalls": {
             "stalls": len(stalls),
@@ -252,6 +257,8 @@ def main():
         "response_mean_error": seen["response_mean_ns"] / asked["response_mean_ns"] - 1,
         "order": {
             "reordered": len(extents),
+            # Two traces tell of nothing that was held back.
+            "held_back": 0,
             "ratio": len(extents) / len(sequence),
             "extent_mean": sum(extents) / len(extents) if extents else 0,
             "extent_max": max(extents, default=0),
@@ -259,6 +266,8 @@ def main():
             "displacement_max": max(displacements, default=0),
         },
         "inter_arrival_ks": ks,
+        "kinds": {op: {"reordered": count} for op, count in kinds.items()},
+        "due_span_ns": asked["span_ns"],
     }
     json.dump(result, sys.stdout)
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "fetch")]
 
+mod https;
 mod secrets;
 mod server;
 mod slow;
@@ -223,10 +224,30 @@ fn what_a_server_refuses_is_told_with_what_to_do() {
     }
     let said = stand.ioecho(&["info", &stand.server.url("/missing.parquet")]);
     assert!(said.code == 8 && said.err.contains("404"), "{}", said.err);
+    let said = stand.ioecho(&["info", &stand.server.url("/a%20b.load?x=y")]);
+    assert!(said.code == 8 && said.err.contains("is a%20b.load spelt"), "{}", said.err);
     let said = stand.ioecho(&["info", "http://127.0.0.1:1/x"]);
     assert!(said.code == 8 && said.err.contains("no connection to 127.0.0.1:1"), "{}", said.err);
     let said = stand.ioecho(&["info", "ftp://127.0.0.1/x"]);
     assert!(said.code == 2 && said.err.contains("not by ftp"), "{}", said.err);
+}
+
+#[test]
+fn what_is_no_url_is_told_before_anybody_is_asked() {
+    let stand = Stand::new(1);
+    for (wrong, words) in [
+        ("http://[::1/x", "no IPv6 address"),
+        ("http://127.0.0.1:99999/x", "no port"),
+        ("http:/127.0.0.1/x", "an URL begins with http://"),
+        ("HTTPS:me:word@127.0.0.1/x", "an URL begins with https://"),
+    ] {
+        let said = stand.ioecho(&["info", wrong]);
+        assert_eq!(said.code, 2, "{wrong}: {}", said.err);
+        assert!(said.err.contains(words) && !said.err.contains("word@"), "{wrong}: {}", said.err);
+    }
+    fs::create_dir(stand.path("http:")).unwrap();
+    fs::rename(stand.path("in.load"), stand.path("http:/in.load")).unwrap();
+    assert_eq!(stand.requests("http:/in.load"), 1);
 }
 
 #[test]

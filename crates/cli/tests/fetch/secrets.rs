@@ -142,3 +142,25 @@ fn a_redirect_to_what_is_signed_is_not_shown() {
         holds_none(said.err.as_bytes(), to);
     }
 }
+
+#[test]
+fn a_program_in_the_command_line_gets_what_opens_a_store_and_nobody_else_is_told() {
+    let stand = Stand::new(50);
+    let url = with_secrets("http://127.0.0.1:1/x");
+    let program = format!("echo '{url}' > got; cat");
+    fs::create_dir(stand.path("out")).unwrap();
+    for words in [
+        &["replay", "in.load", "--target", "sim:size=1G", "-o", "out/run", "--expert"][..],
+        &["convert", "in.load", "out/x.parquet"],
+        &["report", "in.load", "-o", "out/x.html"],
+        &["library", "add", "out/lib", "in.load"],
+    ] {
+        let said = stand.ioecho(&[words, &["--cmd", &program]].concat());
+        assert_eq!(said.code, 0, "{words:?}: {}", said.err);
+        holds_none(format!("{}{}", said.out, said.err).as_bytes(), words[0]);
+        look(&stand.path("out"), words[0]);
+        assert_eq!(fs::read_to_string(stand.path("got")).unwrap().trim(), url, "{words:?}");
+    }
+    let run = fs::read_to_string(stand.path("out/run/run.toml")).unwrap();
+    assert!(run.contains("http://127.0.0.1:1/x?…"), "{run}");
+}

@@ -1,11 +1,13 @@
 //! A web server of a few lines, which fails as it is told.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// How a file is served.
 #[derive(Clone, Debug, Default)]
@@ -44,28 +46,48 @@ struct State {
 
 /// A server on an address of this host, until the process ends.
 pub(crate) struct Server {
+    scheme: &'static str,
     address: String,
     state: Arc<Mutex<State>>,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_as(None)
+    }
+
+    /// One that speaks https.
+    pub(crate) fn start_secure(config: ServerConfig) -> Self {
+        Self::start_as(Some(Arc::new(config)))
+    }
+
+    fn start_as(config: Option<Arc<ServerConfig>>) -> Self {
+        let scheme = if config.is_some() { "https" } else { "http" };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let state = Arc::new(Mutex::new(State::default()));
         let of_thread = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let state = Arc::clone(&of_thread);
+                let (state, config) = (Arc::clone(&of_thread), config.clone());
                 // Whoever hangs up early is what some tests are about.
-                thread::spawn(move || _ = answer(stream, &state));
+                thread::spawn(move || match config {
+                    None => _ = answer(stream, &state),
+                    Some(config) => {
+                        let secure = ServerConnection::new(config).unwrap();
+                        let mut stream = StreamOwned::new(secure, stream);
+                        let _ = answer(&mut stream, &state);
+                        stream.conn.send_close_notify();
+                        let _ = stream.flush();
+                    }
+                });
             }
         });
-        Self { address, state }
+        Self { scheme, address, state }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}://{}{path}", self.scheme, self.address)
     }
 
     pub(crate) fn serve(&self, path: &str, served: Served) {
@@ -81,8 +103,8 @@ impl Server {
     }
 }
 
-fn answer(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
+fn answer(mut stream: impl Read + Write, state: &Mutex<State>) -> std::io::Result<()> {
+    let mut lines = BufReader::new(&mut stream).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     let mut headers = BTreeMap::new();
     for line in lines {
@@ -110,7 +132,6 @@ fn answer(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status} X\r\nConnection: close\r\n{extra}Content-Length: {length}\r\n\r\n"
     );
-    let mut stream = stream;
     stream.write_all(head.as_bytes())?;
     let end = match &served {
         Some(served) if served.cuts > 0 => served.cut_after.min(length),

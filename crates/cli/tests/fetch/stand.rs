@@ -12,6 +12,8 @@ use crate::server::{Served, Server};
 pub(crate) struct Stand {
     pub(crate) directory: TempDir,
     pub(crate) server: Server,
+    /// What every command finds in its environment besides.
+    pub(crate) environment: Vec<(&'static str, PathBuf)>,
 }
 
 /// What a command said, and its exit code.
@@ -32,7 +34,7 @@ impl Stand {
             writeln!(load, "0.{n:06} ; {sector} ; 8 ; {op} ; 0.0 ; 0.0").unwrap();
         }
         fs::write(directory.path().join("in.load"), load).unwrap();
-        Self { directory, server: Server::start() }
+        Self { directory, server: Server::start(), environment: Vec::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -44,7 +46,8 @@ impl Stand {
         for proxy in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
             command.env_remove(proxy).env_remove(proxy.to_ascii_lowercase());
         }
-        command.env("XDG_CACHE_HOME", self.path("cache"));
+        command.env("XDG_CACHE_HOME", self.path("cache")).env_remove("SSL_CERT_FILE");
+        command.envs(self.environment.iter().cloned());
         let Output { status, stdout, stderr } =
             command.args(arguments).current_dir(self.directory.path()).output().unwrap();
         Said {

@@ -11,6 +11,7 @@ mod devices;
 mod host;
 mod load;
 mod loop_device;
+mod settling;
 // What witnesses need of it is not used here.
 #[allow(dead_code)]
 mod stand;

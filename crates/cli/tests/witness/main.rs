@@ -5,9 +5,11 @@
 
 mod device;
 mod expert;
+mod flushes;
 mod proof;
 mod signals;
 mod spoilt;
+mod told;
 mod watching;
 
 #[path = "../pitfalls/loop_device.rs"]

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::loop_device::{LoopDevice, system};
+use crate::loop_device::LoopDevice;
 use crate::stand::{Stand, check};
 use crate::watching::{LOAD, counted, or_skip, said, watched_device};
 
@@ -58,6 +58,7 @@ fn a_run_its_witness_and_the_file_of_its_witness_say_the_same() {
         ("issue_max_ns", &issue["max_ns"]),
         ("late", &ours["late"]["requests"]),
         ("reordered", &ours["order"]["reordered"]),
+        ("reordered_held_back", &ours["order"]["held_back"]),
     ] {
         assert_eq!(&facts[told], counted, "{told}");
     }
@@ -118,6 +119,9 @@ fn killed() -> Result<(Stand, LoopDevice), String> {
 #[test]
 fn what_a_killed_witness_did_not_see_is_not_missing() {
     let (stand, _device) = or_skip!(killed());
+    let before = stand.ioecho(&["check", "run"]);
+    assert_eq!(before.status.code(), Some(4), "{}", said(&before));
+    assert!(said(&before).contains("`ioecho report run`"), "{}", said(&before));
     let told = said(&stand.ioecho(&["report", "run"]));
     assert!(stand.path("run/witness.parquet").exists(), "{told}");
     let (code, printed) = counted(&stand, "run");

@@ -2,7 +2,7 @@
 
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags as EntryFlags};
-use io_uring::types::{Fixed, FsyncFlags};
+use io_uring::types::{Fd, Fixed, FsyncFlags};
 use ioecho_replay::Io;
 use ioecho_trace::{Flags, Op};
 use rustix::fs::FallocateFlags;
@@ -19,15 +19,33 @@ pub(super) const FLUSH_PART: u64 = 1 << 32;
 /// The target stands first and alone in the ring's table of files.
 const FILE: Fixed = Fixed(0);
 
-/// A request that the kernel has not taken.
+/// Marks the completion that tells of the bell.
+pub(super) const BELL: u64 = 1 << 33;
+
+/// On whose behalf something goes to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A request of the caller's.
+    Request,
+    /// One that is a flush or begins with one.
+    FlushFirst,
+    /// The write of a request whose flush has completed: the queue's own affair.
+    AfterFlush,
+    /// The wish to be told of the bell: the queue's own affair.
+    Bell,
+}
+
+/// Something that the kernel has not taken.
 #[derive(Debug)]
 pub(super) struct Prepared {
+    pub(super) role: Role,
     /// The request's tag.
     pub(super) tag: u32,
     /// Entries that the kernel has not taken.
     pub(super) parts: u8,
     first: Entry,
-    second: Option<Entry>,
+    /// What goes behind a flush that stands first.
+    pub(super) second: Option<Entry>,
 }
 
 impl Prepared {
@@ -35,13 +53,30 @@ impl Prepared {
     /// none.
     pub(super) fn new(io: &Io, buffer: Option<&mut Buffer>, has_discard_command: bool) -> Self {
         let tag = u64::from(io.tag);
+        let role = if io.begins_with_flush() { Role::FlushFirst } else { Role::Request };
         let entry = build(io, buffer, has_discard_command).user_data(tag);
         if is_ordered(io) {
             let first = flush().flags(EntryFlags::IO_LINK).user_data(tag | FLUSH_PART);
-            Self { tag: io.tag, parts: 2, first, second: Some(entry) }
+            Self { role, tag: io.tag, parts: 2, first, second: Some(entry) }
         } else {
-            Self { tag: io.tag, parts: 1, first: entry, second: None }
+            Self { role, tag: io.tag, parts: 1, first: entry, second: None }
         }
+    }
+
+    /// The write of the request of this tag, whose flush has completed.
+    pub(super) fn after_flush(tag: u32, write: Entry) -> Self {
+        Self { role: Role::AfterFlush, tag, parts: 1, first: write, second: None }
+    }
+
+    /// Completes once when this file can be read from.
+    pub(super) fn bell(file: i32) -> Self {
+        let poll = opcode::PollAdd::new(Fd(file), libc::POLLIN as u32).build().user_data(BELL);
+        Self { role: Role::Bell, tag: 0, parts: 1, first: poll, second: None }
+    }
+
+    /// Whether nobody but the queue knows of it.
+    pub(super) const fn is_own(&self) -> bool {
+        matches!(self.role, Role::AfterFlush | Role::Bell)
     }
 
     /// Its entries, in order. Where there are two the first is a flush that the second waits for.

@@ -10,7 +10,7 @@
 //! | read, write | direct I/O | direct I/O |
 //! | write with FUA | `RWF_DSYNC` | `RWF_DSYNC` |
 //! | write with PREFLUSH | a flush, then the write | the same |
-//! | flush | `fdatasync` | `fdatasync` |
+//! | flush | `fdatasync`, with `io_uring` in a thread | the same |
 //! | discard | a discard (see the back end) | `FALLOC_FL_PUNCH_HOLE` |
 //! | write-zeroes | `FALLOC_FL_ZERO_RANGE` | `FALLOC_FL_ZERO_RANGE` |
 //!
@@ -23,7 +23,9 @@ mod aio_context;
 mod backend;
 mod buffers;
 mod drafts;
+mod duty;
 mod entry;
+mod flushers;
 mod memory;
 mod options;
 mod polled;

@@ -22,6 +22,11 @@ use crate::target::OpenedTarget;
 ///
 /// Dropping it waits for the requests in flight, but not for ever.
 pub(super) trait Queue: Register {
+    /// See [`Device::expect`].
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        let _ = (due, near);
+    }
+
     /// See [`Device::prepare`]. Requests that move data have a buffer.
     fn prepare(&mut self, io: &Io, buffer: Option<Buffer>);
 
@@ -101,6 +106,10 @@ impl<Q: Queue> Device for KernelDevice<Q> {
 
     fn forget(&mut self, request: u64) {
         self.memory.forget(request);
+    }
+
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        self.queue.expect(due, near);
     }
 
     fn keep_data(&mut self, keep: bool) {

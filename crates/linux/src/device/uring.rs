@@ -6,6 +6,14 @@
 //! looked at, once for all that it holds: looking late makes requests look slow, so the engine
 //! looks often, which costs no system call.
 //!
+//! Flushes are different: the kernel would give each to a worker thread, which comes late to it. So
+//! threads of our own do them ([`super::flushers`]), and the instants of a flush are those of that
+//! thread, just before and behind its system call. What goes before a flush is handed to the kernel
+//! before it, what goes behind it afterwards. A write with PREFLUSH is handed to the ring when its
+//! flush has completed, by the issuing thread: a write in one of those threads would wait for its
+//! end, and with FUA make the kernel flush again (`generic_write_sync`). `IORING_OP_FSYNC`, linked
+//! to the write where there is one, remains for the flush that finds none of the threads free.
+//!
 //! Two options change that. With SQPOLL there is no system call: `submitted` is read just before
 //! the requests become visible to the thread of the kernel that takes them, and what that thread
 //! needs counts as service time. With IOPOLL every look is a system call that asks the device, and
@@ -19,13 +27,15 @@ use std::mem;
 use std::sync::Arc;
 
 use io_uring::IoUring;
+use io_uring::squeue::Entry;
 use io_uring::types::Timespec;
 use ioecho_replay::{Clock, Completion, Io};
 use ioecho_trace::{Integrity, Nanos, Op};
 use rustix::fd::AsRawFd;
 
 use super::buffers::{Buffer, Register};
-use super::entry::{FLUSH_PART, Prepared};
+use super::entry::{BELL, FLUSH_PART, Prepared, Role};
+use super::flushers::{Flushed, Flushers};
 use super::options::DeviceOptions;
 use super::queue::Queue;
 use super::registered::Registered;
@@ -33,6 +43,9 @@ use super::workers::Workers;
 use super::{CLOSING, HELPERS, expected, is_ordered, moves_data, outcome, ring, supports};
 use crate::clock::MonotonicClock;
 use crate::target::{OpenedTarget, TargetKind};
+
+/// How long the queue sleeps at most where nothing tells it of a flush that is done.
+const DEAF_NAP_NS: i64 = 1_000_000;
 
 /// A request between [`Queue::prepare`] and its completion.
 #[derive(Debug, Default)]
@@ -45,6 +58,21 @@ struct Slot {
     result: i32,
     submitted: Nanos,
     buffer: Option<Buffer>,
+    /// What goes to the ring when the flush before it, which a flusher does, has completed.
+    write: Option<Entry>,
+}
+
+impl Slot {
+    /// What became of the request of this tag.
+    fn completion(&self, tag: u32, result: i32, completed: Nanos) -> Completion {
+        Completion {
+            tag,
+            submitted: self.submitted,
+            completed,
+            outcome: outcome(result, self.expected),
+            integrity: Integrity::Unchecked,
+        }
+    }
 }
 
 /// A target driven through `io_uring`, by the first thread that uses it.
@@ -59,6 +87,9 @@ pub(super) struct UringQueue {
     prepared: VecDeque<Prepared>,
     /// How many of `prepared` stand in the submission queue already.
     loaded: usize,
+    /// How many of `prepared` are the queue's own affair.
+    own: usize,
+    /// Requests that the ring or a flusher has taken and that are not complete.
     in_flight: usize,
     options: &'static str,
     registered: Registered,
@@ -69,6 +100,10 @@ pub(super) struct UringQueue {
     polls: bool,
     /// For what a polled ring does not take.
     helpers: Option<Workers>,
+    /// Where there are no helpers.
+    flushers: Option<Flushers>,
+    /// Whether the ring tells when the flushers' bell rings.
+    has_bell: bool,
 }
 
 impl UringQueue {
@@ -89,8 +124,9 @@ impl UringQueue {
             && target.facts().kind == TargetKind::BlockDevice
             && supports(target, Op::Discard)
             && ring::discards_by_command(&target.file);
-        let helpers = iopoll
-            .then(|| Workers::new(HELPERS.min(in_flight_max), in_flight_max, target, clock, None));
+        let threads = HELPERS.min(in_flight_max);
+        let helpers = iopoll.then(|| Workers::new(threads, in_flight_max, target, clock, None));
+        let flushers = (!iopoll).then(|| Flushers::new(threads, target, clock));
         Ok(Self {
             ring,
             enabled: false,
@@ -99,6 +135,7 @@ impl UringQueue {
             slots: (0..in_flight_max).map(|_| Slot::default()).collect(),
             prepared: VecDeque::with_capacity(in_flight_max as usize),
             loaded: 0,
+            own: 0,
             in_flight: 0,
             options: name,
             registered,
@@ -106,6 +143,8 @@ impl UringQueue {
             sqpoll,
             polls: iopoll && !sqpoll,
             helpers: helpers.transpose()?,
+            flushers: flushers.transpose()?,
+            has_bell: false,
         })
     }
 
@@ -118,19 +157,43 @@ impl UringQueue {
         Ok(())
     }
 
-    /// Moves what is prepared into the submission queue as far as it has room; the entries of one
-    /// request never part, or the link between them would break. Answers the instant just before
-    /// the entries become visible to the kernel.
-    fn load(&mut self) -> Nanos {
+    /// Has the first request flushed by a flusher, if it begins with a flush and one is free.
+    fn flush_first(&mut self) -> bool {
+        let Some(flushers) = self.flushers.as_mut().filter(|_| self.loaded == 0) else {
+            return false;
+        };
+        let first = self
+            .prepared
+            .pop_front_if(|first| first.role == Role::FlushFirst && flushers.hand_over(first.tag));
+        let Some(request) = first else { return false };
+        self.slots[request.tag as usize].write = request.second;
+        self.in_flight += 1;
+        true
+    }
+
+    /// Moves what is prepared, or only what of it is the queue's own, into the submission queue as
+    /// far as it has room; the entries of one request never part, or the link between them would
+    /// break. Answers the instant just before the entries become visible to the kernel, and whether
+    /// it stopped before a flush that is for a flusher.
+    fn load(&mut self, only_own: bool) -> (Nanos, bool) {
+        let mut is_before_flush = false;
         let mut queue = self.ring.submission();
         while let Some(request) = self.prepared.get(self.loaded) {
-            if queue.capacity() - queue.len() < usize::from(request.parts) {
+            // A first one has been offered to the flushers.
+            let may_be_flushed = self.loaded > 0 && request.role == Role::FlushFirst;
+            is_before_flush =
+                may_be_flushed && self.flushers.as_ref().is_some_and(Flushers::has_free);
+            if is_before_flush
+                || (only_own && !request.is_own())
+                || queue.capacity() - queue.len() < usize::from(request.parts)
+            {
                 break;
             }
             for entry in request.entries() {
                 // SAFETY: an entry refers to the registered file, and to the buffer that its slot
                 // holds until the completion is seen; `drop` waits for it or leaks the buffer. The
-                // slot of a tag in flight is never reused, as the caller of `prepare` promises.
+                // slot of a tag in flight is never reused, as the caller of `prepare` promises. The
+                // bell refers to no memory.
                 let pushed = unsafe { queue.push(entry) };
                 debug_assert!(pushed.is_ok(), "room was counted before");
             }
@@ -138,15 +201,31 @@ impl UringQueue {
         }
         let stamp = self.clock.now();
         drop(queue);
-        stamp
+        (stamp, is_before_flush)
     }
 
-    /// Notes that the kernel has taken so many entries, and answers how many requests are complete
-    /// by that.
+    /// Hands what is loaded to the kernel, and answers how many requests of the caller's it took.
+    fn hand_down(&mut self, stamp: Nanos) -> io::Result<usize> {
+        if self.sqpoll {
+            // They are the kernel's already, whatever waking its thread answers.
+            let loaded = self.prepared.iter().take(self.loaded);
+            let entries = loaded.map(|request| usize::from(request.parts)).sum();
+            let accepted = self.accept(entries, stamp);
+            ring::wake(&self.ring)?;
+            return Ok(accepted);
+        }
+        let entries = ring::hand_down(&mut self.ring)?;
+        Ok(self.accept(entries, stamp))
+    }
+
+    /// Notes that the kernel has taken so many entries, and answers how many requests of the
+    /// caller's are complete by that.
     fn accept(&mut self, mut entries: usize, stamp: Nanos) -> usize {
         let mut accepted = 0;
         while let Some(request) = self.prepared.front_mut().filter(|_| entries > 0) {
-            self.slots[request.tag as usize].submitted = stamp;
+            if !request.is_own() {
+                self.slots[request.tag as usize].submitted = stamp;
+            }
             let parts = usize::from(request.parts);
             if entries < parts {
                 // The kernel stopped between a flush and its write; the write goes next time.
@@ -154,16 +233,64 @@ impl UringQueue {
                 break;
             }
             entries -= parts;
+            if request.is_own() {
+                self.own -= 1;
+                self.has_bell |= request.role == Role::Bell;
+            } else {
+                accepted += 1;
+            }
             self.prepared.pop_front();
             self.loaded -= 1;
-            accepted += 1;
         }
         self.in_flight += accepted;
         accepted
     }
 
-    /// Takes what stands in the completion queue and what the helpers have done, without a system
-    /// call; answers whether there was something.
+    /// Prepares something of the queue's own, before what the caller has not handed over yet.
+    fn prepare_own(&mut self, own: Prepared) {
+        let own_before = self.prepared.iter().skip(self.loaded).take_while(|other| other.is_own());
+        self.prepared.insert(self.loaded + own_before.count(), own);
+        self.own += 1;
+    }
+
+    /// Hands down what is the queue's own. Where it stands behind what the caller hands over it
+    /// goes with that.
+    fn hand_down_own(&mut self) -> io::Result<()> {
+        let is_alone = self.prepared.iter().take(self.loaded).all(Prepared::is_own);
+        if self.own > 0 && is_alone {
+            self.enable()?;
+            let (stamp, _) = self.load(true);
+            self.hand_down(stamp)?;
+        }
+        Ok(())
+    }
+
+    /// Has the ring tell when a flusher has done something; answers `false` where it will not.
+    fn listen(&mut self) -> io::Result<bool> {
+        let Some(flushers) = self.flushers.as_ref().filter(|flushers| flushers.in_flight() > 0)
+        else {
+            return Ok(true);
+        };
+        if !self.has_bell {
+            let bell = Prepared::bell(flushers.bell());
+            self.prepare_own(bell);
+            self.hand_down_own()?;
+        }
+        if let Some(flushers) = self.flushers.as_ref().filter(|_| self.has_bell) {
+            flushers.listen(true);
+        }
+        Ok(self.has_bell)
+    }
+
+    /// Takes what is done and hands down what follows from it; answers whether something is.
+    fn look(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> io::Result<bool> {
+        let found = self.collect(done);
+        self.hand_down_own()?;
+        Ok(found)
+    }
+
+    /// Takes what stands in the completion queue and what helpers and flushers have done, without a
+    /// system call; answers whether there was something.
     fn collect(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> bool {
         let mut found = false;
         if let Some(helpers) = self.helpers.as_mut().filter(|helpers| helpers.in_flight() > 0) {
@@ -172,12 +299,27 @@ impl UringQueue {
                 done(completion, buffer);
             });
         }
+        found |= self.collect_ring(done);
+        while let Some(flushed) = self.flushers.as_mut().and_then(Flushers::take_done) {
+            found |= self.finish_flush(flushed, done);
+        }
+        found
+    }
+
+    fn collect_ring(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> bool {
+        let mut found = false;
         let mut queue = self.ring.completion();
         if queue.is_empty() {
-            return found;
+            return false;
         }
         let completed = self.clock.now();
         for entry in &mut queue {
+            if entry.user_data() == BELL {
+                // Before what the flushers have done is taken, so that nothing is missed.
+                self.has_bell = false;
+                self.flushers.iter().for_each(Flushers::silence);
+                continue;
+            }
             let tag = entry.user_data() as u32;
             let slot = &mut self.slots[tag as usize];
             if entry.user_data() & FLUSH_PART == 0 {
@@ -192,17 +334,54 @@ impl UringQueue {
             self.in_flight -= 1;
             found = true;
             let result = if slot.flush < 0 { slot.flush } else { slot.result };
-            let outcome = outcome(result, slot.expected);
-            let submitted = slot.submitted;
-            let integrity = Integrity::Unchecked;
-            let completion = Completion { tag, submitted, completed, outcome, integrity };
-            done(completion, slot.buffer.take());
+            done(slot.completion(tag, result, completed), slot.buffer.take());
         }
         found
     }
 
+    /// Takes a flush that a flusher has done: the end of its request, unless there is a write to
+    /// follow. Answers whether it is.
+    fn finish_flush(
+        &mut self,
+        flushed: Flushed,
+        done: &mut impl FnMut(Completion, Option<Buffer>),
+    ) -> bool {
+        let Flushed { tag, submitted, completed, result } = flushed;
+        let slot = &mut self.slots[tag as usize];
+        slot.submitted = submitted;
+        let write = slot.write.take().filter(|_| result >= 0);
+        if let Some(write) = write {
+            slot.open = 1;
+            self.prepare_own(Prepared::after_flush(tag, write));
+            return false;
+        }
+        self.in_flight -= 1;
+        done(slot.completion(tag, result, completed), slot.buffer.take());
+        true
+    }
+
     fn helped(&self) -> usize {
         self.helpers.as_ref().map_or(0, Workers::in_flight)
+    }
+
+    /// Sleeps until something has completed or so much time has passed.
+    fn sleep(
+        &mut self,
+        left_ns: i64,
+        done: &mut impl FnMut(Completion, Option<Buffer>),
+    ) -> io::Result<()> {
+        let left = if self.listen()? { left_ns } else { left_ns.min(DEAF_NAP_NS) };
+        // What was done before this thread listened has rung no bell.
+        if !self.look(done)? && self.own == 0 {
+            let (seconds, nanoseconds) = (left / 1_000_000_000, left % 1_000_000_000);
+            let timeout = Timespec::new().sec(seconds as u64).nsec(nanoseconds as u32);
+            ring::sleep(&self.ring, timeout)?;
+        }
+        if let Some(flushers) = &self.flushers {
+            flushers.listen(false);
+        }
+        // The kernel has posted all that there was: nothing else needs to be asked for.
+        self.look(done).map(drop)
     }
 
     /// Looks again and again until something has completed or the clock reaches `until`.
@@ -241,32 +420,38 @@ impl Queue for UringQueue {
         self.prepared.push_back(request);
     }
 
-    /// One system call carries up to 4096 entries; what does not fit stays prepared for the next
-    /// call, so that every request has the stamp of the call that carried it.
+    /// One system call carries up to 4096 entries, none of them behind a flush that a flusher does;
+    /// what does not fit stays prepared for the next call, so that every request has the stamp of
+    /// the system call that carried it. What is answered is the first of these.
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
-        let helped = match self.helpers.as_mut() {
+        let mut accepted = match self.helpers.as_mut() {
             Some(helpers) => helpers.submit()?,
             None => 0,
         };
-        if self.prepared.is_empty() {
-            return Ok((self.clock.now(), helped));
+        let first = self.clock.now();
+        while !self.prepared.is_empty() {
+            if self.flush_first() {
+                accepted += 1;
+                continue;
+            }
+            self.enable()?;
+            let (stamp, is_before_flush) = self.load(false);
+            accepted += self.hand_down(stamp)?;
+            if self.loaded > 0 || !is_before_flush {
+                break;
+            }
         }
-        self.enable()?;
-        let stamp = self.load();
-        if self.sqpoll {
-            // They are the kernel's already, whatever waking its thread answers.
-            let loaded = self.prepared.iter().take(self.loaded);
-            let entries = loaded.map(|request| usize::from(request.parts)).sum();
-            let accepted = self.accept(entries, stamp);
-            ring::wake(&self.ring)?;
-            return Ok((stamp, helped + accepted));
+        Ok((first, accepted))
+    }
+
+    fn expect(&mut self, due: Nanos, near: Nanos) {
+        if let Some(flushers) = &mut self.flushers {
+            flushers.expect(due, near);
         }
-        let entries = ring::hand_down(&mut self.ring)?;
-        Ok((stamp, helped + self.accept(entries, stamp)))
     }
 
     fn reap(&mut self, done: &mut impl FnMut(Completion, Option<Buffer>)) -> io::Result<()> {
-        self.collect(done);
+        self.look(done)?;
         if self.in_flight == 0 {
             return Ok(());
         }
@@ -275,7 +460,7 @@ impl Queue for UringQueue {
         drop(queue);
         if is_put_off {
             ring::flush_completions(&self.ring)?;
-            self.collect(done);
+            self.look(done)?;
         }
         Ok(())
     }
@@ -286,7 +471,7 @@ impl Queue for UringQueue {
         done: &mut impl FnMut(Completion, Option<Buffer>),
     ) -> io::Result<()> {
         let in_flight = self.in_flight + self.helped();
-        if self.collect(done) || (in_flight == 0 && until == Nanos::MAX) {
+        if self.look(done)? || (in_flight == 0 && until == Nanos::MAX) {
             return Ok(());
         }
         self.enable()?;
@@ -298,13 +483,9 @@ impl Queue for UringQueue {
             Some(helpers) if self.in_flight == 0 => helpers.wait(until, done),
             // The ring cannot wake this thread for what a helper has done.
             Some(helpers) if self.polls || helpers.in_flight() > 0 => self.poll(until, done)?,
-            _ => {
-                let (seconds, nanoseconds) = (left / 1_000_000_000, left % 1_000_000_000);
-                let timeout = Timespec::new().sec(seconds as u64).nsec(nanoseconds as u32);
-                ring::sleep(&self.ring, timeout)?;
-                // The kernel has posted all that there was: nothing else needs to be asked for.
-                self.collect(done);
-            }
+            // The kernel has no room for a write whose flush has completed: ask again.
+            _ if self.own > 0 => {}
+            _ => self.sleep(left, done)?,
         }
         Ok(())
     }
@@ -316,6 +497,9 @@ impl Queue for UringQueue {
             self.options,
             self.registered.describe()
         );
+        if let Some(flushers) = &self.flushers {
+            let _ = write!(text, ", flushes by {} threads", flushers.count());
+        }
         if let Some(helpers) = &self.helpers {
             let count = helpers.count();
             let _ = write!(
@@ -341,7 +525,8 @@ impl Drop for UringQueue {
                 break;
             }
         }
-        if self.in_flight > 0 {
+        let flushing = self.flushers.as_ref().map_or(0, Flushers::in_flight);
+        if self.in_flight > flushing {
             // The kernel may still write to these buffers: they must stay for ever.
             mem::forget(mem::take(&mut self.slots));
         }

@@ -18,6 +18,7 @@ mod users;
 pub(crate) mod writers;
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -47,7 +48,7 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
     let size = size_of(&file, kind)
         .map_err(|error| TargetError::system(path, "ask for its size", error))?;
     if kind == TargetKind::BlockDevice && size == 0 {
-        return Err(TargetError::NoMedium { path: path.to_owned() });
+        return Err(TargetError::no_medium(path, data.rdev()));
     }
     if kind == TargetKind::File {
         hazards = users::of_file(&file, &data);

@@ -26,9 +26,8 @@ pub enum RecordError {
     },
     /// It is no block device.
     #[error(
-        "{}: is a {kind}, and the kernel traces block devices only\n  = help: `lsblk` lists them; \
-         to record what a file sees, record the device that its file system is on (`df {}`)",
-        .path.display(), .path.display()
+        "{}: is a {kind}, and the kernel traces block devices only\n  = help: `lsblk` lists them{}",
+        .path.display(), device_below(.path, kind)
     )]
     NoBlockDevice {
         /// The path.
@@ -132,6 +131,15 @@ pub enum RecordError {
         /// What it said.
         source: io::Error,
     },
+}
+
+/// How to come to the device below a file, as words that follow; none where there is none.
+fn device_below(path: &Path, kind: &str) -> String {
+    if !matches!(kind, "file" | "directory") {
+        return String::new();
+    }
+    let path = path.display();
+    format!("; to record what is done to it, record the device of its file system (`df {path}`)")
 }
 
 impl RecordError {

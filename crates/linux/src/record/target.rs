@@ -56,6 +56,9 @@ impl Target {
             let source = std::io::Error::other("no driver has this device now");
             return Err(RecordError::system("find in sysfs", path, source));
         };
+        if node.number("size") == Some(0) {
+            return Err(TargetError::no_medium(path, data.rdev()).into());
+        }
         let number = |name: &str| node.number(name).unwrap_or(0);
         let part = (disk.dev != node.dev).then(|| (number("start"), number("size")));
         // Only what has a request queue of its own has hardware queues (block/blk-mq-sysfs.c).
@@ -74,7 +77,7 @@ impl Target {
         &self.node.name
     }
 
-    /// Its size now, in bytes; zero where it has no medium.
+    /// Its size now, in bytes; zero where it has lost its medium.
     pub fn size(&self) -> Bytes {
         Bytes(self.node.number("size").unwrap_or(0).saturating_mul(SECTOR))
     }
@@ -251,6 +254,7 @@ mod tests {
     fn what_is_no_block_device_is_refused_by_what_it_is() {
         let refused = |path: &str| Target::at(Path::new(path)).unwrap_err().to_string();
         assert!(refused("/dev/null").contains("is a character device"));
+        assert!(!refused("/dev/null").contains("df"));
         assert!(refused("/proc").contains("is a directory"));
         assert!(refused("/proc/self/status").contains("is a file"));
         assert!(refused("/nowhere").contains("there is no such"));

@@ -158,6 +158,9 @@ impl Worker {
         let _ = ready.send(());
         let ended = first.and_then(|()| self.go_on());
         let mut ending = ended.unwrap_or_else(|error| ending_of_error(&self.directory, &error));
+        let last = Entry::Ending { monotonic_ns: monotonic_ns() };
+        let noted = if self.store.has_failed() { Ok(()) } else { self.store.note(&last) };
+        self.fail(&mut ending, noted);
         match self.look_for_meddling() {
             Ok(Some(found)) if ending.is_good() => ending = found,
             seen => self.fail(&mut ending, seen.map(drop)),

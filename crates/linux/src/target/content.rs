@@ -95,24 +95,19 @@ pub struct WrittenBy {
     pub share: f64,
 }
 
-impl TargetContent {
-    /// What speaks against measuring on what is there, and the remedy; `None` if nothing does.
-    pub fn doubt(&self, target: &Path) -> Option<String> {
-        let empty = self.zeroes.max(self.never_written.unwrap_or(0.0));
-        (self.samples > 0 && empty > EMPTY_TOLERATED).then(|| {
-            format!(
-                "{} of the target {}: such places are read and written faster than real data\n  = \
-                 help: fill it first: ioecho prepare {}",
-                percent(empty),
-                if self.never_written.is_some_and(|share| share >= self.zeroes) {
-                    "was never written"
-                } else {
-                    "holds zeroes"
-                },
-                target.display()
-            )
-        })
-    }
+/// What speaks against measuring where a load finds these shares of places never written and of
+/// zeroes, and the remedy; `None` if nothing does.
+pub fn doubt(target: &Path, never_written: f64, zeroes: f64) -> Option<String> {
+    let empty = never_written.max(zeroes);
+    (empty > EMPTY_TOLERATED).then(|| {
+        format!(
+            "of the places that the load goes to first, {} {}: such places are read and written \
+             faster than real data\n  = help: fill the target first: ioecho prepare {}",
+            percent(empty),
+            if never_written >= zeroes { "were never written" } else { "hold zeroes only" },
+            target.display()
+        )
+    })
 }
 
 impl fmt::Display for TargetContent {
@@ -399,22 +394,30 @@ mod tests {
 
     #[test]
     fn an_empty_file_was_never_written() {
-        let (file, target) = opened(&[]);
+        let (_file, target) = opened(&[]);
         let content = sample(&target);
         assert!((content.zeroes - 1.0).abs() < 1e-9, "{content:?}");
         if let Some(share) = content.never_written {
             assert!((share - 1.0).abs() < 1e-9, "{content:?}");
         }
-        let doubt = content.doubt(file.path()).unwrap();
-        assert!(doubt.contains("100 % of the target"), "{doubt}");
-        assert!(doubt.contains("ioecho prepare /"), "{doubt}");
+    }
+
+    #[test]
+    fn places_never_written_and_zeroes_are_doubted_beyond_one_in_twenty() {
+        let doubt = |never, zeroes| doubt(Path::new("/dev/sdx"), never, zeroes);
+        assert_eq!(doubt(0.05, 0.05), None);
+        let holes = doubt(0.9, 0.1).unwrap();
+        assert!(holes.contains("90 % were never written"), "{holes}");
+        assert!(holes.contains("ioecho prepare /dev/sdx"), "{holes}");
+        let zeroes = doubt(0.01, 0.06).unwrap();
+        assert!(zeroes.contains("6 % hold zeroes only"), "{zeroes}");
     }
 
     #[test]
     fn a_mixed_file_is_told_in_its_parts() {
         let fill = filled(SIZE / 2);
         let noise = vec![0x5A; SIZE as usize / 4];
-        let (file, target) = opened(&[(0, &fill), (SIZE / 2, &noise)]);
+        let (_file, target) = opened(&[(0, &fill), (SIZE / 2, &noise)]);
         let content = sample(&target);
         assert!(near(content.ioecho, 0.5), "{content:?}");
         assert!(near(content.other, 0.25), "{content:?}");
@@ -423,7 +426,6 @@ mod tests {
         assert_eq!(content.runs.len(), 1);
         assert_eq!(content.runs[0].run, format!("{:016x}", fill_run(7)));
         assert!(content.runs[0].prepared);
-        assert!(content.doubt(file.path()).is_some());
         let zeroes = |part: &Part| part.zeroes + part.never_written;
         let empty = |from: u64| content.parts.iter().skip((from / content.part) as usize);
         assert!(empty(SIZE / 4 * 3).all(|part| zeroes(part) == part.samples), "{content:?}");
@@ -447,10 +449,9 @@ mod tests {
     #[test]
     fn a_filled_file_leaves_no_doubt() {
         let fill = filled(SIZE);
-        let (file, target) = opened(&[(0, &fill)]);
+        let (_file, target) = opened(&[(0, &fill)]);
         let content = sample(&target);
         assert!((content.ioecho - 1.0).abs() < 1e-9, "{content:?}");
-        assert_eq!(content.doubt(file.path()), None);
         let told = content.to_string();
         assert!(told.contains("100 % written by ioecho (prepare 505250"), "{told}");
     }

@@ -4,7 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ioecho_trace::Bytes;
+use rustix::fs::{Dev, major};
 use rustix::io::Errno;
+
+/// The number of all loop devices (`include/uapi/linux/major.h`).
+const LOOP_MAJOR: u32 = 7;
 
 /// Why a target cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,8 +21,8 @@ pub enum TargetError {
     Empty,
     /// Nothing has this path.
     #[error(
-        "{}: there is no such file or device\n  = help: `lsblk` lists the devices; to replay on a \
-         file, make it first: truncate -s SIZE {}", .path.display(), .path.display()
+        "{}: there is no such file or device\n  = help: `lsblk` lists the devices{}",
+        .path.display(), file_first(.path)
     )]
     Missing {
         /// The path.
@@ -104,12 +108,21 @@ pub enum TargetError {
         /// The least that can be addressed.
         block_size: Bytes,
     },
-    /// A drive without a disk in it, or a loop device without a file.
+    /// A drive without a disk in it.
     #[error(
-        "{}: the drive is there but holds no medium\n  = help: insert one; for a loop device: \
-         losetup {} FILE", .path.display(), .path.display()
+        "{}: the drive is there but holds no medium\n  = help: insert one; `lsblk {}` shows its \
+         size then", .path.display(), .path.display()
     )]
     NoMedium {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A loop device that is detached.
+    #[error(
+        "{}: is a loop device without a file behind it\n  = help: attach one: losetup {} FILE; \
+         `losetup --list` shows those that are attached", .path.display(), .path.display()
+    )]
+    NoBackingFile {
         /// The path.
         path: PathBuf,
     },
@@ -142,6 +155,16 @@ impl TargetError {
         Self::System { path: path.to_owned(), action, source: error.into() }
     }
 
+    /// What a block device of this number is in want of that holds nothing.
+    pub(crate) fn no_medium(path: &Path, number: Dev) -> Self {
+        let path = path.to_owned();
+        if major(number) == LOOP_MAJOR {
+            Self::NoBackingFile { path }
+        } else {
+            Self::NoMedium { path }
+        }
+    }
+
     /// What a failed open means; `writable` if it was tried for writing.
     pub(crate) fn opening(path: &Path, writable: bool, error: Errno) -> Self {
         let root = rustix::process::geteuid().is_root();
@@ -164,9 +187,33 @@ impl TargetError {
     }
 }
 
+/// How to come to a file at this path, as words that follow; none where no file should be.
+fn file_first(path: &Path) -> String {
+    if path.starts_with("/dev") {
+        return String::new();
+    }
+    format!("; to replay on a file, make it first: truncate -s SIZE {}", path.display())
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::fs::makedev;
+
     use super::*;
+
+    #[test]
+    fn nobody_is_told_to_make_a_file_among_the_devices() {
+        let missing = |path: &str| TargetError::Missing { path: path.into() }.to_string();
+        assert!(missing("image").contains("truncate -s SIZE image"));
+        assert!(!missing("/dev/sdx").contains("truncate"));
+    }
+
+    #[test]
+    fn a_detached_loop_device_is_told_from_an_empty_drive() {
+        let told = |number| TargetError::no_medium(Path::new("/dev/x"), number).to_string();
+        assert!(told(makedev(7, 0)).contains("losetup /dev/x FILE"));
+        assert!(told(makedev(11, 0)).contains("insert one"));
+    }
 
     #[test]
     fn only_who_is_not_root_is_told_to_become_root() {

@@ -11,7 +11,7 @@ mod layers;
 mod open;
 mod storage;
 
-pub use content::{BlockReader, Part, Places, TargetContent, WrittenBy, sample};
+pub use content::{BlockReader, Part, Places, TargetContent, WrittenBy, doubt, sample};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;

@@ -169,7 +169,7 @@ pub fn open(path: &Path, options: OpenOptions) -> Result<OpenedTarget, TargetErr
         file_geometry(&file, &data, direct)
     };
     if block && geometry.capacity == 0 {
-        return Err(TargetError::NoMedium { path: path.to_owned() });
+        return Err(TargetError::no_medium(path, data.rdev()));
     }
     if geometry.capacity < geometry.logical_block {
         return Err(TargetError::TooSmall {

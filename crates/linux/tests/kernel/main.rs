@@ -9,6 +9,7 @@ mod content;
 mod data;
 mod devices;
 mod faults;
+mod flushes;
 mod guard;
 mod options;
 mod record;

@@ -1,12 +1,14 @@
 //! The recorder against the kernel: what it leaves there, and what it says of devices.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target};
 
-use crate::stand::{LoopDevice, MountPoint, or_skip, read_direct};
+use crate::stand::{LoopDevice, MountPoint, or_skip, read_direct, run};
 
 /// A place for a recording, in memory.
 struct Place(tempfile::TempDir);
@@ -27,10 +29,30 @@ fn start(device: &Path, options: &Options) -> Result<Recorder, String> {
     Recorder::start(vec![target], options).map_err(|error| error.to_string())
 }
 
+/// Where the kernel's trace instances are. A recorder mounts tracefs for itself alone where nobody
+/// has mounted it, and so does this.
+fn all_instances() -> &'static Path {
+    static PLACE: OnceLock<(PathBuf, Option<File>)> = OnceLock::new();
+    let usual = Path::new("/sys/kernel/tracing/instances");
+    let (place, _) = PLACE.get_or_init(|| {
+        if usual.exists() {
+            return (usual.to_owned(), None);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().to_str().unwrap();
+        run("mount", &["-t", "tracefs", "tracefs", at]).unwrap();
+        let root = File::open(at).unwrap();
+        // What is open stays until the process ends.
+        run("umount", &["-l", at]).unwrap();
+        (format!("/proc/self/fd/{}/instances", root.as_raw_fd()).into(), Some(root))
+    });
+    place
+}
+
 /// The trace instances of this process.
 fn instances() -> Vec<PathBuf> {
     let mine = format!("ioecho-{}-", std::process::id());
-    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
+    let entries = fs::read_dir(all_instances()).unwrap().flatten();
     let is_mine = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&mine))
     };
@@ -78,7 +100,7 @@ fn many_short_recordings_leave_nothing_behind() {
 #[test]
 fn a_recording_on_the_recorded_device_is_refused_through_all_layers() {
     let device = or_skip!(LoopDevice::new(64 << 20));
-    or_skip!(crate::stand::run("mkfs.ext4", &["-q", device.path.to_str().unwrap()]));
+    or_skip!(run("mkfs.ext4", &["-q", device.path.to_str().unwrap()]));
     let mount = or_skip!(MountPoint::of(&device.path));
     let target = || vec![Target::at(&device.path).unwrap()];
     let options = Options::new(&mount.path().join("recording"), "a test");
@@ -89,7 +111,7 @@ fn a_recording_on_the_recorded_device_is_refused_through_all_layers() {
     // A file system in a file on that file system.
     let inner = crate::stand::Backing::in_directory(mount.path(), 16 << 20);
     let inner = or_skip!(LoopDevice::over(inner, &[]));
-    or_skip!(crate::stand::run("mkfs.ext4", &["-q", inner.path.to_str().unwrap()]));
+    or_skip!(run("mkfs.ext4", &["-q", inner.path.to_str().unwrap()]));
     let inside = or_skip!(MountPoint::of(&inner.path));
     let options = Options::new(&inside.path().join("recording"), "a test");
     let error = Recorder::start(target(), &options).unwrap_err();

@@ -63,12 +63,17 @@ fn a_read_only_device_is_refused_for_writing_and_opens_for_reading() {
 }
 
 #[test]
-fn a_loop_device_without_a_file_has_no_medium() {
+fn a_loop_device_without_a_file_is_refused_by_what_it_wants() {
     let name = or_skip!(run("losetup", &["--find"]));
     let error = refused(Path::new(&name), Access::ReadOnly);
+    let recorded = ioecho_linux::record::Target::at(Path::new(&name)).map(drop);
     // Another test may take the device between the two calls.
-    if !matches!(error, TargetError::NoMedium { .. }) {
-        crate::stand::skipped(&format!("{name} is not free any more: {error}"));
+    if !matches!(error, TargetError::NoBackingFile { .. }) {
+        return crate::stand::skipped(&format!("{name} is not free any more: {error}"));
+    }
+    match recorded {
+        Err(error) => assert!(error.to_string().contains("without a file behind it"), "{error}"),
+        Ok(()) => crate::stand::skipped(&format!("{name} is not free any more")),
     }
 }
 

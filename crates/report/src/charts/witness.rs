@@ -13,14 +13,15 @@ pub fn all(panels: &WitnessPanels) -> Vec<Chart> {
 
 /// How late requests reached the device.
 fn map(panels: &WitnessPanels) -> Chart {
-    let side = Side::logarithmic("issue-time error", "ns");
+    let side = Side::logarithmic("delay", "ns");
     let early = panels.early();
     let early = if early > 0 { format!("; {early} of them early") } else { String::new() };
+    let below = if panels.below_map() > 0 { "; the row of 100 ns holds what is less" } else { "" };
     let note = format!(
-        "seen at the device less due, over the instant at which each request was due; the lowest \
-         row holds what is below 100 ns{early}"
+        "seen at the device less due, the constant delay included, over the instant at which each \
+         request was due{below}{early}"
     );
-    Chart::new("witness.issue.map", "At the device: issue-time error", Side::time(), side)
+    Chart::new("witness.issue.map", "At the device: delay of issue", Side::time(), side)
         .note(&note)
         .with(Shape::Grid(panels.map()), Ink::Read, Stroke::Steps)
 }
@@ -35,12 +36,13 @@ fn in_flight(panels: &WitnessPanels) -> Chart {
         .with(Shape::Series(device), Ink::Read, Stroke::Steps)
 }
 
-/// Percentiles of the error of issue.
+/// Percentiles of the delay of issue.
 fn issue(panels: &WitnessPanels) -> Chart {
     curves(
         "witness.issue",
-        "Issue-time error, at the device and as the engine says",
-        "what the device shows more is what lies between the system call and the device",
+        "Delay of issue, at the device and as the engine says",
+        "the constant delay included; what the device shows more is what lies between the system \
+         call and the device",
         panels.issue(),
     )
 }
@@ -87,7 +89,7 @@ mod tests {
         let mut panels = WitnessPanels::new(Nanos(1_000_000));
         assert!(all(&panels).is_empty());
         panels.observe(&Sight {
-            due: 5,
+            due: Some(5),
             submitted: Some(10),
             completed: Some(900),
             seen: 20,

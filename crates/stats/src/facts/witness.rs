@@ -50,6 +50,9 @@ pub struct WitnessFacts {
     pub held_back: u64,
     /// Requests that came after a later one (RFC 4737, Type-P-Reordered).
     pub reordered: u64,
+    /// Of these, those that the engine held back for the device's sake: they are a finding about
+    /// the device.
+    pub reordered_held_back: u64,
     /// Mean extent of these (RFC 4737, section 4.2), in requests.
     pub extent_mean: f64,
 }
@@ -59,6 +62,8 @@ impl WitnessFacts {
     /// asked for what is later than [`LATE`](crate::run_summary::LATE), as it is by default.
     pub fn of(figures: &FidelityFigures, lost_events: u64) -> Self {
         let issue = figures.issue.clone().unwrap_or_default();
+        let late = figures.late.clone().unwrap_or_default();
+        let order = figures.order.clone().unwrap_or_default();
         let not_issued: u64 = figures.not_issued.values().sum();
         Self {
             failure: String::new(),
@@ -76,10 +81,11 @@ impl WitnessFacts {
             issue_p99_ns: issue.p99_ns,
             issue_p999_ns: issue.p999_ns,
             issue_max_ns: issue.max_ns,
-            late: figures.late.requests,
-            held_back: figures.late.held_back,
-            reordered: figures.order.reordered,
-            extent_mean: figures.order.extent_mean,
+            late: late.requests,
+            held_back: late.held_back,
+            reordered: order.reordered,
+            reordered_held_back: order.held_back,
+            extent_mean: order.extent_mean,
         }
     }
 

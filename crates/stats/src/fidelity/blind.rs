@@ -22,6 +22,9 @@ pub(super) const END_SLACK_NS: i64 = 1_000_000_000;
 pub struct Blind {
     /// Whether it may break off before the end of what was to be seen.
     pub ends_early: bool,
+    /// Since when and until when it recorded, as far as that is known. What lies outside nobody can
+    /// have seen.
+    pub(super) recorded: (Option<i64>, Option<i64>),
     /// Stretches in which events were lost, in order and apart from each other.
     pub(super) gaps: Vec<(i64, i64)>,
     /// So many requests at most are unseen in these stretches, for a lost event hides one; `None`
@@ -39,6 +42,7 @@ impl Blind {
         let Some(recording) = &header.recording else {
             return Self { ends_early: is_damaged, ..Self::default() };
         };
+        let shifted = |at: Option<i64>| at.map(|at| at.saturating_add(shift_ns));
         let is_ours = recording.interface != Interface::File;
         let ended = recording.stopped.as_deref();
         let lost = recording.lost.values().fold(0, |all: u64, lost| all.saturating_add(*lost));
@@ -62,6 +66,7 @@ impl Blind {
                 lost.saturating_sub(placed)
             },
             most: is_counted.then_some(placed),
+            recorded: (shifted(recording.from_ns), shifted(recording.until_ns)),
             ..Self::default()
         };
         blind.with_gaps(gaps)
@@ -80,6 +85,14 @@ impl Blind {
             }
         }
         self
+    }
+
+    /// Whether a request that ought to have been seen at this instant, or up to `slack_ns` later,
+    /// may have come before the recording began or behind its end.
+    pub(super) fn is_outside(&self, at: i64, slack_ns: i64) -> bool {
+        let (from, until) = self.recorded;
+        from.is_some_and(|from| at < from)
+            || until.is_some_and(|until| at > difference(until, slack_ns))
     }
 
     /// Whether a request that ought to have been seen at this instant, or up to `slack_ns` later,
@@ -122,6 +135,16 @@ mod tests {
         assert!(of(Some(ASKED_TO), Interface::Tracefs, Some("torn")).ends_early);
         assert_eq!(of(Some(ASKED_TO), Interface::Blktrace, Some("torn")).anywhere, u64::MAX);
         assert_eq!(Blind::of(&Header::default(), 5), Blind::default());
+    }
+
+    #[test]
+    fn what_lies_before_the_beginning_and_behind_the_end_is_outside() {
+        let recording =
+            Recording { from_ns: Some(-50), until_ns: Some(900), ..Recording::default() };
+        let blind = Blind::of(&Header { recording: Some(recording), ..Header::default() }, 100);
+        let outside = [i64::MIN, 49, 50, 990, 991, i64::MAX].map(|at| blind.is_outside(at, 10));
+        assert_eq!(outside, [true, true, false, false, true, true]);
+        assert!(!Blind::default().is_outside(i64::MIN, i64::MAX));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::Settings;
 use super::blind::{Blind, END_SLACK_NS};
 use super::event::{Engine, Event};
 use super::figures::{FidelityFigures, How};
+use super::flushes;
 use super::matching::{NONE, before_start, difference, local_shift, sure, whole};
 use super::pieces;
 use super::tally::Tally;
@@ -50,6 +51,11 @@ impl Pair {
     /// Later than asked for, in nanoseconds, the distance of the clocks included.
     pub fn error(&self) -> i64 {
         difference(self.seen, self.at)
+    }
+
+    /// Whether the engine held it back because of what the device had not done yet.
+    pub(super) fn held_back(&self) -> bool {
+        self.engine.is_some_and(|engine| engine.held_back())
     }
 
     /// Why the engine says that it was late.
@@ -114,11 +120,16 @@ pub fn compare(
             }
             is_first = false;
         }
+        if let Some(unexpected) = flushes::unexpected(&asked.events, &seen.events, &found) {
+            asked.keep(&unexpected);
+            found = whole(&asked.events, &seen.events, from, guess, settings.absolute);
+        }
         if let Some(median) = median_shift(&asked.events, &seen.events, &found) {
             shift = Some(median);
             tally.centre.get_or_insert(median);
         }
         let shift = shift.unwrap_or(guess);
+        flushes::give_back(&asked.events, &seen.events, &mut found, shift);
         let left = pieces::find(&asked.events, &seen.events, &found, from, shift);
         let until = if whole_run { None } else { boundary(&asked, &seen, shift) };
         tally.windowed |= !whole_run;

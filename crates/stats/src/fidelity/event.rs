@@ -25,9 +25,11 @@ pub struct Event {
     pub pid: Option<u32>,
     /// What the replaying engine says of it.
     pub engine: Option<Engine>,
-    /// A flush that nobody asked for by itself: a write asked for one before it, and the engine
-    /// issues it as a request of its own, because a program cannot say so in a write.
+    /// A flush that nobody asked for by itself: a write asked for one before it, and whoever
+    /// replays it issues it as a request of its own, because a program cannot say so in a write.
     pub implied: bool,
+    /// Whether it is a write that asks for a flush before it.
+    pub preflush: bool,
 }
 
 /// What the engine of a run says of a request.
@@ -41,6 +43,15 @@ pub struct Engine {
     pub outcome: Outcome,
     /// Why it was late.
     pub cause: LateCause,
+    /// Whether the engine held it back behind a request in flight that it overlaps.
+    pub pushed_back: bool,
+}
+
+impl Engine {
+    /// Whether the engine held it back because of what the device had not done yet.
+    pub(super) fn held_back(&self) -> bool {
+        self.pushed_back || matches!(self.cause, LateCause::Conflict | LateCause::InFlightCap)
+    }
 }
 
 impl Event {
@@ -56,6 +67,7 @@ impl Event {
             pid: request.origin.map(|origin| origin.pid),
             engine: None,
             implied: false,
+            preflush: request.op == Op::Write && request.flags.contains(Flags::PREFLUSH),
         }
     }
 
@@ -73,16 +85,18 @@ impl Event {
                 completed: measured.completed.map(|instant| instant.0),
                 outcome: measured.outcome,
                 cause: measured.late_cause,
+                pushed_back: measured.pushed_back,
             }),
             ..event
         }
     }
 
-    /// The flush that the engine issued before this request of a run, if it had to.
-    fn flush_before(&self, request: &Request) -> Option<Self> {
-        let asks = request.op == Op::Write && request.flags.contains(Flags::PREFLUSH);
-        let flush = Self { op: Op::Flush, offset: 0, length: 0, implied: true, ..*self };
-        (asks && self.engine.is_some() && self.was_issued()).then_some(flush)
+    /// The flush that whoever replays this request issues before it, if it asks for one and the
+    /// kernel is given it by a program.
+    fn flush_before(&self) -> Option<Self> {
+        let flush =
+            Self { op: Op::Flush, offset: 0, length: 0, implied: true, preflush: false, ..*self };
+        (self.preflush && self.was_issued()).then_some(flush)
     }
 
     /// The first byte behind the range.
@@ -113,12 +127,12 @@ struct Events<S> {
 }
 
 impl<S: Source> Events<S> {
-    fn next(&mut self) -> Option<Result<(Request, Event), TraceError>> {
+    fn next(&mut self) -> Option<Result<Event, TraceError>> {
         loop {
             if self.row < self.batch.len() {
                 let request = self.batch.get(self.row);
                 self.row += 1;
-                return Some(Ok((request, (self.of)(&request))));
+                return Some(Ok((self.of)(&request)));
             }
             self.row = 0;
             match self.source.next_batch(&mut self.batch) {
@@ -173,7 +187,7 @@ impl<S: Source> Iterator for Asked<S> {
             return Some(Ok(write));
         }
         let event = match self.events.next()? {
-            Ok((request, event)) => event.flush_before(&request).map_or(event, |flush| {
+            Ok(event) => event.flush_before().map_or(event, |flush| {
                 self.write = Some(event);
                 flush
             }),
@@ -214,7 +228,7 @@ impl<S: Source, T: FnMut(u32, &Header) -> Option<u32>> Iterator for Recorded<S, 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let mut event = match self.events.next()? {
-                Ok((_, event)) => event,
+                Ok(event) => event,
                 Err(error) => return Some(Err(error)),
             };
             if let Some(target) = (self.target)(event.target, self.events.source.header()) {

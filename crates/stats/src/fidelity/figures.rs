@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::event::Event;
 
+/// Response times are compared where the completion of at most one request in so many is unknown.
+const UNKNOWN_PER: u64 = 10;
+
 /// How a request was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -26,6 +29,9 @@ pub enum How {
 pub enum Cause {
     /// The device, or what lies above it in the kernel, could not take it.
     Device,
+    /// The device was busy while it was due: the device could not take it, or the generator waited
+    /// for the device, or was late by itself. Only a run's own results can tell these apart.
+    Busy,
     /// The generator could not issue it.
     Generator,
     /// The host kept the generator away.
@@ -39,8 +45,8 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 5] =
-        [Self::Device, Self::Generator, Self::Host, Self::Idle, Self::Unknown];
+    pub const ALL: [Self; 6] =
+        [Self::Device, Self::Busy, Self::Generator, Self::Host, Self::Idle, Self::Unknown];
 }
 
 /// What one side holds. Times in nanoseconds.
@@ -48,9 +54,9 @@ impl Cause {
 pub struct SideFigures {
     /// Requests. On the side of the device only those that were asked for.
     pub requests: u64,
-    /// First issue to last issue.
-    pub span_ns: i64,
-    /// First issue to last completion; `None` where no completion is known.
+    /// First issue to last issue; `None` of what was asked for without a schedule, and of nothing.
+    pub span_ns: Option<i64>,
+    /// First issue to last completion; `None` where no completion is known, and as above.
     pub execution_ns: Option<i64>,
     /// Mean time that the device took; this and the next are `None` where no completion is known.
     pub response_mean_ns: Option<f64>,
@@ -60,12 +66,21 @@ pub struct SideFigures {
     pub response_p99_ns: Option<i64>,
     /// 999 of 1,000 took no longer.
     pub response_p999_ns: Option<i64>,
-    /// Mean number in flight: the sum of all response times by the time of execution (Little).
+    /// Mean number in flight: the sum of all response times by the time of execution (Little). This
+    /// and the next are `None` where the time of execution is.
     pub in_flight_mean: Option<f64>,
     /// Most requests in flight together.
     pub in_flight_max: Option<u64>,
     /// Requests of which no completion is known.
     pub without_completion: u64,
+}
+
+impl SideFigures {
+    /// Whether so many completions are known that the others change little. Which of them a
+    /// recorder lost is no chance: it loses most where most is going on.
+    pub fn completions_known(&self) -> bool {
+        self.without_completion.saturating_mul(UNKNOWN_PER) <= self.requests
+    }
 }
 
 /// Error of the instants of issue, in nanoseconds; late is positive.
@@ -113,7 +128,10 @@ pub struct Spread {
 pub struct OrderFigures {
     /// Requests that came after a later one (section 3.3).
     pub reordered: u64,
-    /// Their share of all that came (section 4.1).
+    /// Of these, those that the engine of a run held back, because they overlap a request that the
+    /// device had not done yet, or for the cap on requests in flight.
+    pub held_back: u64,
+    /// The share of the reordered ones of all that came (section 4.1).
     pub ratio: f64,
     /// Mean extent of the reordered ones (section 4.2): how many came between the first later one
     /// and the request, in requests.
@@ -133,6 +151,22 @@ pub struct OrderFigures {
     pub free_run_max: u64,
 }
 
+impl OrderFigures {
+    /// The reordered requests that nobody held back.
+    pub fn of_others(&self) -> u64 {
+        self.reordered.saturating_sub(self.held_back)
+    }
+
+    /// Their share of all that came. That the device was slower than the original one is a finding
+    /// and no fault of the replay, so this is what is judged.
+    pub fn ratio_of_others(&self) -> f64 {
+        if self.reordered == 0 {
+            return 0.0;
+        }
+        self.ratio * (self.of_others() as f64 / self.reordered as f64)
+    }
+}
+
 /// The figures of one kind of request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindFigures {
@@ -142,6 +176,9 @@ pub struct KindFigures {
     pub found: u64,
     /// Requests that nobody asked for.
     pub extra: u64,
+    /// Requests that came after a later one of any kind; `None` without a schedule.
+    #[serde(default)]
+    pub reordered: Option<u64>,
     /// Error of issue; `None` where none was found.
     pub issue: Option<ErrorFigures>,
     /// Of runs: the same as the engine believed it.
@@ -162,6 +199,9 @@ pub struct LateFigures {
     /// Of the device's: those that the generator handed over in time, and that something between it
     /// and the device held back, such as throttling.
     pub held_back: u64,
+    /// Of two traces: the device was busy meanwhile.
+    #[serde(default)]
+    pub busy: u64,
     /// Generator.
     pub generator: u64,
     /// Host.
@@ -258,7 +298,8 @@ pub struct FidelityFigures {
     /// The median of what was seen less what was asked for, in nanoseconds. With `absolute` a
     /// constant delay, otherwise the distance of the two clocks. It is taken away from all errors.
     pub shift_ns: Option<i64>,
-    /// Error of issue at the device.
+    /// Error of issue at the device. All errors and what follows from them are `None` without a
+    /// schedule.
     pub issue: Option<ErrorFigures>,
     /// The same of requests that were due less than 20 µs behind another one.
     pub issue_crowded: Option<ErrorFigures>,
@@ -279,25 +320,30 @@ pub struct FidelityFigures {
     pub completion_lag: Option<Spread>,
     /// Of runs: service time as the engine measured it less the device's own: both lags together.
     pub overhead: Option<Spread>,
+    /// First due to last due of the requests that were asked for, in nanoseconds; where a part was
+    /// not witnessed, of those that were found. What `duration_error` compares.
+    #[serde(default)]
+    pub due_span_ns: Option<i64>,
     /// By how much the time from first to last issue differs, as a share of what was asked for.
     pub duration_error: Option<f64>,
     /// The same from the first issue to the last completion.
     pub execution_error: Option<f64>,
-    /// By how much the mean response time differs, as a share.
+    /// By how much the mean response time differs, as a share. This, the next and the one before
+    /// are `None` where the completions of too many requests are unknown.
     pub response_mean_error: Option<f64>,
     /// By how much the 99th percentile of response times differs, as a share.
     pub response_p99_error: Option<f64>,
     /// Pairs that cannot be: seen before the engine handed the request over, or done at the device
     /// after the engine saw it done. They are in neither lag.
     pub impossible: u64,
-    /// Moments in which the replay stood still.
-    pub stalls: StallFigures,
+    /// Moments in which the replay stood still; this and the next are `None` without a schedule.
+    pub stalls: Option<StallFigures>,
     /// Order.
-    pub order: OrderFigures,
+    pub order: Option<OrderFigures>,
     /// Kolmogorov and Smirnov's distance of the two distributions of inter-arrival times.
     pub inter_arrival_ks: Option<f64>,
-    /// Late requests.
-    pub late: LateFigures,
+    /// Late requests; `None` without a schedule.
+    pub late: Option<LateFigures>,
     /// By kind of request, those that there are.
     pub kinds: BTreeMap<String, KindFigures>,
     /// Every so many requests one counts in the percentiles; 1 where all do.
@@ -308,6 +354,40 @@ pub struct FidelityFigures {
 }
 
 impl FidelityFigures {
+    /// The same without all that holds instants and their order against a schedule.
+    #[must_use]
+    pub(super) fn without_schedule(mut self) -> Self {
+        for kind in self.kinds.values_mut() {
+            (kind.issue, kind.engine, kind.reordered) = (None, None, None);
+        }
+        let asked = SideFigures {
+            span_ns: None,
+            execution_ns: None,
+            in_flight_mean: None,
+            in_flight_max: None,
+            ..self.asked
+        };
+        Self {
+            asked,
+            shift_ns: None,
+            issue: None,
+            issue_crowded: None,
+            issue_apart: None,
+            crowded: 0,
+            drift_ppm: None,
+            detrended: None,
+            engine: None,
+            due_span_ns: None,
+            duration_error: None,
+            execution_error: None,
+            stalls: None,
+            order: None,
+            inter_arrival_ks: None,
+            late: None,
+            ..self
+        }
+    }
+
     /// Requests that are missing against what could have been there: all but flushes that the
     /// kernel ended.
     pub fn missing_counted(&self) -> u64 {

@@ -11,13 +11,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use ioecho_trace::Nanos;
+use ioecho_trace::units::{counted, times};
 use serde::{Deserialize, Serialize};
 
-use super::figures::FidelityFigures;
+use super::figures::{FidelityFigures, OrderFigures};
 
 /// Runs may be this much longer or shorter than asked for, whatever share that is: the last request
 /// of a short run may be late alone.
 const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
+
+/// The share of the requests that may come after a later one, those that the engine held back for
+/// the device's sake aside. The verdict of a run uses the same.
+pub const REORDERED_SHARE: f64 = 0.001;
 
 /// Stalls are few where at most one request in so many came behind one.
 const STALLS_PER: u64 = 100;
@@ -30,7 +35,7 @@ pub enum Quantity {
     Missing,
     /// Requests that nobody asked for, as a share of those that were asked for.
     Extra,
-    /// Share of the requests that came after a later one.
+    /// Share of the requests that came after a later one, and that the engine did not hold back.
     Reordered,
     /// Error of issue: half of the requests.
     IssueP50,
@@ -114,14 +119,14 @@ impl Quantity {
 
     /// Whether it says something only of a replay that had a schedule to hold.
     const fn needs_schedule(self) -> bool {
-        self.is_span() || matches!(self, Self::Duration | Self::InterArrival)
+        self.is_span() || matches!(self, Self::Reordered | Self::Duration | Self::InterArrival)
     }
 
     /// The most that is allowed by itself: nanoseconds or a share.
     const fn default(self) -> Option<f64> {
         match self {
             Self::Missing => Some(0.0),
-            Self::Reordered => Some(0.001),
+            Self::Reordered => Some(REORDERED_SHARE),
             Self::IssueP50 => Some(100_000.0),
             Self::IssueP99 | Self::Shift => Some(1_000_000.0),
             Self::Duration => Some(0.0005),
@@ -139,7 +144,8 @@ impl Quantity {
             Self::Extra => share(figures.extra_counted()),
             Self::Split => share(figures.split),
             Self::Merged => share(figures.merged),
-            Self::Reordered => (figures.found > 0).then_some(figures.order.ratio),
+            Self::Reordered if figures.found == 0 => None,
+            Self::Reordered => figures.order.as_ref().map(OrderFigures::ratio_of_others),
             Self::IssueP50 => issue.map(|issue| issue.p50_ns as f64),
             Self::IssueP99 => issue.map(|issue| issue.p99_ns as f64),
             Self::IssueP999 => issue.map(|issue| issue.p999_ns as f64),
@@ -204,6 +210,11 @@ impl FromStr for Limit {
             return Ok(Self { quantity, most: None });
         }
         let most = if quantity.is_span() {
+            // Seconds, as everywhere else, would allow of anything where all limits are of
+            // microseconds.
+            if value.parse::<f64>().is_ok_and(|number| number != 0.0) {
+                return Err(format!("'{value}' has no unit; write it like {value}ms or {value}us"));
+            }
             let span: Nanos = value.parse().map_err(|error| format!("{error}"))?;
             span.0 as f64
         } else {
@@ -271,6 +282,8 @@ pub enum Reason {
     Reordered,
     /// Late, and the device or the kernel above it is why.
     DeviceLimited,
+    /// Late while the device was busy, and two traces cannot tell whether it is why.
+    LateWhileBusy,
     /// Late, and the generator is why.
     GeneratorLimited,
     /// Late, and the host is why: it kept the generator away.
@@ -295,6 +308,7 @@ impl Reason {
             Self::ExtraRequests => "extra-requests",
             Self::Reordered => "reordered",
             Self::DeviceLimited => "device-limited",
+            Self::LateWhileBusy => "late-while-busy",
             Self::GeneratorLimited => "generator-limited",
             Self::HostStalled => "host-stalled",
             Self::Stalled => "stalled",
@@ -330,6 +344,8 @@ pub struct Assessment {
     pub reasons: Vec<Reason>,
     /// The limits that are broken.
     pub broken: Vec<Broken>,
+    /// What was found and is no fault of the replay.
+    pub findings: Vec<Reason>,
     /// Limits of which nothing was measured, or that say nothing of a replay without a schedule.
     pub unmeasured: Vec<Quantity>,
 }
@@ -345,9 +361,11 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
             unmeasured.push(quantity);
             continue;
         };
-        let difference = figures.seen.span_ns.saturating_sub(figures.asked.span_ns);
-        let is_short =
-            quantity == Quantity::Duration && difference.saturating_abs() <= DURATION_ABSOLUTE_NS;
+        let spans = figures.seen.span_ns.zip(figures.due_span_ns);
+        let is_short = quantity == Quantity::Duration
+            && spans.is_some_and(|(seen, due)| {
+                seen.saturating_sub(due).saturating_abs() <= DURATION_ABSOLUTE_NS
+            });
         if measured <= allowed || is_short {
             continue;
         }
@@ -359,7 +377,16 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
     reasons.sort_unstable();
     reasons.dedup();
     let faithful = broken.is_empty() && figures.found > 0;
-    Assessment { faithful, reasons, broken, unmeasured }
+    let findings = if has_schedule { findings(figures, limits) } else { Vec::new() };
+    Assessment { faithful, reasons, broken, findings, unmeasured }
+}
+
+/// What the device did to the replay beyond a limit, which nobody holds against the replay.
+fn findings(figures: &FidelityFigures, limits: &Limits) -> Vec<Reason> {
+    let order = figures.order.as_ref().filter(|order| order.held_back > 0);
+    let allowed = limits.most(Quantity::Reordered);
+    let is_beyond = order.zip(allowed).is_some_and(|(order, allowed)| order.ratio > allowed);
+    if is_beyond { vec![Reason::DeviceLimited] } else { Vec::new() }
 }
 
 fn reason(quantity: Quantity, figures: &FidelityFigures) -> Reason {
@@ -375,12 +402,12 @@ fn reason(quantity: Quantity, figures: &FidelityFigures) -> Reason {
 
 /// Whose doing most of the late requests are.
 fn whose(figures: &FidelityFigures) -> Reason {
-    let late = &figures.late;
-    if late.requests == 0 {
+    let Some(late) = figures.late.as_ref().filter(|late| late.requests > 0) else {
         return Reason::Inexact;
-    }
+    };
     let parties = [
         (late.device, Reason::DeviceLimited),
+        (late.busy, Reason::LateWhileBusy),
         (late.host, Reason::HostStalled),
         (late.generator, Reason::GeneratorLimited),
         (late.idle, Reason::IssuedLate),
@@ -398,7 +425,7 @@ fn whose(figures: &FidelityFigures) -> Reason {
 /// Whether a few moments in which the replay stood still are at least half of how far its errors
 /// lie apart.
 fn explained_by_stalls(figures: &FidelityFigures) -> bool {
-    let stalls = &figures.stalls;
+    let Some(stalls) = &figures.stalls else { return false };
     let apart =
         figures.issue.as_ref().map_or(0, |issue| issue.latest_ns.saturating_sub(issue.earliest_ns));
     let is_few = stalls.stalls > 0 && stalls.stalls <= (figures.found / STALLS_PER).max(1);
@@ -407,17 +434,34 @@ fn explained_by_stalls(figures: &FidelityFigures) -> bool {
 
 /// Where and how long the replay stood still, if that explains how late it was.
 fn stalls(figures: &FidelityFigures) -> Option<String> {
-    let all = &figures.stalls;
-    explained_by_stalls(figures).then(|| {
+    let all = figures.stalls.as_ref().filter(|_| explained_by_stalls(figures));
+    all.map(|all| {
         format!(
             "it stood still {} for more than {}, {} in all; the longest took {} after {:.6} s",
-            if all.stalls == 1 { "once".to_owned() } else { format!("{} times", all.stalls) },
+            times(all.stalls),
             Nanos(all.beyond_ns),
             Nanos(all.total_ns),
             Nanos(all.longest_ns),
             Nanos(all.longest_at_ns).as_secs_f64()
         )
     })
+}
+
+/// How many requests came after later ones, and how many of them nobody blames the replay for.
+fn reordered(order: &OrderFigures) -> String {
+    let behind = if order.held_back > 0 {
+        format!(
+            "; {} more did that the engine held back behind requests that the device had not done",
+            order.held_back
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "{} came after a later one, by {:.1} places on average{behind}",
+        counted(order.of_others(), "request"),
+        order.extent_mean
+    )
 }
 
 fn sentence(
@@ -433,7 +477,7 @@ fn sentence(
         quantity.shown(measured),
         quantity.shown(allowed)
     );
-    let late = &figures.late;
+    let late = figures.late.clone().unwrap_or_default();
     let beyond = Nanos(late.beyond_ns);
     let why = match reason {
         Reason::MissingRequests => {
@@ -445,19 +489,16 @@ fn sentence(
                 format!(" (not issued: {})", dropped.join(", "))
             };
             format!(
-                "{} of {} requests never reached the device{known}",
+                "{} of {} never reached the device{known}",
                 figures.missing_counted(),
-                figures.asked.requests
+                counted(figures.asked.requests, "request")
             )
         }
         Reason::ExtraRequests => {
-            let extra = figures.extra_counted();
-            format!("the device saw {extra} requests that nobody asked for while it was replayed")
+            let extra = counted(figures.extra_counted(), "request");
+            format!("the device saw {extra} that nobody asked for while it was replayed")
         }
-        Reason::Reordered => format!(
-            "{} requests came after a later one, by {:.1} places on average",
-            figures.order.reordered, figures.order.extent_mean
-        ),
+        Reason::Reordered => reordered(&figures.order.clone().unwrap_or_default()),
         Reason::DeviceLimited if late.held_back * 2 > late.device => format!(
             "the device side could not take the load: {} of {} requests later than {beyond} were \
              handed over in time and held back on their way (throttling, or a full queue)",
@@ -467,6 +508,11 @@ fn sentence(
             "the device could not take the load: it was busy while {} of {} requests later than \
              {beyond} were due",
             late.device, late.requests
+        ),
+        Reason::LateWhileBusy => format!(
+            "the device was busy while {} of {} requests later than {beyond} were due: it could \
+             not take them, or the generator was late, and two traces cannot tell which",
+            late.busy, late.requests
         ),
         Reason::GeneratorLimited => format!(
             "the generator was late: it could not read or prepare {} of {} requests later than \
@@ -488,19 +534,27 @@ fn sentence(
             late.idle, late.requests
         ),
         Reason::Inexact if late.requests > 0 => {
-            format!("{} requests were later than {beyond}", late.requests)
+            format!("later than {beyond}: {}", counted(late.requests, "request"))
         }
-        Reason::Inexact => format!("no request was later than {beyond}: this is jitter"),
+        Reason::Inexact => match figures.issue.as_ref().map(|issue| issue.earliest_ns) {
+            Some(earliest) if earliest.saturating_neg() > late.beyond_ns => format!(
+                "no request was later than {beyond}, and some were early, by up to {}",
+                Nanos(earliest.saturating_neg())
+            ),
+            _ => format!("no request was later than {beyond}: this is jitter"),
+        },
         Reason::ResponseTimes => "the device answered otherwise than in the recording".to_owned(),
         Reason::Reshaped => format!(
-            "{} requests reached the device in pieces and {} as parts of others",
-            figures.split, figures.merged
+            "{} reached the device in pieces and {} as parts of others",
+            counted(figures.split, "request"),
+            figures.merged
         ),
     };
     let is_late = matches!(
         reason,
         Reason::DeviceLimited
             | Reason::GeneratorLimited
+            | Reason::LateWhileBusy
             | Reason::HostStalled
             | Reason::Stalled
             | Reason::IssuedLate
@@ -522,11 +576,11 @@ mod tests {
         assert_eq!(of("missing=0.5%"), Ok(Some(0.005)));
         assert_eq!(of("missing=0.005"), Ok(Some(0.005)));
         assert_eq!(of("duration=none"), Ok(None));
-        for wrong in ["issue-p98=1ms", "issue-p99", "issue-p99=1", "missing=-1%", "missing=x", "="]
-        {
-            let is_bare_second = wrong == "issue-p99=1";
-            assert_eq!(of(wrong).is_err(), !is_bare_second, "{wrong}");
+        for wrong in ["issue-p98=1ms", "issue-p99", "missing=-1%", "missing=x", "="] {
+            assert!(of(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(of("issue-p50=0"), Ok(Some(0.0)));
+        assert!(of("issue-p99=5").unwrap_err().contains("'5' has no unit"));
         assert!(of("speed=1").unwrap_err().contains("issue-p50, issue-p99"));
     }
 

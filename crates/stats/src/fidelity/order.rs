@@ -23,6 +23,7 @@ pub(super) struct Order {
     /// Numbers larger than all before, each with its place.
     records: VecDeque<(u64, u64)>,
     reordered: u64,
+    held_back: u64,
     extent_sum: u128,
     extent_max: u64,
     /// How far the numbers of reordered requests lie below the largest before them.
@@ -34,7 +35,9 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn push(&mut self, number: u64) {
+    /// Takes the next number; `is_held_back` if the engine held its request back. Answers whether
+    /// it is reordered.
+    pub(super) fn push(&mut self, number: u64, is_held_back: bool) -> bool {
         let place = self.came;
         self.came += 1;
         match self.records.back() {
@@ -42,12 +45,14 @@ impl Order {
                 let first = self.records.partition_point(|&(record, _)| record <= number);
                 let extent = place - self.records[first].1;
                 self.reordered += 1;
+                self.held_back += u64::from(is_held_back);
                 self.extent_sum += u128::from(extent);
                 self.extent_max = self.extent_max.max(extent);
                 self.displacement_sum += u128::from(highest - number);
                 self.displacement_max = self.displacement_max.max(highest - number);
                 self.runs += u64::from(self.run > 0);
                 self.run = 0;
+                true
             }
             last => {
                 if last.is_none_or(|&(highest, _)| number > highest) {
@@ -58,6 +63,7 @@ impl Order {
                 }
                 self.run += 1;
                 self.run_max = self.run_max.max(self.run);
+                false
             }
         }
     }
@@ -66,6 +72,7 @@ impl Order {
     pub(super) fn join(&mut self, other: &Self) {
         self.came += other.came;
         self.reordered += other.reordered;
+        self.held_back += other.held_back;
         self.extent_sum += other.extent_sum;
         self.extent_max = self.extent_max.max(other.extent_max);
         self.displacement_sum += other.displacement_sum;
@@ -83,6 +90,7 @@ impl Order {
         let runs = self.runs + u64::from(self.run > 0);
         OrderFigures {
             reordered: self.reordered,
+            held_back: self.held_back,
             ratio: if self.came == 0 { 0.0 } else { self.reordered as f64 / self.came as f64 },
             extent_mean: mean(self.extent_sum),
             extent_max: self.extent_max,
@@ -102,7 +110,7 @@ mod tests {
     fn order(numbers: &[u64]) -> OrderFigures {
         let mut order = Order::default();
         for number in numbers {
-            order.push(*number);
+            order.push(*number, false);
         }
         order.figures()
     }

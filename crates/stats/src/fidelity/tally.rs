@@ -63,7 +63,7 @@ impl SideTally {
         let of_all = |share| percentile(&sorted, share);
         SideFigures {
             requests: self.requests,
-            span_ns: difference(self.last, first),
+            span_ns: Some(difference(self.last, first)),
             execution_ns: execution,
             response_mean_ns: known.then(|| self.latency_sum as f64 / self.latency_count as f64),
             response_p50_ns: of_all(0.5),
@@ -124,6 +124,7 @@ impl Values {
 /// Everything that is counted.
 pub(super) struct Tally {
     absolute: bool,
+    has_schedule: bool,
     late_ns: i64,
     /// The distance of the clocks by the first window: what decides meanwhile who is late.
     pub(super) centre: Option<i64>,
@@ -165,6 +166,7 @@ impl Tally {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             absolute: settings.absolute,
+            has_schedule: settings.has_schedule,
             late_ns: settings.late_ns.max(0),
             centre: None,
             windowed: false,
@@ -246,7 +248,10 @@ impl Tally {
         let (first, last) = self.due.unwrap_or((pair.at, pair.at));
         self.due = Some((first.min(pair.at), last.max(pair.at)));
         self.stalls.push(pair.at, pair.seen);
-        self.orders.entry(pair.target).or_default().push(pair.number);
+        let order = self.orders.entry(pair.target).or_default();
+        if order.push(pair.number, pair.held_back()) {
+            *self.kinds[usize::from(op)].reordered.get_or_insert(0) += 1;
+        }
         self.engine_side(pair);
         self.lateness(pair, error);
     }
@@ -300,10 +305,11 @@ impl Tally {
             }
             None if self.seen.latency_count == 0 => Cause::Unknown,
             None if self.seen.flight.idle_since(due) > late / 2 => Cause::Idle,
-            None => Cause::Device,
+            None => Cause::Busy,
         };
         let count = match cause {
             Cause::Device => &mut self.late.device,
+            Cause::Busy => &mut self.late.busy,
             Cause::Generator => &mut self.late.generator,
             Cause::Host => &mut self.late.host,
             Cause::Idle => &mut self.late.idle,
@@ -323,6 +329,7 @@ impl Tally {
             let of_kind = self.errors.rows().iter().filter(|row| row.2 == code);
             self.kinds[usize::from(code)].issue =
                 errors(of_kind.map(|row| row.1).collect(), ends, shift.unwrap_or(0));
+            self.kinds[usize::from(code)].reordered.get_or_insert(0);
             self.kinds[usize::from(code)].engine = self.engine_by_kind[usize::from(code)].errors();
             self.kinds[usize::from(code)].submission_lag =
                 self.submission_by_kind[usize::from(code)].spread();
@@ -335,6 +342,11 @@ impl Tally {
         let (issue_apart, issue_crowded) = (by_crowd(false), by_crowd(true));
         let all = self.errors.rows().iter().map(|row| row.1).collect();
         let issue = errors(all, self.ends, shift.unwrap_or(0));
+        // Stalls that the slope could not leave out are no clock that runs fast or slow.
+        let p50 = |errors: &ErrorFigures| errors.p50_ns;
+        let detrended = self.detrended(slope);
+        let is_worse = detrended.as_ref().map(p50) > issue.as_ref().map(p50);
+        let (slope, detrended) = if is_worse { (None, None) } else { (slope, detrended) };
         let merged = self.found[How::Merged as usize];
         let asked = self.asked.figures(0);
         let seen = self.seen.figures(merged.saturating_sub(self.unions));
@@ -347,11 +359,13 @@ impl Tally {
         let is_whole = unseen.not_witnessed == 0;
         // Where a part was not witnessed, the rest of both sides is compared.
         let due = self.due.map(|(first, last)| difference(last, first));
-        let asked_span = if is_whole { Some(asked.span_ns) } else { due };
+        let asked_span = if is_whole { asked.span_ns } else { due };
+        let is_known = asked.completions_known() && seen.completions_known();
+        let responses = |ours, theirs| share(ours, theirs).filter(|_| is_known);
         let flushes_seen = self.kinds[usize::from(Op::Flush.code())].found
             + self.kinds[usize::from(Op::Flush.code())].extra;
         let kinds = Op::ALL.iter().zip(&self.kinds).filter(|(_, kind)| kind.asked + kind.extra > 0);
-        FidelityFigures {
+        let figures = FidelityFigures {
             found: self.found.iter().sum(),
             split: self.found[How::Split as usize],
             pieces: self.pieces,
@@ -370,7 +384,7 @@ impl Tally {
             shift_ns: shift,
             issue,
             drift_ppm: slope.map(|slope| slope * 1e6),
-            detrended: self.detrended(slope),
+            detrended,
             issue_crowded,
             issue_apart,
             crowded: self.crowded,
@@ -378,30 +392,32 @@ impl Tally {
             submission_lag: self.submission.spread(),
             completion_lag: self.completion.spread(),
             overhead: self.overhead.spread(),
+            due_span_ns: asked_span,
             duration_error: share(
                 of(&asked, asked_span).map(as_f64),
-                of(&seen, Some(seen.span_ns)).map(as_f64),
+                of(&seen, seen.span_ns).map(as_f64),
             ),
-            execution_error: share(
+            execution_error: responses(
                 asked.execution_ns.filter(|_| is_whole).map(as_f64),
                 seen.execution_ns.map(as_f64),
             ),
-            response_mean_error: share(asked.response_mean_ns, seen.response_mean_ns),
-            response_p99_error: share(
+            response_mean_error: responses(asked.response_mean_ns, seen.response_mean_ns),
+            response_p99_error: responses(
                 asked.response_p99_ns.map(as_f64),
                 seen.response_p99_ns.map(as_f64),
             ),
             impossible: self.impossible,
-            stalls: self.stalls.figures(),
-            order: order_of(self.orders.into_values()),
+            stalls: Some(self.stalls.figures()),
+            order: Some(order_of(self.orders.into_values())),
             inter_arrival_ks: ks(&self.asked.gaps.sorted(), &self.seen.gaps.sorted()),
-            late: self.late.clone(),
+            late: Some(self.late.clone()),
             kinds: kinds.map(|(op, kind)| (op.name().to_owned(), kind.clone())).collect(),
             sampled_every: self.errors.every().max(self.asked.gaps.every()),
             windowed: self.windowed,
             asked,
             seen,
-        }
+        };
+        if self.has_schedule { figures } else { figures.without_schedule() }
     }
 
     fn median(&self) -> Option<i64> {

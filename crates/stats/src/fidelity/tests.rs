@@ -35,7 +35,10 @@ fn of(asked: &[Event], seen: &[Event]) -> FidelityFigures {
 fn a_recording_is_true_to_itself() {
     let load = load(1000);
     let found = of(&load, &load);
-    assert_eq!((found.found, found.missing, found.extra, found.order.reordered), (1000, 0, 0, 0));
+    assert_eq!(
+        (found.found, found.missing, found.extra, found.order.clone().unwrap().reordered),
+        (1000, 0, 0, 0)
+    );
     let issue = found.issue.clone().unwrap();
     assert_eq!((issue.max_ns, found.shift_ns, found.inter_arrival_ks), (0, Some(0), Some(0.0)));
     assert_eq!((found.duration_error, found.response_mean_error), (Some(0.0), Some(0.0)));
@@ -96,7 +99,7 @@ fn a_look_before_the_start_does_not_stand_for_a_request_that_was_dropped() {
     for absolute in [false, true] {
         let found = compared(&asked, &seen, &Settings { absolute, ..Settings::default() });
         assert_eq!((found.missing, found.extra, found.extra_outside), (10, 10, 10));
-        assert_eq!((found.order.reordered, found.issue.unwrap().max_ns), (0, 0));
+        assert_eq!((found.order.clone().unwrap().reordered, found.issue.unwrap().max_ns), (0, 0));
     }
 }
 
@@ -110,8 +113,11 @@ fn swapped_neighbours_are_reordered_by_one() {
         (pair[0].at, pair[1].at) = (first, second);
     }
     let found = of(&asked, &seen);
-    assert_eq!((found.order.reordered, found.order.extent_max), (50, 1));
-    assert!((found.order.ratio - 0.5).abs() < 1e-12);
+    assert_eq!(
+        (found.order.clone().unwrap().reordered, found.order.clone().unwrap().extent_max),
+        (50, 1)
+    );
+    assert!((found.order.clone().unwrap().ratio - 0.5).abs() < 1e-12);
     assert_eq!(assess(&found, &Limits::default(), true).reasons[0], Reason::Reordered);
 }
 
@@ -147,7 +153,7 @@ fn a_stopped_generator_leaves_the_device_idle_and_a_slow_device_does_not() {
     let reasons =
         |seen: &[Event]| assess(&compared(&asked, seen, &settings), &limits, true).reasons;
     assert_eq!(reasons(&late(50)), [Reason::Stalled]);
-    assert_eq!(reasons(&late(200_000)), [Reason::DeviceLimited]);
+    assert_eq!(reasons(&late(200_000)), [Reason::LateWhileBusy]);
 }
 
 #[test]
@@ -218,7 +224,7 @@ fn a_flush_that_a_write_asked_for_is_nobody_elses_and_begins_the_write() {
     let seen = [flush(1010), write(3000, 1), flush(5010), write(9010, 2)];
     let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
     assert_eq!((found.asked.requests, found.found), (3, 3));
-    assert_eq!((found.missing, found.extra, found.order.reordered), (0, 0, 0));
+    assert_eq!((found.missing, found.extra, found.order.clone().unwrap().reordered), (0, 0, 0));
     let issue = found.issue.unwrap();
     assert_eq!((issue.earliest_ns, issue.latest_ns), (0, 0));
     // From the flush to the write's end: 2040 ns, and 50 ns of the others.
@@ -230,14 +236,14 @@ fn requests_to_different_devices_have_no_order() {
     let asked = [event(0, 1), Event { target: 1, ..event(10, 2) }, event(20, 3)];
     let seen = [Event { at: 5000, ..asked[0] }, Event { at: 10, ..asked[1] }];
     let seen = [seen[1], seen[0], Event { at: 5020, ..asked[2] }];
-    assert_eq!(of(&asked, &seen).order.reordered, 0);
+    assert_eq!(of(&asked, &seen).order.unwrap().reordered, 0);
 }
 
 #[test]
 fn what_was_never_issued_takes_nobody_elses_counterpart() {
     let engine = |outcome| {
         let (submitted, completed, cause) = (Some(0), Some(1), LateCause::None);
-        Some(Engine { submitted, completed, outcome, cause })
+        Some(Engine { submitted, completed, outcome, cause, pushed_back: false })
     };
     let asked = [
         Event { engine: engine(Outcome::Dropped), ..event(0, 1) },
@@ -364,8 +370,9 @@ fn a_replay_that_stood_still_and_did_not_catch_up_is_told_as_that() {
     let seen: Vec<Event> =
         asked.iter().map(|one| Event { at: one.at + behind(one), ..*one }).collect();
     let found = of(&asked, &seen);
-    assert_eq!((found.stalls.stalls, found.stalls.longest_ns), (2, 400_000_000));
-    assert_eq!(found.stalls.longest_at_ns, 3_000_000_000);
+    let stalls = found.stalls.clone().unwrap();
+    assert_eq!((stalls.stalls, stalls.longest_ns), (2, 400_000_000));
+    assert_eq!(stalls.longest_at_ns, 3_000_000_000);
     assert!(found.drift_ppm.unwrap().abs() < 1e-6, "{:?}", found.drift_ppm);
     let assessment = assess(&found, &Limits::default(), true);
     assert_eq!(assessment.reasons, [Reason::Stalled]);
@@ -377,7 +384,8 @@ fn a_replay_that_stood_still_and_did_not_catch_up_is_told_as_that() {
 fn like_requests_of_a_run_belong_to_what_was_seen_between_hand_over_and_completion() {
     let engine = |submitted: i64, completed: i64| {
         let (submitted, completed) = (Some(submitted), Some(completed));
-        Some(Engine { submitted, completed, outcome: Outcome::Ok, cause: LateCause::None })
+        let (outcome, cause) = (Outcome::Ok, LateCause::None);
+        Some(Engine { submitted, completed, outcome, cause, pushed_back: false })
     };
     // The first had to wait, and was handed over behind the second.
     let asked = [
@@ -400,4 +408,238 @@ fn like_requests_of_a_run_belong_to_what_was_seen_between_hand_over_and_completi
     let found = compared(&asked, &seen, &absolute);
     assert_eq!((found.found, found.impossible), (3, 1));
     assert_eq!(found.submission_lag.unwrap().count, 2);
+}
+
+/// Neighbours that changed places, of which the engine says so of the one that came later.
+fn swapped(cause: LateCause, pushed_back: bool) -> (Vec<Event>, Vec<Event>) {
+    let engine = |at: i64| {
+        let is_late = at % 10_000 == 0;
+        let (submitted, completed) = (Some(at), Some(at + 5_000));
+        let cause = if is_late { cause } else { LateCause::None };
+        let pushed_back = is_late && pushed_back;
+        Some(Engine { submitted, completed, outcome: Outcome::Ok, cause, pushed_back })
+    };
+    let asked: Vec<Event> =
+        load(1000).iter().map(|one| Event { engine: engine(one.at), ..*one }).collect();
+    let late = |one: &Event| Event {
+        at: if one.at % 10_000 == 0 { one.at + 1_500 } else { one.at },
+        engine: None,
+        ..*one
+    };
+    let mut seen: Vec<Event> = asked.iter().map(late).collect();
+    seen.sort_by_key(|one| one.at);
+    (asked, seen)
+}
+
+#[test]
+fn what_the_engine_held_back_for_the_device_is_a_finding_and_no_other_order() {
+    for (cause, pushed_back) in [
+        (LateCause::None, true),
+        (LateCause::Conflict, true),
+        (LateCause::Conflict, false),
+        (LateCause::InFlightCap, false),
+    ] {
+        let (asked, seen) = swapped(cause, pushed_back);
+        let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
+        let order = found.order.clone().unwrap();
+        assert_eq!((order.reordered, order.held_back, order.of_others()), (100, 100, 0));
+        assert!((order.ratio - 0.1).abs() < 1e-12 && order.ratio_of_others() < 1e-12);
+        assert_eq!(found.kinds["read"].reordered, Some(100));
+        let assessment = assess(&found, &Limits::default(), true);
+        assert!(assessment.faithful, "{assessment:?}");
+        assert_eq!(assessment.findings, [Reason::DeviceLimited]);
+        let lenient = Limits::with(&["reordered=10%".parse().unwrap()]);
+        assert!(assess(&found, &lenient, true).findings.is_empty());
+    }
+}
+
+#[test]
+fn what_came_in_another_order_without_being_held_back_is_the_replays() {
+    for cause in [LateCause::None, LateCause::Submission, LateCause::Host, LateCause::Input] {
+        let (asked, seen) = swapped(cause, false);
+        let found = compared(&asked, &seen, &Settings { absolute: true, ..Settings::default() });
+        let order = found.order.clone().unwrap();
+        assert_eq!((order.reordered, order.held_back), (100, 0));
+        let assessment = assess(&found, &Limits::default(), true);
+        assert_eq!(assessment.reasons, [Reason::Reordered]);
+        assert!(assessment.findings.is_empty());
+    }
+}
+
+#[test]
+fn without_a_schedule_nothing_is_said_of_instants_and_their_order() {
+    let (asked, seen) = swapped(LateCause::None, false);
+    let seen: Vec<Event> =
+        seen.iter().map(|one| Event { at: one.at + one.at / 7, ..*one }).collect();
+    for absolute in [true, false] {
+        let settings = Settings { absolute, has_schedule: false, ..Settings::default() };
+        let found = compared(&asked, &seen, &settings);
+        let of_issue = (&found.issue, &found.engine, &found.detrended, &found.issue_apart);
+        assert_eq!(of_issue, (&None, &None, &None, &None));
+        assert_eq!((&found.order, &found.late, &found.stalls), (&None, &None, &None));
+        let shares = [found.duration_error, found.execution_error, found.drift_ppm];
+        assert_eq!((shares, found.inter_arrival_ks), ([None; 3], None));
+        assert_eq!((found.asked.span_ns, found.asked.in_flight_max), (None, None));
+        let read = &found.kinds["read"];
+        assert_eq!((&read.issue, &read.engine, read.reordered), (&None, &None, None));
+        assert_eq!((found.found, found.missing, found.asked.requests), (1000, 0, 1000));
+        assert!(found.seen.span_ns.is_some() && found.overhead.is_some());
+        let all = Quantity::ALL.map(|one| format!("{}=0", one.name()).parse().unwrap());
+        let assessment = assess(&found, &Limits::with(&all), false);
+        assert!(assessment.faithful, "{assessment:?}");
+    }
+}
+
+#[test]
+fn what_bends_is_no_drift() {
+    let asked = calm();
+    // On time for more than half, and then later and later.
+    let told = |from: usize| {
+        let late = |(n, one): (usize, &Event)| Event {
+            at: one.at + n.saturating_sub(from) as i64 * 1000,
+            ..*one
+        };
+        let seen: Vec<Event> = asked.iter().enumerate().map(late).collect();
+        let found = of(&asked, &seen);
+        (found.drift_ppm.is_some(), found.detrended.is_some())
+    };
+    assert_eq!((told(5500), told(0)), ((false, false), (true, true)));
+}
+
+#[test]
+fn what_was_issued_before_the_recorder_began_or_behind_its_end_was_not_witnessed() {
+    let asked = calm();
+    let mut seen = asked[2000..8000].to_vec();
+    seen.remove(500);
+    for (absolute, apart) in [(true, 0), (false, 5_000_000_000_000)] {
+        let seen: Vec<Event> =
+            seen.iter().map(|one| Event { at: one.at + apart, ..*one }).collect();
+        let recorded = (Some(1_999_900_000 + apart), Some(8_000_500_000 + apart));
+        // Without a common clock both sides must have something of the same in one window.
+        for window in [1 << 19, if absolute { 700 } else { 5000 }] {
+            let settings = Settings { window, absolute, ..Settings::default() };
+            let known = Blind { recorded, most: Some(0), ..Blind::default() };
+            let found = blinded(&asked, &seen, &settings, &known);
+            assert_eq!((found.found, found.missing, found.not_witnessed), (5999, 1, 4000));
+            assert_eq!(found.first_missing[0].at_ns, 2_500_000_000);
+            assert!(found.duration_error.unwrap().abs() < 1e-9, "{:?}", found.duration_error);
+            // What it recorded and the device did not see is missing.
+            let before = (recorded.0.map(|from| from - 1_000_000_000), None);
+            let known = Blind { recorded: before, most: Some(0), ..Blind::default() };
+            let found = blinded(&asked, &seen, &settings, &known);
+            assert_eq!((found.missing, found.not_witnessed), (3001, 1000));
+        }
+    }
+}
+
+#[test]
+fn a_flush_right_before_a_write_of_a_trace_that_asks_for_one_is_nobody_elses() {
+    let write = |at: i64, offset: u64, preflush: bool| Event {
+        op: Op::Write,
+        preflush,
+        ..event(at, offset)
+    };
+    let expected = |asked: &[Event]| -> Vec<Event> {
+        let flush = |one: &Event| Event {
+            op: Op::Flush,
+            offset: 0,
+            length: 0,
+            implied: true,
+            preflush: false,
+            ..*one
+        };
+        asked
+            .iter()
+            .flat_map(|one| one.preflush.then(|| flush(one)).into_iter().chain([*one]))
+            .collect()
+    };
+    let flush = |at: i64| Event { op: Op::Flush, length: 0, offset: 0, ..event(at, 0) };
+    let asked: Vec<Event> = (0..100)
+        .flat_map(|n| {
+            let at = n * 10_000_000;
+            let flush = flush(at + 5_000_000);
+            [write(at, n as u64 * 3, true), flush, write(at + 7_000_000, n as u64 * 3 + 1, false)]
+        })
+        .collect();
+    // As a program replays it, and as the kernel was given it.
+    let seen = asked.iter().flat_map(|one| {
+        let before = one.preflush.then(|| flush(one.at + 10_000));
+        let late = if one.preflush { 200_000 } else { 10_000 };
+        before.into_iter().chain([Event { at: one.at + late, preflush: false, ..*one }])
+    });
+    let seen: Vec<Event> = seen.collect();
+    for window in [1 << 19, 50] {
+        let settings = Settings { window, ..Settings::default() };
+        let found = compared(&expected(&asked), &seen, &settings);
+        assert_eq!((found.found, found.missing, found.extra), (300, 0, 0));
+        assert_eq!(found.issue.unwrap().max_ns, 0, "a write begins with its flush");
+        let itself = compared(&expected(&asked), &asked, &settings);
+        assert_eq!((itself.found, itself.missing, itself.extra), (300, 0, 0));
+        assert_eq!(itself.issue.unwrap().max_ns, 0);
+        // A replay that ends early has no flush of what it did not come to.
+        let part = compared(&expected(&asked), &seen[..200], &settings);
+        assert_eq!((part.found, part.missing, part.extra), (150, 150, 0));
+        assert_eq!(part.order.unwrap().reordered, 0);
+        // One that leaves out what writes ask for is given what it has.
+        let is_trace = |one: &&Event| one.op != Op::Flush || one.at % 10_000_000 != 10_000;
+        let without: Vec<Event> = seen.iter().filter(is_trace).copied().collect();
+        let found = compared(&expected(&asked), &without, &settings);
+        assert_eq!((found.found, found.missing, found.extra), (300, 0, 0));
+    }
+    // A flush that is no write's stays extra.
+    let mut more = seen.clone();
+    more.insert(6, flush(20_000_000 - 2_500_000));
+    assert_eq!(of(&expected(&asked), &more).extra, 1);
+}
+
+#[test]
+fn a_flush_of_a_trace_is_not_missing_because_a_write_behind_it_asked_for_one_too() {
+    let flush = |at: i64| Event { op: Op::Flush, length: 0, offset: 0, ..event(at, 0) };
+    let write = |at: i64, offset: u64| Event { op: Op::Write, ..event(at, offset) };
+    // The write's own was left out, and the trace's came so late that it is nearer to the other.
+    let asked = [
+        write(0, 1),
+        flush(10_000),
+        Event { implied: true, ..flush(18_000) },
+        Event { preflush: true, ..write(18_000, 2) },
+        write(90_000_000, 3),
+    ];
+    let seen = [write(0, 1), flush(16_000), write(18_000, 2), write(90_000_000, 3)];
+    let found = of(&asked, &seen);
+    assert_eq!((found.found, found.missing, found.extra), (4, 0, 0));
+}
+
+#[test]
+fn response_times_are_not_compared_where_too_few_completions_are_known() {
+    let asked = load(1000);
+    let known = |every: usize| -> FidelityFigures {
+        let latency = |n: usize| (n % 100 >= every).then_some(70);
+        let seen = asked.iter().enumerate().map(|(n, one)| Event { latency: latency(n), ..*one });
+        of(&asked, &seen.collect::<Vec<_>>())
+    };
+    let (most, few) = (known(10), known(11));
+    assert!((most.response_mean_error.unwrap() - 0.4).abs() < 1e-9);
+    assert_eq!((few.seen.without_completion, few.seen.response_p50_ns), (110, Some(70)));
+    assert_eq!((few.response_mean_error, few.response_p99_error), (None, None));
+    assert_eq!((few.execution_error, few.duration_error), (None, Some(0.0)));
+    let limits = Limits::with(&["response-mean=5%".parse().unwrap()]);
+    let assessment = assess(&few, &limits, true);
+    assert_eq!(assessment.unmeasured, [Quantity::Shift, Quantity::ResponseMean]);
+    assert!(assess(&most, &limits, true).reasons.contains(&Reason::ResponseTimes));
+}
+
+#[test]
+fn early_requests_are_told_as_early() {
+    let asked = calm();
+    let early = |one: &Event| Event {
+        at: if one.at % 10_000_000 == 5_000_000 { one.at - 3_000_000 } else { one.at },
+        ..*one
+    };
+    let mut seen: Vec<Event> = asked.iter().map(early).collect();
+    seen.sort_by_key(|one| one.at);
+    let limits = Limits::with(&["reordered=none".parse().unwrap()]);
+    let assessment = assess(&of(&asked, &seen), &limits, true);
+    assert_eq!(assessment.reasons, [Reason::Inexact]);
+    let text = &assessment.broken[0].text;
+    assert!(text.contains("some were early, by up to 3.00 ms"), "{text}");
 }

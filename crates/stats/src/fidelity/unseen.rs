@@ -88,12 +88,22 @@ impl Unseen {
             missing.all = missing.all.saturating_add(self.behind.all);
             missing.flushes = missing.flushes.saturating_add(self.behind.flushes);
         }
+        let mut outside = Count::default();
         // Also a recording that went on to its end may be blind there.
         for (at, is_behind, op) in self.at.rows() {
-            if !(*is_behind && blind.ends_early) && blind.hides(*at, slack_ns) {
+            if *is_behind && blind.ends_early {
+                continue;
+            }
+            if blind.is_outside(*at, slack_ns) {
+                outside.add(*op, self.at.every());
+            } else if blind.hides(*at, slack_ns) {
                 hidden.add(*op, self.at.every());
             }
         }
+        outside.flushes = outside.flushes.min(missing.flushes);
+        outside.all = outside.all.min(missing.all);
+        missing.all -= outside.all;
+        missing.flushes = (missing.flushes - outside.flushes).min(missing.all);
         hidden.flushes = hidden.flushes.min(missing.flushes);
         hidden.all = hidden.all.min(missing.all);
         // A gap is long beside what was lost in it.
@@ -105,6 +115,7 @@ impl Unseen {
         }
         missing.all -= hidden.all;
         missing.flushes = (missing.flushes - hidden.flushes).min(missing.all);
+        hidden.all = hidden.all.saturating_add(outside.all);
         if blind.ends_early {
             hidden.all = hidden.all.saturating_add(self.behind.all);
         }
@@ -113,16 +124,18 @@ impl Unseen {
         missing.all -= anywhere;
         missing.flushes = missing.flushes.min(missing.all);
         let not_issued: u64 = self.not_issued.values().sum();
-        let is_excused = |(at, is_behind, _): &&(i64, bool, Place)| {
-            *is_behind && blind.ends_early || blind.hides(*at, slack_ns)
+        let is_outside = |(at, is_behind, _): &&(i64, bool, Place)| {
+            *is_behind && blind.ends_early || blind.is_outside(*at, slack_ns)
         };
+        let is_excused =
+            |one: &&(i64, bool, Place)| is_outside(one) || blind.hides(one.0, slack_ns);
         let told = if missing.all > 0 { &self.first[..] } else { &[] };
         let sure = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
         let mut first: Vec<Place> = self.first_not_issued.iter().cloned().chain(sure).collect();
         first.sort_by_key(|place| place.at_ns);
         first.truncate(EXAMPLES_MAX);
         if is_more {
-            let in_gaps = told.iter().filter(|one| !(one.1 && blind.ends_early) && is_excused(one));
+            let in_gaps = told.iter().filter(|one| !is_outside(one) && is_excused(one));
             let rest = EXAMPLES_MAX - first.len();
             first.extend(in_gaps.take(rest).map(|one| one.2.clone()));
             first.sort_by_key(|place| place.at_ns);

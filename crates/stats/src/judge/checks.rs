@@ -7,6 +7,7 @@ pub(super) mod host;
 pub(super) mod load;
 pub(super) mod witness;
 
+use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, GENERATOR, HOST, late_share, low_cap, share};
@@ -91,10 +92,10 @@ pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
         "accounted",
         if sound { Grade::Pass } else { Grade::Invalid },
         format!(
-            "{} of {} requests recorded, {} results lost, {} never answered",
+            "{} of {} recorded, {} lost, {} never answered",
             figures.recorded(),
-            engine.planned,
-            engine.results_lost,
+            counted(engine.planned, "request"),
+            counted(engine.results_lost, "result"),
             engine.abandoned
         ),
         "every request recorded exactly once",
@@ -226,8 +227,11 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
 pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let refused = figures.recorded() - figures.issued() - figures.dropped();
     let share = share(refused, figures.recorded());
-    let mut measured =
-        vec![format!("{refused} requests could not be issued ({:.3} %)", share * 100.0)];
+    let mut measured = vec![format!(
+        "{} could not be issued ({:.3} %)",
+        counted(refused, "request"),
+        share * 100.0
+    )];
     let kinds: Vec<String> = Op::ALL
         .into_iter()
         .filter(|op| figures.unsupported(*op) > 0)
@@ -259,9 +263,10 @@ pub(super) fn failures(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let failed = figures.failed();
     let share = share(failed, figures.recorded());
     let grade = graded(share, 0.0, FAILED_SHARE);
-    let mut measured = vec![format!("{failed} requests failed ({:.3} %)", share * 100.0)];
+    let mut measured =
+        vec![format!("{} failed ({:.3} %)", counted(failed, "request"), share * 100.0)];
     if engine.device_errors > 0 {
-        measured.push(format!("the device failed as a whole {} times", engine.device_errors));
+        measured.push(format!("the device failed as a whole {}", times(engine.device_errors)));
     }
     check(
         "failures",
@@ -281,9 +286,9 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
             let kinds = super::kinds_of_damage(figures, engine);
             let read = match requests {
                 0 => String::new(),
-                requests => format!("; {requests} requests of the load read such"),
+                requests => format!("; {} of the load read such", counted(requests, "request")),
             };
-            format!("{kinds}, {} sectors checked{read}", verify.sectors)
+            format!("{kinds}, {} checked{read}", counted(verify.sectors, "sector"))
         }
         // What the run never wrote was looked at and says nothing: that is no proof of anything.
         Some(verify) if verify.intact_sectors == 0 && verify.unverifiable_sectors == 0 => {
@@ -294,8 +299,9 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
             return check("integrity", Grade::NotApplicable, why, "", "");
         }
         Some(verify) => format!(
-            "{} sectors intact; of {} more that the run never wrote nothing is known",
-            verify.intact_sectors, verify.unknown_sectors
+            "{} intact; of {} more that the run never wrote nothing is known",
+            counted(verify.intact_sectors, "sector"),
+            verify.unknown_sectors
         ),
         // A run that was killed: the records are all there is.
         None if requests > 0 => super::kinds_of_damage(figures, engine),
@@ -305,7 +311,7 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let untold = verified.map_or(0, |verify| verify.unverifiable_sectors);
     let untold = match untold {
         0 => String::new(),
-        untold => format!("; {untold} sectors could not be told"),
+        untold => format!("; {} could not be told", counted(untold, "sector")),
     };
     check(
         "integrity",

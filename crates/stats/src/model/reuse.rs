@@ -12,6 +12,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use ioecho_trace::{Op, Request};
 use serde::Serialize;
 
+use crate::analysis::place::mix;
+
 /// The unit of what is in use.
 const PAGE_SHIFT: u32 = 12;
 
@@ -47,17 +49,9 @@ impl Hasher for Hashed {
 
 type Build = BuildHasherDefault<Hashed>;
 
-/// The output function of SplitMix64, a bijection.
-const fn hash(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 /// A page of a volume, hashed.
 const fn page_of(volume: u32, page: u64) -> u64 {
-    hash(page ^ (volume as u64) << 52)
+    mix(page ^ (volume as u64) << 52)
 }
 
 /// What of an operation's requests returns, in weights of sampled ones.

@@ -68,6 +68,11 @@ pub enum Entry {
         /// When.
         monotonic_ns: u64,
     },
+    /// The kernel is told to give no more events; what comes behind this instant nobody saw.
+    Ending {
+        /// When.
+        monotonic_ns: u64,
+    },
     /// The recording was stopped; a recording without this line was killed.
     Stopped {
         /// Why, as a phrase.
@@ -100,6 +105,7 @@ mod tests {
             Entry::Cost { cpu_ns: 1, wall_ns: 2, bytes: 3 },
             Entry::Process { pid: 4, name: "a\nb".to_owned() },
             Entry::Segment { number: 1, monotonic_ns: 9 },
+            Entry::Ending { monotonic_ns: 6 },
             Entry::Stopped {
                 why: "asked to".to_owned(),
                 monotonic_ns: 7,

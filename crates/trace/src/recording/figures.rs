@@ -29,6 +29,13 @@ pub struct Recording {
     /// another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero_monotonic_ns: Option<u64>,
+    /// Since when every request was recorded; negative before the first request. Unknown where the
+    /// recorder did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<i64>,
+    /// Until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<i64>,
     /// The recorded devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,

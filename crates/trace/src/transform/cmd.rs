@@ -23,6 +23,7 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::blkreplay::{self, LoadLines};
 use crate::header::{Header, Notes};
+use crate::secrets::text_shown;
 use crate::stop::Stop;
 use crate::stream::Source;
 use crate::text;
@@ -60,6 +61,10 @@ struct Cmd {
 }
 
 impl Transform for Cmd {
+    fn shown(&self, text: &str) -> String {
+        text_shown(text)
+    }
+
     fn over(
         &self,
         source: Box<dyn Source>,
@@ -69,7 +74,7 @@ impl Transform for Cmd {
         let (running, output) = Running::start(&self.command, source, &context.stop)?;
         // The first line of the output is awaited here. What is wrong with it is the command's
         // fault first.
-        let name = format!("output of '{}'", self.command);
+        let name = format!("output of '{}'", text_shown(&self.command));
         match blkreplay::open(output, Path::new(&name), &ReadOptions::default()) {
             Ok(output) => {
                 let header = Header::default();
@@ -130,7 +135,7 @@ fn tail(mut pipe: impl Read) -> String {
 
 fn fault(command: &str, reason: &str) -> TraceError {
     TraceError::Unusable {
-        path: format!("--cmd '{command}'").into(),
+        path: format!("--cmd '{}'", text_shown(command)).into(),
         reason: reason.to_owned(),
         remedy: "it gets lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0' and prints such \
                  lines"
@@ -182,7 +187,7 @@ impl Piped {
                 into.add(&what, note.count, note.examples.first().cloned());
             }
         }
-        header.transforms.push(format!("{} {}", KIND.name, self.command));
+        header.transforms.push(format!("{} {}", KIND.name, text_shown(&self.command)));
         self.header = header;
     }
 }
@@ -214,7 +219,7 @@ impl Source for Piped {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{all, made, refusal, trace, with_context};
-    use super::super::tests::Given;
+    use super::super::tests::{Given, once};
     use super::super::{Asked, apply};
     use super::*;
     use crate::{Op, Request};
@@ -254,6 +259,17 @@ mod tests {
         let (piped, header) = made("cmd cat", &requests, 1000);
         assert_eq!(ranges(&piped), ranges(&requests));
         assert_eq!(header.transforms, ["cmd cat"]);
+    }
+
+    #[test]
+    fn what_opens_a_store_is_no_part_of_what_is_said_of_the_trace() {
+        let command = "cmd cat # http://me:word@host/x?sig=1";
+        let asked: Asked = command.parse().unwrap();
+        let (_, header) = once(command, &many(1), 1000);
+        assert_eq!(header.transforms, ["cmd cat # http://host/x?…"]);
+        assert_eq!(asked.to_string(), header.transforms[0]);
+        let told = error("false # http://me:word@host/x", &many(1));
+        assert!(told.contains("http://host/x") && !told.contains("word"), "{told}");
     }
 
     #[test]

@@ -360,6 +360,7 @@ impl Merged {
         if let Some(recording) = &mut header.recording {
             // The zero of two traces is that of one of them, or of none.
             recording.zero_monotonic_ns = None;
+            (recording.from_ns, recording.until_ns) = (None, None);
         }
         header.transforms.push(self.merge.told());
         header.merged.push(other.clone());

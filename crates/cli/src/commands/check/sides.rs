@@ -6,17 +6,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ioecho_stats::facts::timing;
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Header, Source, TraceError};
 use serde::Serialize;
 
+use super::beside;
 use crate::args::{CheckArgs, LoadArgs};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
-use crate::run::open;
 use crate::run::witness::{self, aligned, seal};
+use crate::run::{fetch, open};
 
 /// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`, or in `summary.json`.
 const ZERO: &str = "zero_monotonic_ns";
@@ -46,6 +46,10 @@ pub(super) struct Known {
     pub(super) has_schedule: bool,
     /// The event that the recording takes for the issue.
     pub(super) event: Option<String>,
+    /// Of two traces: the event that the original takes for the issue.
+    pub(super) asked_event: Option<String>,
+    /// What the run's verdict says of other load on its devices, if there was any.
+    pub(super) other_load: Option<String>,
     /// Events that the recorder lost.
     pub(super) lost_events: u64,
     /// Requests of devices that are no target.
@@ -63,6 +67,9 @@ impl Known {
     /// Takes over what the headers know once all was read.
     pub(super) fn learn(&mut self, asked: &Header, seen: &Header, figures: &FidelityFigures) {
         self.event.clone_from(&seen.event);
+        if !self.is_run {
+            self.asked_event.clone_from(&asked.event);
+        }
         let recording = seen.recording.as_ref();
         self.lost_events = recording.map_or(0, |recording| {
             recording.lost.values().fold(0, |all: u64, lost| all.saturating_add(*lost))
@@ -114,11 +121,11 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         return Err(Coded::error(exit::NOT_COMPARABLE, text));
     }
     let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
-    let (damage, changed) = proof_of(&path)?;
-    let seen = open_trace(&path, &args.read.options());
-    let seen = seen.map_err(|error| unreadable(error, changed.as_deref()))?;
+    let file = fetch::local(&path)?;
+    let (damage, changed) = proof_of(&file)?;
+    let seen = open_trace(&file, &args.read.options());
+    let seen = seen.map_err(|error| unreadable(&path, error, changed.as_deref()))?;
     expect_recording(&path, seen.header())?;
-    let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
     let is_own = is_same(&path, &own);
     let of_witness = facts.get("witness").filter(|_| is_own);
     let recorded = of_witness.and_then(|entry| entry.get("targets")?.as_array());
@@ -132,7 +139,8 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         damage,
         changed,
         is_run: true,
-        has_schedule: of_plan.unwrap_or(timing::TIMED) == timing::TIMED,
+        has_schedule: witness::has_schedule(&facts),
+        other_load: beside::other_load(&facts),
         ..Known::default()
     };
     let shift_ns = aligned::shift(zero_of(run, &facts), seen.header(), duration_ns(run));
@@ -147,6 +155,13 @@ fn without_witness(run: &RunDirectory, facts: &toml::Table) -> anyhow::Error {
     let entry = facts.get("witness");
     let incomplete = entry.and_then(|entry| entry.get("incomplete")?.as_str());
     let gone = seal::broken(run, facts);
+    if incomplete.is_none() && witness::is_raw(run) {
+        let text = format!(
+            "{name} was not ended, and what its witness recorded is no trace yet\n  = help: \
+             `ioecho report {name}` makes up for both, unless it still goes on"
+        );
+        return Coded::error(exit::DAMAGED, text);
+    }
     let (code, why) = if let Some(why) = gone.as_deref().or(incomplete) {
         (exit::DAMAGED, format!("{name} has no witness: {why}"))
     } else if without.is_empty() {
@@ -162,10 +177,10 @@ fn without_witness(run: &RunDirectory, facts: &toml::Table) -> anyhow::Error {
 }
 
 /// Why a recording cannot be read; of a changed witness that it was changed.
-fn unreadable(error: TraceError, changed: Option<&str>) -> anyhow::Error {
+fn unreadable(path: &Path, error: TraceError, changed: Option<&str>) -> anyhow::Error {
     match changed {
         Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {error}")),
-        None => error.into(),
+        None => named(path, error),
     }
 }
 
@@ -190,8 +205,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
+    let original = fetch::local(&args.asked)?;
+    let unopened = |error| named(&args.asked, error);
     let Some(seen) = &args.seen else {
-        open_trace(&args.asked, &lax(args))?;
+        open_trace(&original, &lax(args)).map_err(unopened)?;
         let text = format!(
             "{} is no run, and there is nothing to hold it against\n  = help: name the recording \
              of its replay too, or the directory of a run",
@@ -200,15 +217,18 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
         return Err(Coded::error(exit::USAGE, text));
     };
     let path = witness_of(seen)?;
-    let (damage, changed) = proof_of(&path)?;
+    let file = fetch::local(&path)?;
+    let (damage, changed) = proof_of(&file)?;
     let options = args.read.options();
     // What was typed must say something of one side, not of both.
-    let (asked, seen) = match (open_trace(&args.asked, &options), open_trace(&path, &options)) {
+    let (asked, seen) = match (open_trace(&original, &options), open_trace(&file, &options)) {
         (Ok(asked), Ok(seen)) => (asked, seen),
-        (Err(TraceError::Asked { .. }), Ok(seen)) => (open_trace(&args.asked, &lax(args))?, seen),
-        (Ok(asked), Err(TraceError::Asked { .. })) => (asked, open_trace(&path, &lax(args))?),
-        (Err(error), _) => return Err(error.into()),
-        (Ok(_), Err(error)) => return Err(unreadable(error, changed.as_deref())),
+        (Err(TraceError::Asked { .. }), Ok(seen)) => {
+            (open_trace(&original, &lax(args)).map_err(unopened)?, seen)
+        }
+        (Ok(asked), Err(TraceError::Asked { .. })) => (asked, open_trace(&file, &lax(args))?),
+        (Err(error), _) => return Err(unopened(error)),
+        (Ok(_), Err(error)) => return Err(unreadable(&path, error, changed.as_deref())),
     };
     expect_recording(&path, seen.header())?;
     let known = Known {
@@ -225,6 +245,18 @@ fn of_traces(args: &CheckArgs) -> anyhow::Result<Sides> {
 
 fn open_trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
     formats::open(path, options)
+}
+
+/// The error of the file behind what was typed: a path, an URL, or a load of a library. Where it is
+/// kept says nothing to whoever asked for it.
+fn named(path: &Path, error: TraceError) -> anyhow::Error {
+    match fetch::is_library(path) {
+        Some(library) => library,
+        None if fetch::is_url(path) => {
+            anyhow::Error::from(error).context(path.display().to_string())
+        }
+        None => error.into(),
+    }
 }
 
 fn lax(args: &CheckArgs) -> ReadOptions {

@@ -3,12 +3,17 @@
 use std::io::{self, Write};
 
 use ioecho_stats::fidelity::{
-    Assessment, CROWDED_NS, ErrorFigures, FidelityFigures, KindFigures, Place, SideFigures, Spread,
+    Assessment, CROWDED_NS, ErrorFigures, FidelityFigures, KindFigures, LateFigures, Place, Reason,
+    SideFigures, Spread,
 };
+use ioecho_trace::units::{counted, counted_in, times};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::Known;
 use crate::commands::visible;
+
+/// What stands for a figure that is not known.
+const UNKNOWN: &str = "–";
 
 pub(super) fn print(
     out: &mut impl Write,
@@ -37,6 +42,8 @@ fn print_outcome(
 ) -> io::Result<()> {
     if assessment.faithful && figures.not_witnessed > 0 {
         writeln!(out, "outcome       faithful as far as it was witnessed")?;
+    } else if assessment.faithful && (!known.damage.is_empty() || known.changed.is_some()) {
+        writeln!(out, "outcome       faithful as far as it goes")?;
     } else if assessment.faithful {
         writeln!(out, "outcome       faithful")?;
     } else {
@@ -47,11 +54,33 @@ fn print_outcome(
         writeln!(out, "  - {}", broken.text)?;
     }
     if known.lost_events > 0 {
-        let lost = known.lost_events;
-        writeln!(out, "  note: the recorder lost {lost} events; what lies there is not witnessed")?;
+        let lost = counted(known.lost_events, "event");
+        writeln!(out, "  note: the recorder lost {lost}; what lies there is not witnessed")?;
     }
     if !known.has_schedule {
-        writeln!(out, "  note: the run had no schedule, so no instant is judged")?;
+        writeln!(out, "  note: the run had no schedule, so no instant and no order is judged")?;
+    }
+    let order = figures.order.as_ref().filter(|order| order.held_back > 0);
+    if let Some(order) = order.filter(|_| assessment.findings.contains(&Reason::DeviceLimited)) {
+        writeln!(
+            out,
+            "  finding: device-limited: {} came after later ones, held back behind what the device \
+             had not done (--conflicts says how)",
+            counted(order.held_back, "request")
+        )?;
+    }
+    let few = [&figures.asked, &figures.seen].into_iter().find(|side| !side.completions_known());
+    if let Some(SideFigures { requests, without_completion, .. }) =
+        few.filter(|side| side.response_mean_ns.is_some())
+    {
+        writeln!(
+            out,
+            "  note: the completions of {without_completion} of {requests} requests are unknown; \
+             response times are not compared"
+        )?;
+    }
+    if let Some(load) = &known.other_load {
+        writeln!(out, "  note: the verdict of the run found other load: {}", visible(load))?;
     }
     Ok(())
 }
@@ -76,8 +105,11 @@ fn print_requests(
     if figures.split + figures.merged > 0 {
         writeln!(
             out,
-            "              {} in {} pieces, {} merged into {}",
-            figures.split, figures.pieces, figures.merged, figures.unions
+            "              {} in {}, {} merged into {}",
+            figures.split,
+            counted(figures.pieces, "piece"),
+            figures.merged,
+            figures.unions
         )?;
     }
     for (why, count) in &figures.not_issued {
@@ -86,8 +118,8 @@ fn print_requests(
     if figures.flushes_ended_above > 0 {
         writeln!(
             out,
-            "              {} flushes ended by the kernel: the device has no volatile cache",
-            figures.flushes_ended_above
+            "              ended by the kernel: {}; the device has no volatile cache",
+            counted_in(figures.flushes_ended_above, "flush", "flushes")
         )?;
     }
     let by = figures.extra_by_process.iter().take(5).map(|(pid, count)| {
@@ -135,29 +167,15 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
         let what = if figures.absolute { "delay of all" } else { "clocks apart" };
         writeln!(out, "  {what:<22}{:>11}", Nanos(shift).to_string())?;
     }
-    let late = &figures.late;
-    if late.requests > 0 {
-        writeln!(
-            out,
-            "  later than {}: {} (device {}, of these held back {}; generator {}, host {}, device \
-             idle {}, unknown {})",
-            Nanos(late.beyond_ns),
-            late.requests,
-            late.device,
-            late.held_back,
-            late.generator,
-            late.host,
-            late.idle,
-            late.unknown
-        )?;
+    if let Some(late) = figures.late.as_ref().filter(|late| late.requests > 0) {
+        print_late(out, late, known)?;
     }
-    let stalls = &figures.stalls;
-    if stalls.stalls > 0 {
+    if let Some(stalls) = figures.stalls.as_ref().filter(|stalls| stalls.stalls > 0) {
         writeln!(
             out,
-            "  stood still for more than {}: {} times, {} in all, the longest {} after {:.6} s",
+            "  stood still for more than {}: {}, {} in all, the longest {} after {:.6} s",
             Nanos(stalls.beyond_ns),
-            stalls.stalls,
+            times(stalls.stalls),
             Nanos(stalls.total_ns),
             Nanos(stalls.longest_ns),
             Nanos(stalls.longest_at_ns).as_secs_f64()
@@ -167,6 +185,19 @@ fn print_times(out: &mut impl Write, figures: &FidelityFigures, known: &Known) -
         writeln!(out, "  percentiles of every {}th request", figures.sampled_every)?;
     }
     print_lags(out, figures)
+}
+
+fn print_late(out: &mut impl Write, late: &LateFigures, known: &Known) -> io::Result<()> {
+    let LateFigures { requests, device, held_back, generator, host, .. } = late;
+    let LateFigures { busy, idle, unknown, .. } = late;
+    let of = if known.is_run {
+        format!(
+            "device {device}, of these held back {held_back}; generator {generator}, host {host}"
+        )
+    } else {
+        format!("device busy {busy}, device idle {idle}, unknown {unknown}")
+    };
+    writeln!(out, "  later than {}: {requests} ({of})", Nanos(late.beyond_ns))
 }
 
 fn print_lags(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()> {
@@ -201,7 +232,7 @@ fn shown(ns: i64) -> String {
 }
 
 fn print_order(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()> {
-    let order = &figures.order;
+    let Some(order) = &figures.order else { return Ok(()) };
     writeln!(
         out,
         "\norder         {} reordered ({:.4} %), extent mean {:.2}, max {} (RFC 4737)",
@@ -210,6 +241,16 @@ fn print_order(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
         order.extent_mean,
         order.extent_max
     )?;
+    if order.held_back > 0 {
+        writeln!(
+            out,
+            "              {} of them held back behind requests that they overlap, or for a \
+             place; {} were not ({:.4} %)",
+            order.held_back,
+            order.of_others(),
+            order.ratio_of_others() * 100.0
+        )?;
+    }
     if let Some(ks) = figures.inter_arrival_ks {
         writeln!(out, "inter-arrival Kolmogorov-Smirnov distance {ks:.4}")?;
     }
@@ -230,12 +271,15 @@ fn row(
 fn print_sides(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()> {
     let both = [&figures.asked, &figures.seen];
     writeln!(out, "\n{:<24}{:>14}{:>14}{:>14}", "", "asked for", "seen", "difference")?;
-    let spans = both.map(|side| shown(side.span_ns));
+    let known = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
+    // Of what was not witnessed the rest is compared, on both sides.
+    let spans = [figures.due_span_ns, figures.seen.span_ns].map(|span| known(span.map(shown)));
     row(out, "first to last issue", &spans, figures.duration_error)?;
-    let of = |value: fn(&SideFigures) -> Option<String>| {
-        both.map(|side| value(side).unwrap_or_else(|| "–".to_owned()))
-    };
-    let execution = of(|side| side.execution_ns.map(shown));
+    let of = |value: fn(&SideFigures) -> Option<String>| both.map(|side| known(value(side)));
+    let mut execution = of(|side| side.execution_ns.map(shown));
+    if figures.not_witnessed > 0 {
+        UNKNOWN.clone_into(&mut execution[0]);
+    }
     row(out, "to last completion", &execution, figures.execution_error)?;
     let mean = of(|side| side.response_mean_ns.map(|mean| shown(mean as i64)));
     row(out, "response mean", &mean, figures.response_mean_error)?;
@@ -253,14 +297,18 @@ fn print_kinds(out: &mut impl Write, figures: &FidelityFigures) -> io::Result<()
     }
     writeln!(
         out,
-        "\n{:<16}{:>11}{:>11}{:>9}{:>11}{:>11}{:>11}",
-        "kind", "asked for", "seen", "extra", "issue p50", "p99", "max"
+        "\n{:<16}{:>11}{:>11}{:>9}{:>11}{:>11}{:>11}{:>11}",
+        "kind", "asked for", "seen", "extra", "reordered", "issue p50", "p99", "max"
     )?;
     for (name, kind) in &figures.kinds {
-        let error = kind.issue.clone().unwrap_or_default();
-        let [p50, p99, max] = [error.p50_ns, error.p99_ns, error.max_ns].map(shown);
+        let error = kind.issue.as_ref();
+        let [p50, p99, max] =
+            [error.map(|e| e.p50_ns), error.map(|e| e.p99_ns), error.map(|e| e.max_ns)]
+                .map(|ns| ns.map_or_else(|| UNKNOWN.to_owned(), shown));
         let (asked, found, extra) = (kind.asked, kind.found, kind.extra);
-        writeln!(out, "{name:<16}{asked:>11}{found:>11}{extra:>9}{p50:>11}{p99:>11}{max:>11}")?;
+        let order = kind.reordered.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
+        write!(out, "{name:<16}{asked:>11}{found:>11}{extra:>9}{order:>11}")?;
+        writeln!(out, "{p50:>11}{p99:>11}{max:>11}")?;
     }
     let lags = |kind: &KindFigures| Some((kind.engine.clone()?, kind.submission_lag.clone()?));
     if figures.kinds.values().all(|kind| lags(kind).is_none()) {

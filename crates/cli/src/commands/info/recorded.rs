@@ -3,8 +3,9 @@
 //! Whether a recording can be believed is a matter of a few figures: what was lost and when, how
 //! sure the latencies are, what the recorder took from the load.
 
-use ioecho_trace::Nanos;
 use ioecho_trace::recording::{ASKED_TO, DriverFigures, MatchingFigures, Recording};
+use ioecho_trace::units::counted;
+use ioecho_trace::{Bytes, Nanos};
 
 /// How many gaps are listed.
 const GAPS_SHOWN: usize = 4;
@@ -27,18 +28,19 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
     }
     for gap in recording.gaps.iter().take(GAPS_SHOWN) {
         let seconds = |ns| Nanos(ns).as_secs_f64();
-        let events = if gap.events == 0 { "events".to_owned() } else { gap.events.to_string() };
+        let events =
+            if gap.events == 0 { "events".to_owned() } else { counted(gap.events, "event") };
         let (from, to) = (seconds(gap.from_ns), seconds(gap.to_ns));
         rows.push(("gap", format!("{events} lost from {from:.6} s to {to:.6} s")));
     }
     if let Some(more) = recording.gaps.len().checked_sub(GAPS_SHOWN).filter(|more| *more > 0) {
-        rows.push(("", format!("and {more} gaps more (--json lists them)")));
+        rows.push(("", format!("and {} more (--json lists them)", counted(more as u64, "gap"))));
     }
     rows.extend(recording.matching.map(|matching| ("matching", told_matching(&matching))));
     rows.extend(recording.driver.map(|driver| ("driver", told_driver(&driver))));
     if let Some(cost) = recording.cost {
         let share = cost.cpu_share() * 100.0;
-        rows.push(("recorder", format!("took {share:.2} % of a processor, {} bytes", cost.bytes)));
+        rows.push(("recorder", format!("took {share:.2} % of a processor, {}", Bytes(cost.bytes))));
     }
     rows
 }
@@ -46,14 +48,13 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
 fn told_matching(matching: &MatchingFigures) -> String {
     let share = |part: u64| part as f64 * 100.0 / matching.requests().max(1) as f64;
     format!(
-        "{:.3} % exact, {:.3} % by pieces, {:.3} % unmatched; {:.3} % ambiguous; {} stray \
-         completions; {} failed requests",
+        "{:.3} % exact, {:.3} % by pieces, {:.3} % unmatched; {:.3} % ambiguous; {}; {}",
         share(matching.exact),
         share(matching.by_pieces),
         share(matching.unmatched),
         share(matching.ambiguous),
-        matching.strays,
-        matching.failed,
+        counted(matching.strays, "stray completion"),
+        counted(matching.failed, "failed request"),
     )
 }
 

@@ -8,6 +8,7 @@ use anyhow::Context;
 use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::{ReadOptions, write};
 use ioecho_trace::generate::PREFIX;
+use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
 
 use super::refuse_url;
@@ -55,7 +56,8 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     stop.check()?;
     library.publish(staged)?;
     let place = args.library.join(name.as_str());
-    writeln!(std::io::stdout(), "{} requests added as {}", facts.requests, place.display())?;
+    let requests = counted_of(facts.requests, "request");
+    writeln!(std::io::stdout(), "{requests} added as {}", place.display())?;
     for (what, value) in [("--license", &facts.license), ("--origin", &facts.origin)] {
         if value.is_none() {
             tell(&format!("warning: nobody will know it without {what}, if it is published"));

@@ -7,8 +7,9 @@ use std::io::{self, Write};
 
 use ioecho_trace::units::counted;
 
-use super::{refuse_url, unprinted};
+use super::refuse_url;
 use crate::args::IndexArgs;
+use crate::commands::unprinted;
 use crate::exit;
 use crate::library::{INDEX_FILE, Library};
 

@@ -5,9 +5,8 @@ use std::io::{self, Write};
 use ioecho_trace::{Bytes, Nanos};
 use serde_json::json;
 
-use super::unprinted;
 use crate::args::ListArgs;
-use crate::commands::visible;
+use crate::commands::{unprinted, visible};
 use crate::exit;
 use crate::library::{Facts, Index, LIBRARY_VERSION};
 

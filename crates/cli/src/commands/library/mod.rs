@@ -6,11 +6,7 @@ mod list;
 mod show;
 mod verify;
 
-use std::io;
 use std::path::Path;
-
-use ioecho_trace::TraceError;
-use ioecho_trace::compression::STANDARD_OUTPUT;
 
 use crate::args::{LibraryArgs, LibraryCommand};
 use crate::exit::{self, Coded};
@@ -37,12 +33,4 @@ fn refuse_url(library: &Path) -> anyhow::Result<()> {
         library.display()
     );
     Err(Coded::error(exit::USAGE, text))
-}
-
-/// Why nothing, or not all, could be printed. Who reads only the first lines has no error to see.
-fn unprinted(error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => error.into(),
-        _ => TraceError::write(Path::new(STANDARD_OUTPUT), error).into(),
-    }
 }

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use ioecho_trace::{Bytes, Nanos};
 
-use super::unprinted;
 use crate::args::ShowArgs;
-use crate::commands::visible;
+use crate::commands::{unprinted, visible};
 use crate::exit;
 use crate::library::{Facts, Index, LOAD_FILE};
 use crate::run::fetch::{self, is_url};

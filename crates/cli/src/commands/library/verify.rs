@@ -14,10 +14,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::add::counted;
-use super::unprinted;
 use crate::args::VerifyLibraryArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::visible;
+use crate::commands::{unprinted, visible};
 use crate::exit;
 use crate::library::{
     Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
@@ -98,7 +97,8 @@ fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
 fn print(out: &mut impl Write, all: &[Checked]) -> io::Result<()> {
     for Checked { name, requests, problems } in all {
         if problems.is_empty() {
-            writeln!(out, "{name}: as published, {} requests", requests.unwrap_or_default())?;
+            let requests = counted_of(requests.unwrap_or_default(), "request");
+            writeln!(out, "{name}: as published, {requests}")?;
         }
         for problem in problems {
             writeln!(out, "{name}: {}", visible(problem))?;

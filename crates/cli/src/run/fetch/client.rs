@@ -79,12 +79,15 @@ pub(crate) use asking::ask;
 #[cfg(feature = "fetch")]
 mod asking {
     use std::io::{self, Read};
+    use std::path::Path;
     use std::sync::OnceLock;
     use std::time::Duration;
 
+    use rustls::CertificateError as Wrong;
+    use rustls::Error as NotSecure;
     use ureq::Agent;
     use ureq::http::HeaderMap;
-    use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+    use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
     use super::{Answer, Location, NETWORK, NoAnswer, Question};
 
@@ -100,26 +103,49 @@ mod asking {
         "/etc/ssl/cert.pem",
     ];
 
-    /// The certificates of this host; those that the program brings, where there are none.
-    fn trusted() -> RootCerts {
-        static TRUSTED: OnceLock<RootCerts> = OnceLock::new();
-        let named = std::env::var("SSL_CERT_FILE").ok();
-        let read = || {
-            let mut files = named.iter().map(String::as_str).chain(BUNDLES);
-            let pem = files.find_map(|file| std::fs::read(file).ok())?;
-            let certificates: Vec<_> = parse_pem(&pem)
-                .filter_map(|item| match item {
-                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                    _ => None,
-                })
-                .collect();
-            (!certificates.is_empty()).then(|| RootCerts::from(certificates))
-        };
-        TRUSTED.get_or_init(|| read().unwrap_or(RootCerts::WebPki)).clone()
+    /// Names a file with the certificates to trust, as for other programs.
+    const NAMED: &str = "SSL_CERT_FILE";
+
+    /// The certificates in a file.
+    fn certificates_in(file: impl AsRef<Path>) -> io::Result<Vec<Certificate<'static>>> {
+        let pem = std::fs::read(file)?;
+        let items = parse_pem(&pem).filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        });
+        Ok(items.collect())
     }
 
-    fn agent(is_secure: bool, patience: Duration) -> Agent {
-        let tls = TlsConfig::builder().root_certs(trusted()).build();
+    /// The certificates that the user names; those of this host, where none are named; those that
+    /// the program brings, where there are none.
+    fn trusted() -> Result<RootCerts, NoAnswer> {
+        static TRUSTED: OnceLock<RootCerts> = OnceLock::new();
+        if let Some(trusted) = TRUSTED.get() {
+            return Ok(trusted.clone());
+        }
+        let is_some = |of: &Vec<_>| !of.is_empty();
+        let roots = match std::env::var_os(NAMED).filter(|file| !file.is_empty()) {
+            // Whoever names an authority of their own wants no other in its place.
+            Some(file) => {
+                let none = |reason: String| NoAnswer {
+                    reason: format!("{NAMED} is {}, and {reason}", Path::new(&file).display()),
+                    help: "name a file with certificates (PEM), or none for those of this host",
+                };
+                let found = certificates_in(&file)
+                    .map_err(|error| none(format!("that cannot be read: {error}")))?;
+                let found = Some(found).filter(is_some);
+                Some(found.ok_or_else(|| none("no certificate stands in it".to_owned()))?)
+            }
+            None => BUNDLES.iter().filter_map(|file| certificates_in(file).ok()).find(is_some),
+        };
+        let roots = roots.map_or(RootCerts::WebPki, RootCerts::from);
+        Ok(TRUSTED.get_or_init(|| roots).clone())
+    }
+
+    fn agent(is_secure: bool, patience: Duration) -> Result<Agent, NoAnswer> {
+        // Where no certificate is looked at, it does not matter which would be trusted.
+        let roots = if is_secure { trusted()? } else { RootCerts::WebPki };
+        let tls = TlsConfig::builder().root_certs(roots).build();
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(REDIRECTS_MAX)
@@ -133,7 +159,7 @@ mod asking {
             .timeout_connect(Some(patience))
             .timeout_recv_response(Some(patience))
             .timeout_per_read(Some(patience));
-        config.tls_config(tls).build().new_agent()
+        Ok(config.tls_config(tls).build().new_agent())
     }
 
     /// Asks for a file; follows where the server sends us. A server may be silent for as long as
@@ -143,7 +169,7 @@ mod asking {
         question: &Question,
         patience: Duration,
     ) -> Result<Answer, NoAnswer> {
-        let mut request = agent(location.is_secure(), patience).get(location.asked());
+        let mut request = agent(location.is_secure(), patience)?.get(location.asked());
         if let Some(etag) = &question.unless_etag {
             request = request.header("If-None-Match", etag);
         }
@@ -206,7 +232,7 @@ mod asking {
                 "--download-timeout SPAN waits longer, and --offline takes what was fetched before",
             ),
             // It would quote an URL, which may hold what opens a store.
-            ureq::Error::BadUri(_) | ureq::Error::Protocol(_) => (
+            ureq::Error::BadUri(_) | ureq::Error::Protocol(_) | ureq::Error::Http(_) => (
                 format!("{host} is no host, sends us to what is no URL, or speaks no HTTP"),
                 "is this the URL of a load?",
             ),
@@ -218,16 +244,46 @@ mod asking {
                 format!("{host} sends us from https to http, where everybody can listen"),
                 "if that may be, name the http URL itself",
             ),
-            ureq::Error::Rustls(_) | ureq::Error::Tls(_) | ureq::Error::Pem(_) => (
-                format!("{host} cannot prove who it is: {error}"),
-                "SSL_CERT_FILE names a file with the certificates to trust",
-            ),
-            ureq::Error::Io(_) | ureq::Error::ConnectionFailed => {
-                (format!("no connection to {host}: {error}"), NETWORK)
+            ureq::Error::Rustls(error) => not_secure(&host, error),
+            ureq::Error::Io(error) => {
+                match error.get_ref().and_then(|error| error.downcast_ref()) {
+                    Some(error) => not_secure(&host, error),
+                    None => (format!("no connection to {host}: {error}"), NETWORK),
+                }
             }
+            ureq::Error::ConnectionFailed => (format!("no connection to {host}"), NETWORK),
             _ => (error.to_string(), NETWORK),
         };
         NoAnswer { reason, help }
+    }
+
+    /// Why nothing can be said in secret to this host.
+    fn not_secure(host: &str, error: &NotSecure) -> (String, &'static str) {
+        let NotSecure::InvalidCertificate(wrong) = error else {
+            let help = "does it speak https at this port?";
+            return (format!("{host} makes no secure connection: {error}"), help);
+        };
+        let (reason, help) = match wrong {
+            Wrong::UnknownIssuer => (
+                "nobody whom this host trusts vouches for its certificate".to_owned(),
+                "SSL_CERT_FILE names a file with the certificates to trust, such as that of your \
+                 own authority",
+            ),
+            Wrong::Expired | Wrong::ExpiredContext { .. } => (
+                format!("its certificate is no longer valid: {wrong}"),
+                "tell its owner; is the clock of this host right?",
+            ),
+            Wrong::NotValidYet | Wrong::NotValidYetContext { .. } => (
+                format!("its certificate is not valid yet: {wrong}"),
+                "is the clock of this host right?",
+            ),
+            Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => (
+                format!("its certificate is of another host: {wrong}"),
+                "name the host as its certificate does",
+            ),
+            _ => (format!("its certificate is not valid: {wrong}"), "tell its owner"),
+        };
+        (format!("{host} cannot prove who it is: {reason}"), help)
     }
 
     #[cfg(test)]

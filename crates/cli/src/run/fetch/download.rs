@@ -53,13 +53,16 @@ enum Ended {
 pub(super) fn bring(place: &Place, wanted: &Wanted, settings: Settings) -> anyhow::Result<About> {
     bring_if_there(place, wanted, settings)?.ok_or_else(|| {
         let location = &wanted.location;
-        let name = location.file_name();
         if wanted.sha256.is_none()
-            && name != INDEX_FILE
+            && location.file_name() != INDEX_FILE
             && let Some(error) = super::at(location)
         {
             return error;
         }
+        let name = match location.last_name() {
+            "" => "it",
+            name => name,
+        };
         let help =
             format!("is {name} spelt as on the server? `ioecho library list URL` lists loads");
         failed(location, "the server has no such file (404)", &help)

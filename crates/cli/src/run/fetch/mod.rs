@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ioecho_trace::secrets::url_shown;
 use ioecho_trace::{Bytes, Nanos};
 
 use crate::exit::{self, Coded};
@@ -113,7 +114,17 @@ struct Wanted {
 pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
     let named = if is_url(path) { None } else { library::named(path) };
     if !is_url(path) && named.is_none() {
-        return Ok(path.to_owned());
+        return match location::nearly_url(path).filter(|_| !path.exists()) {
+            Some(scheme) => {
+                // Not more of it is shown: nobody knows where a password would end.
+                let text = format!(
+                    "'{scheme}…' is no file, and no URL\n  = help: an URL begins with {}://",
+                    scheme.to_ascii_lowercase()
+                );
+                Err(Coded::error(exit::USAGE, text))
+            }
+            None => Ok(path.to_owned()),
+        };
     }
     let known = || FETCHED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = known().get(path) {
@@ -151,7 +162,7 @@ pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
         );
         return Some(Coded::error(exit::TRACE, text));
     }
-    let directory = if path.ends_with(INDEX_FILE) { path.parent()? } else { path };
+    let directory = if path.ends_with(INDEX_FILE) { library::above(path)? } else { path };
     directory
         .join(INDEX_FILE)
         .exists()
@@ -249,7 +260,7 @@ pub(crate) fn parse(path: &Path) -> anyhow::Result<Location> {
         let text = format!(
             "{}: {reason}\n  = help: a load's URL is like https://HOST/LIBRARY/NAME/load.parquet \
              or https://HOST/LIBRARY#NAME",
-            secret::shown(text)
+            url_shown(text)
         );
         Coded::error(exit::USAGE, text)
     })

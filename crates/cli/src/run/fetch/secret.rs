@@ -1,22 +1,20 @@
-//! What an URL may hold that nobody else is to see.
+//! What opens a store, taken out of the command line.
 //!
-//! An URL with a password or a signature opens a store to whoever reads it, and a command line is
-//! read by many: a run's directory keeps it, reports print it, messages are pasted into mails. What
-//! each place that shows a name had to remember to hide, some would forget. So the secrets are
-//! taken out of the words of the command line before anything else sees them, and only who asks the
-//! server gets them back.
+//! A command line is read by many: a run's directory keeps it, reports print it, messages are
+//! pasted into mails. What each place that shows a name had to remember to hide
+//! ([`ioecho_trace::secrets`]), some would forget. So the secrets are taken out of the words of the
+//! command line before anything else sees them, and only who asks the server gets them back.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
-use super::location::scheme_of;
+use ioecho_trace::secrets::{HIDDEN, scheme_of, url_shown};
+
 use crate::args::takes_value;
 
-/// What stands for a query.
-const HIDDEN: &str = "?…";
-
-/// Flags whose values are prose or a program of a user's own, to be taken as they are.
+/// Flags whose values are prose or a program of a user's own, to be taken as they are, and kept
+/// without the secrets in them (`run/command::words`).
 const PROSE: [&str; 8] = [
     "--cmd",
     "--columns",
@@ -67,16 +65,17 @@ pub(crate) fn taken_out(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
 
 /// What is shown of an URL, which leads back to it.
 fn keep_in_mind(url: &str) -> String {
-    let shown = shown(url);
+    let shown = url_shown(url);
     let mut typed = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
     let (mut name, mut number) = (shown.clone(), 2);
     // Two URLs that differ in what is hidden of them are two all the same, also where one of them
     // hides nothing: a server is not to get a password that was meant for the other.
     while typed.get(&name).is_some_and(|other| other != url) {
-        name = if shown.contains(HIDDEN) {
-            shown.replacen(HIDDEN, &format!("{HIDDEN}{number}"), 1)
+        let query = format!("?{HIDDEN}");
+        name = if shown.contains(&query) {
+            shown.replacen(&query, &format!("{query}{number}"), 1)
         } else {
-            shown.replacen("://", &format!("://…{number}@"), 1)
+            shown.replacen("://", &format!("://{HIDDEN}{number}@"), 1)
         };
         number += 1;
     }
@@ -90,33 +89,6 @@ pub(super) fn typed(shown: &str) -> String {
     typed.get(shown).cloned().unwrap_or_else(|| shown.to_owned())
 }
 
-/// What may be shown of an URL, right or wrong: neither who asks, nor with which word, nor the
-/// query. Any other text as it is.
-pub(crate) fn shown(url: &str) -> String {
-    let Some(scheme) = scheme_of(url) else { return url.to_owned() };
-    let rest = &url[scheme.len() + "://".len()..];
-    let host_end = |text: &str| text.find(['/', '?', '#']).unwrap_or(text.len());
-    let mut rest = match rest[..host_end(rest)].rfind('@') {
-        Some(at) => &rest[at + 1..],
-        None => rest,
-    };
-    // A password may hold what ends a host, where it is not written as it should be.
-    let authority = &rest[..host_end(rest)];
-    if let (Some((host, port)), Some(at)) = (authority.rsplit_once(':'), rest.rfind('@'))
-        && !authority.starts_with('[')
-    {
-        if port.parse::<u16>().is_ok() {
-            return format!("{scheme}://{host}/…");
-        }
-        rest = &rest[at + 1..];
-    }
-    let (rest, fragment) = rest.split_at(rest.find('#').unwrap_or(rest.len()));
-    match rest.split_once('?') {
-        Some((rest, _)) => format!("{scheme}://{rest}{HIDDEN}{fragment}"),
-        None => format!("{scheme}://{rest}{fragment}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,36 +96,6 @@ mod tests {
     fn taken(words: &[&str]) -> Vec<String> {
         let words = words.iter().map(OsString::from);
         taken_out(words).into_iter().map(|word| word.into_string().unwrap()).collect()
-    }
-
-    #[test]
-    fn neither_password_nor_query_is_shown_of_any_url_right_or_wrong() {
-        for (url, is_shown) in [
-            ("https://me:word@host:8443/a/b?sign=abc#oltp", "https://host:8443/a/b?…#oltp"),
-            ("https://me:word@host/a b?c", "https://host/a b?…"),
-            ("ftp://me:word@host/x", "ftp://host/x"),
-            ("file:///tmp/x", "file:///tmp/x"),
-            ("http://me:wo/rd@host/x", "http://host/x"),
-            ("http://me:wo#rd@host/x", "http://host/x"),
-            ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
-            ("http://[::1]/a@b", "http://[::1]/a@b"),
-            ("http://host/a@b", "http://host/a@b"),
-            ("http://host:80/a?b", "http://host:80/a?…"),
-            // The name of a user and a password, or a host and a port? Nobody can tell.
-            ("http://host:80/a@b", "http://host/…"),
-            ("https://me:12/3@h", "https://me/…"),
-            ("https://me:12?3@h/x#y", "https://me/…"),
-            ("https://me:12#3@h/x", "https://me/…"),
-            ("https://me:123456/7@h/x", "https://h/x"),
-            ("https://me:/7@h/x", "https://h/x"),
-            ("https://me@corp:12/3@h", "https://corp/…"),
-            ("https://me@corp:wo/rd@h/x", "https://h/x"),
-            ("http://me@/?", "http:///?…"),
-            ("x?y@z", "x?y@z"),
-        ] {
-            assert_eq!(shown(url), is_shown);
-            assert_eq!(shown(is_shown), is_shown);
-        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use ioecho_trace::formats::{ReadOptions, write};
 use ioecho_trace::recording::directory_beside;
 use ioecho_trace::transform::{Asked, KINDS};
+use ioecho_trace::units::counted;
 use ioecho_trace::{Stop, stream};
 
 use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
@@ -37,9 +38,16 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
     for note in written.lost.iter() {
         tell(&format!("lost in {}: {} {}", output.display(), note.count, note.what));
     }
-    let of = if written.requests == requests { String::new() } else { format!(" of {requests}") };
+    let of = if written.requests == requests {
+        String::new()
+    } else {
+        format!(" of {}", counted(requests, "request"))
+    };
     if !args.quiet {
-        tell(&format!("{}{of} requests written to {}", written.requests, output.display()));
+        let written = written.requests;
+        let all =
+            if of.is_empty() { counted(written, "request") } else { format!("{written}{of}") };
+        tell(&format!("{all} written to {}", output.display()));
     }
     drop(source);
     if code != exit::OK {

@@ -3,7 +3,7 @@
 use std::iter;
 use std::sync::atomic::AtomicBool;
 
-use ioecho_stats::facts::WitnessFacts;
+use ioecho_stats::facts::{WitnessFacts, timing};
 use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
@@ -32,11 +32,17 @@ pub(crate) struct Witnessed {
     lost: u64,
     /// Targets of which there is none, and why.
     without: Vec<String>,
+    /// Whether the run had no schedule, so that there is nothing to hold instants against.
+    is_unscheduled: bool,
 }
 
 impl Witnessed {
     /// Of a run that has just ended.
-    pub(crate) fn new(entry: &WitnessEntry, zero_monotonic_ns: Option<i64>) -> Self {
+    pub(crate) fn new(
+        entry: &WitnessEntry,
+        zero_monotonic_ns: Option<i64>,
+        has_schedule: bool,
+    ) -> Self {
         let targets = entry.targets.iter().map(|one| (one.device.clone(), one.target as u32));
         Self {
             zero_monotonic_ns,
@@ -44,6 +50,7 @@ impl Witnessed {
             incomplete: entry.incomplete.clone(),
             lost: entry.lost,
             without: entry.without.clone(),
+            is_unscheduled: !has_schedule,
         }
     }
 
@@ -88,6 +95,7 @@ impl Witnessed {
                 .and_then(|entry| u64::try_from(entry.get("lost")?.as_integer()?).ok())
                 .unwrap_or_default(),
             without: without(facts),
+            is_unscheduled: !has_schedule(facts),
         }
     }
 
@@ -126,6 +134,12 @@ pub(crate) fn without(facts: &toml::Table) -> Vec<String> {
     all.into_iter().flatten().filter_map(|why| Some(why.as_str()?.to_owned())).collect()
 }
 
+/// Whether the run of `run.toml` had instants at which its requests were due.
+pub(crate) fn has_schedule(facts: &toml::Table) -> bool {
+    let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
+    of_plan.unwrap_or(timing::TIMED) == timing::TIMED
+}
+
 /// The events that a recording says were lost.
 fn lost(header: &Header) -> u64 {
     let lost = header.recording.iter().flat_map(|recording| recording.lost.values());
@@ -153,6 +167,7 @@ pub(crate) fn figures(
     let settings = Settings {
         absolute: shift.is_some(),
         late_ns: Limits::default().late_ns(),
+        has_schedule: !witnessed.is_unscheduled,
         ..Settings::default()
     };
     let compared = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;

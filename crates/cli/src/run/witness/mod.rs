@@ -11,7 +11,7 @@ mod held;
 mod page;
 pub(crate) mod seal;
 
-pub(crate) use held::{Witnessed, without};
+pub(crate) use held::{Witnessed, has_schedule, without};
 pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};
@@ -121,6 +121,11 @@ fn options(run: &Path, interface: InterfaceArg) -> Options {
 /// Where the kernel's events go until the run has ended.
 fn raw_directory(run: &Path) -> PathBuf {
     run.join("witness.recording")
+}
+
+/// Whether what was recorded was never made a trace, because the run was killed or goes on.
+pub(crate) fn is_raw(run: &RunDirectory) -> bool {
+    !run.witness().is_file() && raw_directory(run.path()).is_dir()
 }
 
 /// What would be recorded, as lines for `--dry-run`.

@@ -5,6 +5,7 @@ use ioecho_stats::fidelity::{ErrorFigures, FidelityFigures, Pair, Spread};
 use ioecho_stats::run_summary::EngineFacts;
 use ioecho_stats::witnessed::{Sight, WitnessPanels};
 use ioecho_trace::recording::Recording;
+use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Nanos};
 
 use super::held::{self, Witnessed};
@@ -40,7 +41,9 @@ pub(crate) fn section(
     }
     let mut panels = WitnessPanels::new(end);
     let witnessed = Witnessed::of(facts);
-    let found = held::figures(run, &witnessed, &mut |pair| panels.observe(&sight(pair)));
+    let has_schedule = held::has_schedule(facts);
+    let watch = &mut |pair: &Pair| panels.observe(&sight(pair, has_schedule));
+    let found = held::figures(run, &witnessed, watch);
     let (figures, header) = match found {
         Ok(found) => found,
         // The run's own figures stand without it.
@@ -58,9 +61,9 @@ pub(crate) fn section(
     Some(Witness { text, tables, charts: charts::witness::all(&panels) })
 }
 
-fn sight(pair: &Pair) -> Sight {
+fn sight(pair: &Pair, has_schedule: bool) -> Sight {
     Sight {
-        due: pair.at,
+        due: has_schedule.then_some(pair.at),
         submitted: pair.engine.and_then(|engine| engine.submitted),
         completed: pair.engine.and_then(|engine| engine.completed),
         seen: pair.seen,
@@ -89,9 +92,8 @@ fn text(facts: &toml::Table, figures: &FidelityFigures) -> Vec<String> {
     }
     if figures.not_witnessed > 0 {
         text.push(format!(
-            "{} requests were issued where the recorder could see nothing, and are in no other \
-             figure.",
-            figures.not_witnessed
+            "Where the recorder could see nothing, {} issued that no other figure counts.",
+            counted_in(figures.not_witnessed, "request was", "requests were")
         ));
     }
     if figures.windowed {
@@ -171,11 +173,11 @@ fn times(figures: &FidelityFigures) -> Listing {
     });
     let shift = figures.shift_ns.filter(|_| figures.absolute).map(|shift| {
         let rest = std::iter::repeat_n(String::new(), 3);
-        row("constant delay", [String::new(), span(shift)].into_iter().chain(rest))
+        row("delay of all (its median)", [String::new(), span(shift)].into_iter().chain(rest))
     });
     let rows = [
-        error("issue-time error at the device", figures.issue.as_ref()),
-        error("issue-time error as the engine says", figures.engine.as_ref()),
+        error("issue-time error at the device, less the delay of all", figures.issue.as_ref()),
+        error("the same as the engine says", figures.engine.as_ref()),
         shift,
         spread("submission lag: handed over until seen", figures.submission_lag.as_ref()),
         service,
@@ -185,22 +187,25 @@ fn times(figures: &FidelityFigures) -> Listing {
     listing(
         &["times", "mean", "50 %", "99 %", "99.9 %", "max"],
         rows.into_iter().flatten().collect(),
-        "Errors are taken from the constant delay, early or late. The engine stamps a request just \
-         before the system call.",
+        "Errors are taken from the median delay, early or late; the pictures show whole delays. \
+         The engine stamps a request just before the system call.",
     )
 }
 
 /// In which order, and how many together.
 fn order(figures: &FidelityFigures) -> Listing {
-    let order = &figures.order;
     let known = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
-    let mut rows = vec![
-        row("reordered (RFC 4737)", [order.reordered.to_string()]),
-        row("reordering ratio", [format!("{:.4} %", order.ratio * 100.0)]),
-        row("mean extent, requests", [format!("{:.1}", order.extent_mean)]),
-        row("largest extent, requests", [order.extent_max.to_string()]),
-        row("in flight at the device, mean", [known(figures.seen.in_flight_mean)]),
-    ];
+    let mut rows = Vec::new();
+    if let Some(order) = &figures.order {
+        rows.extend([
+            row("reordered (RFC 4737)", [order.reordered.to_string()]),
+            row("of these held back for the device's sake", [order.held_back.to_string()]),
+            row("reordering ratio", [format!("{:.4} %", order.ratio * 100.0)]),
+            row("mean extent, requests", [format!("{:.1}", order.extent_mean)]),
+            row("largest extent, requests", [order.extent_max.to_string()]),
+        ]);
+    }
+    rows.push(row("in flight at the device, mean", [known(figures.seen.in_flight_mean)]));
     if let Some(most) = figures.seen.in_flight_max {
         rows.push(row("in flight at the device, most", [most.to_string()]));
     }

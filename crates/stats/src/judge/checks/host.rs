@@ -7,6 +7,8 @@
 
 mod device;
 
+use ioecho_trace::units;
+
 use super::{check, share};
 use crate::facts::HostFacts;
 use crate::run_summary::{EngineFacts, RunFigures};
@@ -58,9 +60,9 @@ fn clock(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let threshold = "instants in order; no step, no suspend, one fast clock source";
     if reached.backwards + reached.early > 0 {
         let measured = format!(
-            "{} requests completed before they were submitted, {} were submitted before they were \
-             due",
-            reached.backwards, reached.early
+            "{} completed before submission, {} submitted before due",
+            units::counted(reached.backwards, "request"),
+            reached.early
         );
         let advice = "The clock ran backwards: no instant of this run can be trusted. Look for an \
                       unsound clock source in the kernel log.";
@@ -125,8 +127,8 @@ fn cpu(engine: &EngineFacts) -> Check {
     let of_total = |part: i64| part.max(0) as f64 / cpu.total_ns as f64;
     let (stolen, others) = (of_total(cpu.stolen_ns), of_total(cpu.others_ns));
     let mut measured = vec![format!(
-        "{} processors, {:.1} % stolen, {:.1} % used by other programs",
-        cpu.processors,
+        "{}, {:.1} % stolen, {:.1} % used by other programs",
+        units::counted(cpu.processors, "processor"),
         stolen * 100.0,
         others * 100.0
     )];
@@ -141,7 +143,7 @@ fn cpu(engine: &EngineFacts) -> Check {
         );
     }
     if let Some(times) = cpu.throttled {
-        measured.push(format!("throttled {times} times"));
+        measured.push(format!("throttled {}", units::times(times)));
         if times > 0 {
             advice.push("A processor was slowed down because it was hot: cool the host.");
         }

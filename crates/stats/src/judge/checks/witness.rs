@@ -1,21 +1,19 @@
 //! The check on a witness: whether the device saw what the run says that it issued.
 
 use ioecho_trace::Nanos;
+use ioecho_trace::units::counted;
 
 use super::{LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
 use crate::facts::WitnessFacts;
+use crate::fidelity::REORDERED_SHARE;
 use crate::run_summary::EngineFacts;
 use crate::verdict::{Check, Grade};
-
-/// The share of requests that may come in another order. blkreplay's manual (section 2.3) calls
-/// what the kernel changes minor up to 1 % of the requests.
-const REORDERED_SHARE: f64 = 0.01;
 
 /// The share of requests of others, during the run, from which on it is no longer the load.
 const EXTRA_SHARE: f64 = 0.01;
 
 const THRESHOLD: &str = "every request seen (invalid above 1 % missing); at most 1 % held back by \
-                         more than 1 ms, reordered, or of others";
+                         more than 1 ms, or of others, and 0.1 % reordered that were not held back";
 
 pub(in crate::judge) fn witness(engine: &EngineFacts) -> Check {
     let Some(seen) = &engine.witness else {
@@ -44,7 +42,7 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
     let held_back = share(seen.held_back, seen.found);
     let mut all = Vec::new();
     if seen.not_witnessed > 0 {
-        all.push((Grade::Suspect, LOST));
+        all.push((Grade::Suspect, if seen.lost_events > 0 { LOST } else { BROKE_OFF }));
     }
     if seen.missing > 0 {
         all.push((graded(missing, 0.0, REFUSED_SHARE), MISSING));
@@ -53,8 +51,11 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
         all.push((Grade::Suspect, EXTRA));
     }
     // Without a schedule requests have no order to keep.
-    if has_schedule && share(seen.reordered, seen.found) > REORDERED_SHARE {
+    let by_itself = seen.reordered.saturating_sub(seen.reordered_held_back);
+    if has_schedule && share(by_itself, seen.found) > REORDERED_SHARE {
         all.push((Grade::Suspect, REORDERED));
+    } else if has_schedule && share(seen.reordered, seen.found) > REORDERED_SHARE {
+        all.push((Grade::Limited, PUSHED_BACK));
     }
     if has_schedule && held_back > LATE_SHARE_PASS {
         all.push((Grade::Limited, HELD_BACK));
@@ -64,8 +65,11 @@ fn findings(seen: &WitnessFacts, has_schedule: bool) -> Vec<(Grade, &'static str
 
 fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
     let mut parts = vec![format!(
-        "the device saw {} of {} requests, {} missing, {} of others",
-        seen.found, seen.asked, seen.missing, seen.extra
+        "the device saw {} of {}, {} missing, {} of others",
+        seen.found,
+        counted(seen.asked, "request"),
+        seen.missing,
+        seen.extra
     )];
     if seen.split + seen.merged > 0 {
         parts.push(format!("{} in pieces and {} merged", seen.split, seen.merged));
@@ -78,15 +82,19 @@ fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
             seen.reordered,
             share(seen.reordered, seen.found) * 100.0
         ));
+        if seen.reordered_held_back > 0 {
+            let count = seen.reordered_held_back;
+            parts.push(format!("{count} of them held back behind what the device had not done"));
+        }
     }
     if seen.not_witnessed > 0 {
         parts.push(format!("{} not witnessed", seen.not_witnessed));
     }
-    if seen.held_back > 0 {
+    if has_schedule && seen.held_back > 0 {
         parts.push(format!("{} held back by more than 1 ms", seen.held_back));
     }
     if seen.lost_events > 0 {
-        parts.push(format!("{} events lost by the recorder", seen.lost_events));
+        parts.push(format!("{} lost by the recorder", counted(seen.lost_events, "event")));
     }
     parts.join("; ")
 }
@@ -95,6 +103,11 @@ const NONE: &str = "Nothing but the engine says that the device was given this l
                     in the way of recording, or replay without a witness.";
 const LOST: &str = "The recorder lost events, so nobody can tell whether the device saw these \
                     requests: give it larger buffers.";
+const BROKE_OFF: &str = "The recording does not cover the whole run, so nobody can tell whether \
+                         the device saw these requests: see why it ended, and replay again.";
+const PUSHED_BACK: &str = "Requests waited for others that they overlap, because the device took \
+                           longer than the original one, and came behind later ones. That is a \
+                           finding about the device; --conflicts says what is done with them.";
 const MISSING: &str = "Requests that the run counts as done never reached the device: look for a \
                        cache or another layer between, and read `ioecho check`.";
 const EXTRA: &str = "Somebody else used the device during the run: what was measured is both loads \
@@ -133,8 +146,28 @@ mod tests {
         assert_eq!(graded_of(lost), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { extra: 10, ..sound() }), Grade::Pass);
         assert_eq!(graded_of(WitnessFacts { extra: 11, ..sound() }), Grade::Suspect);
-        assert_eq!(graded_of(WitnessFacts { reordered: 11, ..sound() }), Grade::Suspect);
+        assert_eq!(graded_of(WitnessFacts { reordered: 1, ..sound() }), Grade::Pass);
+        assert_eq!(graded_of(WitnessFacts { reordered: 2, ..sound() }), Grade::Suspect);
         assert_eq!(graded_of(WitnessFacts { late: 11, held_back: 11, ..sound() }), Grade::Limited);
+    }
+
+    #[test]
+    fn what_waited_for_the_device_and_came_later_is_a_finding_by_the_rule_of_check() {
+        let of = |reordered, reordered_held_back| {
+            graded_of(WitnessFacts { reordered, reordered_held_back, ..sound() })
+        };
+        assert_eq!((of(500, 500), of(500, 499)), (Grade::Limited, Grade::Limited));
+        assert_eq!((of(500, 498), of(1, 1)), (Grade::Suspect, Grade::Pass));
+    }
+
+    #[test]
+    fn a_recording_that_broke_off_lost_no_event_and_needs_no_larger_buffer() {
+        let engine = |lost_events| EngineFacts {
+            witness: Some(WitnessFacts { not_witnessed: 11, lost_events, ..sound() }),
+            ..EngineFacts::default()
+        };
+        assert!(witness(&engine(5)).advice.contains("larger buffers"));
+        assert!(witness(&engine(0)).advice.contains("does not cover"));
     }
 
     #[test]
@@ -146,5 +179,7 @@ mod tests {
             ..EngineFacts::default()
         };
         assert_eq!(witness(&afap).grade, Grade::Pass);
+        let told = witness(&afap).measured;
+        assert!(!told.contains("held back") && !told.contains("reordered"), "{told}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! How many events are missing says little without when: a gap in a calm hour is another thing than
 //! one in the minute that is to be replayed. There may be thousands, so what is kept is bounded:
-//! the last one kept then stands for all that follow.
+//! the last one kept that was counted, or that was not, then stands for all that follow.
 
 use std::collections::BTreeSet;
 
@@ -43,11 +43,19 @@ impl Gaps {
         self.changes += 1;
         self.events = self.events.saturating_add(events);
         let to = to.max(from);
-        if self.stretches.len() < GAPS_MAX {
-            self.stretches.push(Stretch { from, to, events });
-        } else if let Some(last) = self.stretches.last_mut() {
-            last.to = last.to.max(to);
-            last.events = last.events.saturating_add(events);
+        let kept = self.stretches.len();
+        // What was counted stays apart from what was not: together nobody would have counted it.
+        let is_alike = |stretch: &Stretch| (stretch.events == 0) == (events == 0);
+        let alike = (kept.saturating_sub(2)..kept).rfind(|at| is_alike(&self.stretches[*at]));
+        match alike.or(kept.checked_sub(1)) {
+            Some(last) if kept > GAPS_MAX || kept == GAPS_MAX && alike.is_some() => {
+                let last = &mut self.stretches[last];
+                last.from = last.from.min(from);
+                last.to = last.to.max(to);
+                let sum = last.events.saturating_add(events);
+                last.events = if alike.is_some() { sum } else { 0 };
+            }
+            _ => self.stretches.push(Stretch { from, to, events }),
         }
     }
 
@@ -163,6 +171,27 @@ mod tests {
         assert_eq!(gaps.stretches().last().unwrap().to, 499_995);
         gaps.add(u64::MAX, 0, u64::MAX);
         assert_eq!(gaps.events(), u64::MAX);
+    }
+
+    #[test]
+    fn what_was_counted_stays_apart_from_what_was_not() {
+        let mut gaps = Gaps::default();
+        let many = 3 * GAPS_MAX as u64;
+        let lone = many - 7;
+        for at in 0..many {
+            gaps.add(at * 10, at * 10 + 5, if at == lone { 0 } else { 3 });
+        }
+        assert_eq!(gaps.stretches().len(), GAPS_MAX + 1);
+        let uncounted = gaps.stretches().iter().filter(|gap| gap.events == 0);
+        let uncounted: Vec<_> = uncounted.map(|gap| (gap.from, gap.to)).collect();
+        let expected = vec![(lone * 10, lone * 10 + 5)];
+        assert_eq!((uncounted, gaps.events()), (expected, (many - 1) * 3));
+        // However often what was not counted is counted later.
+        for at in many..2 * many {
+            gaps.add(at * 10, at * 10 + 5, 0);
+            gaps.count(0, 0, 0, 1);
+        }
+        assert!(gaps.stretches().len() <= GAPS_MAX + 1, "{}", gaps.stretches().len());
     }
 
     #[test]

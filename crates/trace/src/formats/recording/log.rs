@@ -34,6 +34,8 @@ pub(super) struct Log {
     lost: BTreeMap<u32, Gaps>,
     pub(super) cost: Option<Cost>,
     pub(super) processes: Vec<(u32, String)>,
+    /// Until when the kernel was to give events.
+    pub(super) ending: Option<u64>,
     /// Why it ended, and when.
     pub(super) stopped: Option<(String, u64)>,
     totals: Vec<Totals>,
@@ -85,6 +87,7 @@ impl Log {
             Entry::Process { pid, name } if self.processes.len() < ENTRIES_MAX => {
                 self.processes.push((pid, name));
             }
+            Entry::Ending { monotonic_ns } => self.ending = Some(monotonic_ns),
             Entry::Stopped { why, monotonic_ns, cpus } => {
                 self.stopped = Some((why, monotonic_ns));
                 self.totals = cpus;
@@ -104,6 +107,12 @@ impl Log {
     pub(super) fn counted(&self, cpu: u32) -> Option<(u64, u64)> {
         let totals = self.totals.iter().find(|totals| totals.cpu == cpu)?;
         Some((totals.read, self.stopped.as_ref()?.1))
+    }
+
+    /// When the kernel gave events, as a recorder notes first of all; unknown where it did not come
+    /// to that.
+    pub(super) fn began(&self) -> Option<u64> {
+        self.anchors.first().map(|anchor| anchor.monotonic_ns)
     }
 
     /// The last instant of which anything was noted; 0 if nothing was.

@@ -124,6 +124,9 @@ impl Recorded {
             self.header.started = wall.map(calendar::rfc3339);
             if let Some(facts) = &mut self.header.recording {
                 facts.zero_monotonic_ns = Some(start);
+                let of_trace = |at: u64| i64::try_from(i128::from(at) - i128::from(start)).ok();
+                facts.from_ns = self.log.began().and_then(of_trace);
+                facts.until_ns = self.log.ending.and_then(of_trace);
             }
         }
         for volume in self.header.volumes.iter_mut().skip(self.named) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ioecho_trace::{Bytes, LateCause, Op};
+use ioecho_trace::{Bytes, LateCause, Op, units};
 
 use super::{is_known, silent};
 use crate::facts::{CountedFacts, DeviceFacts};
@@ -153,10 +153,11 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let cut = if disturbed { forced.saturating_add(avoidable) } else { more };
         let (before, after) = (&device.scheduler, &device.scheduler_after);
         let mut measured = format!(
-            "{}: {} requests became {}, {merged} merged, cut {cut} times",
+            "{}: {} became {}, {merged} merged, cut {}",
             if before.is_empty() { "no scheduler" } else { before },
-            own.requests,
-            counted.requests()
+            units::counted(own.requests, "request"),
+            counted.requests(),
+            units::times(cut)
         );
         if let Some(limit) = device.request_max.filter(|_| forced.max(avoidable) > 0) {
             let _ = write!(measured, " at {} or less", Bytes(limit));
@@ -207,7 +208,8 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let slow = share(engine.slow_submissions, figures.issued());
         let limit = device.queue_limit.filter(|limit| *limit > 0);
         let full = limit.map_or(0.0, |limit| share(reach.deeper_than(limit), issued));
-        let queue = limit.map_or("no known limit".to_owned(), |limit| format!("{limit} places"));
+        let queue = limit
+            .map_or_else(|| "no known limit".to_owned(), |limit| units::counted(limit, "place"));
         let measured = format!(
             "queue of {queue}, cap {cap}, at most {} in flight; {:.2} % of the requests issued \
              into a full queue, {:.2} % held back by the cap, {:.2} % of the hand-overs slow",
@@ -274,8 +276,9 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let all = counted.requests().saturating_add(counted.merges);
         let mut busy = is_busy(counted, (requests, bytes), most);
         let mut measured = format!(
-            "{}: {requests} requests ({:.1} %) and {} ({:.1} %) by others",
+            "{}: {} ({:.1} %) and {} ({:.1} %) by others",
             device.name,
+            units::counted(requests, "request"),
             share(requests, all) * 100.0,
             Bytes(bytes),
             share(bytes, counted.bytes()) * 100.0
@@ -303,9 +306,9 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
         if reach.flushes > 0 && device.layers.iter().any(|layer| layer.is_below_file) {
             let _ = write!(
                 measured,
-                " (up to {} below taken for a journal's, for {} flushes)",
+                " (up to {} below taken for a journal's, for {})",
                 Bytes(reach.flushes.saturating_mul(COMMIT_BYTES)),
-                reach.flushes
+                units::counted_in(reach.flushes, "flush", "flushes")
             );
         }
         Found {
@@ -344,7 +347,8 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let misaligned = reach.misaligned_writes(device.block);
         let part = share(misaligned, writes);
         let mut measured = format!(
-            "{misaligned} of {writes} writes ({:.2} %) not in whole blocks of {block} ({})",
+            "{misaligned} of {} ({:.2} %) not in whole blocks of {block} ({})",
+            units::counted(writes, "write"),
             part * 100.0,
             device.block_of
         );
@@ -381,8 +385,10 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
         }
         let cache = &device.write_cache;
         let mut measured = format!(
-            "{} flushes, {} forced writes, {} discards; {lost} could not be done",
-            reach.flushes, reach.forced, reach.discards.requests
+            "{}, {}, {}; {lost} could not be done",
+            units::counted_in(reach.flushes, "flush", "flushes"),
+            units::counted(reach.forced, "forced write"),
+            units::counted(reach.discards.requests, "discard")
         );
         if !cache.is_empty() {
             let _ = write!(measured, "; cache {cache}");
@@ -391,7 +397,10 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
         let is_through = through(cache) || through(&device.write_cache_after);
         let seen = device.counted.map(|counted| counted.flushes);
         if let Some(seen) = seen.filter(|_| !device.is_file) {
-            let _ = write!(measured, ", {seen} flushes reached the device");
+            let _ = {
+                let seen = units::counted_in(seen, "flush", "flushes");
+                write!(measured, ", {seen} reached the device")
+            };
         }
         let needs_flush = reach.flushes > 0 || (reach.forced > 0 && device.fua != Some(true));
         let unseen = !device.is_file && !is_through && seen == Some(0) && needs_flush;

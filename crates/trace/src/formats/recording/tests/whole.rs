@@ -34,12 +34,17 @@ fn processors_are_brought_into_one_order_and_the_wall_clock_is_found() {
     queue.event(5_000, &payload(&description, &made("block_bio_queue", "W", 8, 8)));
     queue.event(7_000, &payload(&description, &made("block_bio_queue", "W", 8, 8)));
     end.event(6_000, &payload(&description, &made("block_rq_complete", "W", 8, 8)));
-    let log = [Entry::Anchor(Anchor { monotonic_ns: 1_000, wall_ns: 1_000_000_000_000_000_000 })];
+    let log = [
+        Entry::Anchor(Anchor { monotonic_ns: 1_000, wall_ns: 1_000_000_000_000_000_000 }),
+        Entry::Ending { monotonic_ns: 9_000 },
+    ];
     let directory = written(&description, &[vec![queue.bytes()], vec![end.bytes()]], &log);
     let (requests, header) = read(directory.path());
     let latencies: Vec<_> = requests.iter().map(|r| r.latency.map(|ns| ns.0)).collect();
     assert_eq!(latencies, [Some(1000), None]);
-    assert_eq!(header.recording.unwrap().zero_monotonic_ns, Some(5_000));
+    let facts = header.recording.unwrap();
+    assert_eq!((facts.zero_monotonic_ns, facts.from_ns), (Some(5_000), Some(-4_000)));
+    assert_eq!(facts.until_ns, Some(4_000));
     assert_eq!(header.started.as_deref(), Some("2001-09-09T01:46:40.000004Z"));
     assert!(header.description.unwrap().contains("never ended"));
     assert!(header.damage.unwrap().contains("the recorder was killed"));

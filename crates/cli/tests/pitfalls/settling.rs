@@ -1,0 +1,123 @@
+//! A device that turns slow, or stops being slow, while a run goes on: a loop device for which a
+//! control group lets fewer requests through than the load asks for.
+//!
+//! Storage that warms up or fills up cannot be had on every machine, and would take minutes. What
+//! the checks see of it, service times that end at another level than they began at, can.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::loop_device::LoopDevice;
+use crate::stand::{Stand, grade};
+
+fn skipped(reason: &str) {
+    eprintln!("skipped: {reason}");
+}
+
+/// Reads a second, all over the device.
+const LOAD: &str = "gen:random?size=4k&rate=500&duration=4s&area=64M";
+
+/// Fewer than the load asks for, so that requests queue up, and not many fewer, so that the queue
+/// is soon worked off.
+const SLOW: u32 = 400;
+
+/// What no load here comes near.
+const FREE: u32 = 1_000_000;
+
+/// A control group of its own, whose processes read a device as fast as a rule says.
+struct Group {
+    path: PathBuf,
+    device: String,
+}
+
+impl Group {
+    fn over(device: &LoopDevice) -> Result<Self, String> {
+        let name = device.path().trim_start_matches("/dev/");
+        let number = fs::read_to_string(format!("/sys/class/block/{name}/dev"))
+            .map_err(|error| format!("{name}: {error}"))?;
+        let root = Path::new("/sys/fs/cgroup/blkio");
+        let path = root.join(format!("ioecho-{}-{name}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", root.display()))?;
+        let group = Self { path, device: number.trim().to_owned() };
+        group.allow(FREE)?;
+        Ok(group)
+    }
+
+    /// Lets so many reads a second through.
+    fn allow(&self, reads_per_s: u32) -> Result<(), String> {
+        let file = self.path.join("blkio.throttle.read_iops_device");
+        fs::write(&file, format!("{} {reads_per_s}", self.device))
+            .map_err(|error| format!("{}: {error}", file.display()))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Begins to replay in the group, and comes back when requests are issued.
+fn begin(stand: &Stand, device: &LoopDevice, group: &Group, run: &str) -> Child {
+    let mut command = Command::new("sh");
+    let procs = group.path.join("cgroup.procs");
+    let join = format!("echo $$ > '{}' && exec \"$@\"", procs.display());
+    command.args(["-c", &join, "sh", env!("CARGO_BIN_EXE_ioecho"), "replay", LOAD, "-q"]);
+    command.args(["-t", device.path(), "--read-only", "-o", run]);
+    command.current_dir(stand.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+    let replay = command.spawn().unwrap();
+    let journal = stand.path(run).join("requests.journal");
+    let begun = Instant::now();
+    while !fs::exists(&journal).unwrap() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the run does not begin");
+        sleep(Duration::from_millis(5));
+    }
+    replay
+}
+
+/// How steady-state and run-length came out of a run in which the rule is another one from so many
+/// milliseconds on.
+fn graded(rules: [u32; 2], change_ms: u64, run: &str) -> Result<[String; 2], String> {
+    let stand = Stand::new();
+    let device = LoopDevice::new(64)?;
+    let group = Group::over(&device)?;
+    group.allow(rules[0])?;
+    let mut replay = begin(&stand, &device, &group, run);
+    sleep(Duration::from_millis(change_ms));
+    group.allow(rules[1])?;
+    replay.wait().unwrap();
+    Ok(["steady-state", "run-length"].map(|name| grade(&stand.path(run), name)))
+}
+
+#[test]
+fn a_device_that_turns_slow_in_the_second_half_is_no_steady_state() {
+    match graded([FREE, SLOW], 2600, "turns-slow") {
+        Ok(grades) => assert_eq!(grades, ["suspect", "suspect"]),
+        Err(reason) => skipped(&reason),
+    }
+}
+
+#[test]
+fn a_device_that_was_slow_for_the_first_second_of_four_makes_the_run_too_short() {
+    match graded([SLOW, FREE], 1000, "was-slow") {
+        Ok([_, run_length]) => assert_eq!(run_length, "suspect"),
+        Err(reason) => skipped(&reason),
+    }
+}
+
+#[test]
+fn a_device_that_stays_as_it_is_passes() {
+    // On a machine that does other things too, a level of some microseconds is not always one.
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        match graded([FREE, FREE], 1000, "stays") {
+            Ok(grades) if grades == ["pass", "pass"] => return,
+            Ok(grades) => seen.push(grades),
+            Err(reason) => return skipped(&reason),
+        }
+    }
+    panic!("{seen:?}");
+}

@@ -1,0 +1,408 @@
+//! Threads that flush, each there when a flush falls due.
+//!
+//! The kernel gives `IORING_OP_FSYNC` to a worker thread of its own in any case (`io_uring/sync.c`
+//! asks for `REQ_F_FORCE_ASYNC`). Waking that worker takes tens of microseconds and at times
+//! hundreds, for it may have to wait for the processor on which the issuing thread spins; what is
+//! due behind the flush overtakes it meanwhile. Nobody sees that in the results either: the ring
+//! took the flush in time, and the delay counts as the device's.
+//!
+//! Threads of our own can be woken before the flush falls due, and read the instant just before
+//! their system call. The issuing thread tells of flushes ahead ([`Flushers::expect`]); each free
+//! thread takes one of these, in order, sleeps until shortly before and spins until the flush is
+//! there ([`super::duty`]). Any free thread takes any flush: which one a thread waits for decides
+//! only when it is awake. What a thread is at stands in one word, which the issuing thread changes
+//! to hand a flush over: no lock, and no system call where a thread spins.
+//!
+//! No flush waits for another one: where all threads are in one, the ring takes the next.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::thread::{self, Builder, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ioecho_replay::Clock;
+use ioecho_trace::Nanos;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::fdatasync;
+
+use super::duty::{Budget, Duty, Expected};
+use crate::clock::MonotonicClock;
+use crate::target::OpenedTarget;
+use crate::thread::set_timer_slack_ns;
+
+/// Small: a flusher only makes system calls.
+const STACK: usize = 128 << 10;
+
+/// So many flushes are known of ahead; of more nobody is told. As many as there are requests in the
+/// look-ahead of a replay.
+const EXPECTED_MAX: usize = 1 << 12;
+
+/// So long a hand-over waits until the thread that spins has taken the flush: what goes to the
+/// kernel next must not be there first, and a thread that has not taken it by then does not run.
+const TAKING_MAX: Nanos = Nanos::from_micros(5);
+
+/// What a flusher is at, in the beginning too; a flush that it was given and has not taken yet is [`GIVEN`] and its tag.
+const BUSY: u64 = 0;
+/// Sleeps until it is woken.
+const IDLE: u64 = 1;
+/// Sleeps until a flush that it knows of is due.
+const AWAITING: u64 = 2;
+const SPINNING: u64 = 3;
+const GIVEN: u64 = 1 << 32;
+
+/// A flush that is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flushed {
+    pub(super) tag: u32,
+    /// Just before the system call.
+    pub(super) submitted: Nanos,
+    /// Just behind it.
+    pub(super) completed: Nanos,
+    /// Zero, or an error number below it.
+    pub(super) result: i32,
+}
+
+/// A flusher, as the others see it.
+#[derive(Debug, Default)]
+struct Place {
+    /// What it is at.
+    state: AtomicU64,
+    /// When the flush that it awaits is near, ns.
+    from: AtomicI64,
+}
+
+impl Place {
+    /// Goes from one state to another; answers `false` if it was not at that one.
+    fn moves(&self, from: u64, to: u64) -> bool {
+        self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
+    }
+}
+
+/// What the issuing thread and the flushers share.
+struct Shared {
+    target: Arc<OpenedTarget>,
+    clock: MonotonicClock,
+    places: Vec<Place>,
+    expected: Receiver<Expected>,
+    budget: Budget,
+    done: Sender<Flushed>,
+    /// Whether the next flush that is done is to ring the bell.
+    listening: AtomicBool,
+    bell: OwnedFd,
+    stop: AtomicBool,
+}
+
+/// Some threads, and the way to and from them. Whoever drops it has waited for the flushes in
+/// flight; if there are some all the same, the threads are left to themselves.
+pub(super) struct Flushers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    expected: Sender<Expected>,
+    done: Receiver<Flushed>,
+    in_flight: usize,
+    spins: bool,
+    /// When the last flush that is known of is due.
+    last_due: Nanos,
+    /// Which thread is looked at first for the next one.
+    next: usize,
+}
+
+impl Flushers {
+    /// `count` threads.
+    pub(super) fn new(
+        count: u32,
+        target: &Arc<OpenedTarget>,
+        clock: MonotonicClock,
+    ) -> io::Result<Self> {
+        let (expected, to_expect) = bounded(EXPECTED_MAX);
+        let (finished, done) = bounded(count as usize);
+        let shared = Arc::new(Shared {
+            target: Arc::clone(target),
+            clock,
+            places: (0..count).map(|_| Place::default()).collect(),
+            expected: to_expect,
+            budget: Budget::default(),
+            done: finished,
+            listening: AtomicBool::new(false),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            stop: AtomicBool::new(false),
+        });
+        let threads = (0..count as usize)
+            .map(|number| {
+                let shared = Arc::clone(&shared);
+                Builder::new()
+                    .name(format!("ioecho-flush-{number}"))
+                    .stack_size(STACK)
+                    .spawn(move || shared.serve(number))
+            })
+            .collect::<io::Result<_>>()?;
+        Ok(Self {
+            shared,
+            threads,
+            expected,
+            done,
+            in_flight: 0,
+            // The issuing thread needs the only processor.
+            spins: thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
+            last_due: Nanos(i64::MIN),
+            next: 0,
+        })
+    }
+
+    /// How many threads there are.
+    pub(super) fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Flushes handed over and not taken back.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether a thread has nothing to do.
+    pub(super) fn has_free(&self) -> bool {
+        let is_free = |state: u64| matches!(state, IDLE | AWAITING | SPINNING);
+        (0..self.threads.len()).any(|number| is_free(self.state(number)))
+    }
+
+    /// Tells of a flush that will be due, for which a thread must be awake ([`Expected::new`]). They
+    /// are told of in order.
+    pub(super) fn expect(&mut self, due: Nanos, near: Nanos) {
+        let flush = Expected::new(due, near, self.last_due);
+        if !self.spins || self.expected.try_send(flush).is_err() {
+            return;
+        }
+        self.last_due = due;
+        // Who waits for one already, or is in one, takes the next by itself afterwards.
+        let count = self.threads.len();
+        let order = (self.next..count).chain(0..self.next);
+        if let Some(idle) = order.into_iter().find(|number| self.state(*number) == IDLE) {
+            self.threads[idle].thread().unpark();
+            self.next = (idle + 1) % count;
+        }
+    }
+
+    /// Has the request of this tag flushed; answers `false` where no thread is free.
+    pub(super) fn hand_over(&mut self, tag: u32) -> bool {
+        let ways = [SPINNING, IDLE, AWAITING];
+        let taken = ways.into_iter().any(|state| self.hand_to(state, tag));
+        self.in_flight += usize::from(taken);
+        taken
+    }
+
+    /// Hands the flush to a thread that is at that; of several, to the one that will be awake first
+    /// anyhow: it may be on its way.
+    fn hand_to(&self, state: u64, tag: u32) -> bool {
+        let given = GIVEN | u64::from(tag);
+        let is_at = |number: &usize| self.state(*number) == state;
+        let awake = |number: &usize| self.shared.places[*number].from.load(Relaxed);
+        let Some(number) = (0..self.threads.len()).filter(is_at).min_by_key(awake) else {
+            return false;
+        };
+        if !self.shared.places[number].moves(state, given) {
+            return false;
+        }
+        if state == SPINNING {
+            return self.is_taken(number, given);
+        }
+        self.threads[number].thread().unpark();
+        true
+    }
+
+    /// Waits until a thread that spins has taken what it was given, and takes it back if it does
+    /// not: the thread does not run then, perhaps for want of the processor on which this one
+    /// spins. One that is woken goes before, for it has used less of its share.
+    fn is_taken(&self, number: usize, given: u64) -> bool {
+        let until = self.shared.clock.now() + TAKING_MAX;
+        while self.state(number) == given {
+            if self.shared.clock.now() >= until {
+                return !self.shared.places[number].moves(given, SPINNING);
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+
+    fn state(&self, number: usize) -> u64 {
+        self.shared.places[number].state.load(SeqCst)
+    }
+
+    /// A flush that is done, if there is one.
+    pub(super) fn take_done(&mut self) -> Option<Flushed> {
+        if self.in_flight == 0 {
+            return None;
+        }
+        let flushed = self.done.try_recv().ok()?;
+        self.in_flight -= 1;
+        Some(flushed)
+    }
+
+    /// What becomes readable when a flush is done while somebody listens.
+    pub(super) fn bell(&self) -> i32 {
+        self.shared.bell.as_raw_fd()
+    }
+
+    /// Makes the bell silent again.
+    pub(super) fn silence(&self) {
+        // Refused only where it has not been rung.
+        let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
+    }
+
+    /// Whether the next flush that is done is to ring the bell. Who begins to listen looks for what
+    /// is done already before it sleeps.
+    pub(super) fn listen(&self, listening: bool) {
+        self.shared.listening.store(listening, SeqCst);
+    }
+}
+
+impl Drop for Flushers {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        for thread in &self.threads {
+            thread.thread().unpark();
+        }
+        if self.in_flight == 0 {
+            for thread in self.threads.drain(..) {
+                // One that panicked has said so already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// A flusher's life.
+    fn serve(&self, number: usize) {
+        // Without it a sleep ends 50 µs late; then the flush is late, and says so.
+        let _ = set_timer_slack_ns(1);
+        let place = &self.places[number];
+        let mut expected = None;
+        while let Some(tag) = self.await_flush(place, &mut expected) {
+            let submitted = self.clock.now();
+            let answer = fdatasync(&self.target.file);
+            let completed = self.clock.now();
+            let result = answer.map_or_else(|error| -error.raw_os_error(), |()| 0);
+            if self.done.send(Flushed { tag, submitted, completed, result }).is_err() {
+                return;
+            }
+            if self.listening.swap(false, SeqCst) {
+                // Refused only when nobody has listened for 2^64 flushes.
+                let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            }
+            expected = expected.filter(|flush: &Expected| !flush.is_met(submitted));
+        }
+    }
+
+    /// Waits for a flush, asleep or awake; `None` when there will be none any more. `expected` is
+    /// the one that this thread knows of.
+    fn await_flush(&self, place: &Place, expected: &mut Option<Expected>) -> Option<u32> {
+        // Whoever is not busy may be given a flush at any moment.
+        let mut was = BUSY;
+        loop {
+            let now = self.clock.now();
+            let duty = self.duty(now, expected);
+            place.from.store(expected.map_or(0, |flush| flush.from().0), Relaxed);
+            let is = match duty {
+                None => IDLE,
+                Some(Duty::Spin) => SPINNING,
+                Some(_) => AWAITING,
+            };
+            if place.moves(was, is) {
+                was = is;
+            } else {
+                // It may be taken back meanwhile.
+                let given = place.state.load(SeqCst);
+                if given & GIVEN != 0 && place.moves(given, BUSY) {
+                    return Some(given as u32);
+                }
+                continue;
+            }
+            if self.stop.load(SeqCst) {
+                return None;
+            }
+            match duty {
+                // What was told of before this thread was idle has not woken it.
+                None if !self.expected.is_empty() => {}
+                None => thread::park(),
+                Some(Duty::Sleep(until)) => {
+                    let left = until.saturating_sub(self.clock.now()).0.max(0);
+                    thread::park_timeout(Duration::from_nanos(left.unsigned_abs()));
+                }
+                Some(_) => self.spin(&place.state, now, *expected),
+            }
+        }
+    }
+
+    /// What to do about the flush that the thread waits for, which is the next one if it has none;
+    /// `None` if none is known.
+    fn duty(&self, now: Nanos, expected: &mut Option<Expected>) -> Option<Duty> {
+        loop {
+            let flush = match *expected {
+                Some(flush) => flush,
+                None => *expected.insert(self.expected.try_recv().ok()?),
+            };
+            match flush.duty(now, &self.budget) {
+                Duty::Over => *expected = None,
+                duty => return Some(duty),
+            }
+        }
+    }
+
+    /// Looks for the flush until it is there or nobody waits for it any more.
+    fn spin(&self, state: &AtomicU64, began: Nanos, expected: Option<Expected>) {
+        let mut now = began;
+        while state.load(SeqCst) == SPINNING
+            && expected.is_some_and(|flush| !flush.is_over(now))
+            && !self.stop.load(SeqCst)
+        {
+            std::hint::spin_loop();
+            now = self.clock.now();
+        }
+        self.budget.spend(began, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{self, Access, OpenOptions};
+
+    const COUNT: u32 = 5000;
+
+    #[test]
+    fn every_flush_is_done_once_however_threads_sleep_and_spin() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4096).unwrap();
+        let mut opening = OpenOptions::new(Access::ReadOnly);
+        opening.allow_cached = true;
+        let target = Arc::new(target::open(file.path(), opening).unwrap());
+        let clock = MonotonicClock::new();
+        let mut flushers = Flushers::new(3, &target, clock).unwrap();
+        let mut times = vec![0; COUNT as usize];
+        let deadline = clock.now() + Nanos::from_secs(60);
+        let mut take = |flushers: &mut Flushers| {
+            while let Some(done) = flushers.take_done() {
+                assert!(done.submitted <= done.completed && done.result == 0, "{done:?}");
+                times[done.tag as usize] += 1;
+            }
+            assert!(clock.now() < deadline, "{} in flight", flushers.in_flight());
+        };
+        for tag in 0..COUNT {
+            let ahead = Nanos::from_micros(i64::from(tag % 7) * 20);
+            flushers.expect(clock.now() + ahead, Nanos::from_micros(i64::from(tag % 3) * 10));
+            while !flushers.hand_over(tag) {
+                take(&mut flushers);
+                thread::yield_now();
+            }
+        }
+        while flushers.in_flight() > 0 {
+            take(&mut flushers);
+            thread::yield_now();
+        }
+        assert!(times.iter().all(|times| *times == 1));
+        assert_eq!(flushers.count(), 3);
+    }
+}

@@ -1,0 +1,56 @@
+//! Flushes that a replay of a trace issued before writes that asked for one.
+//!
+//! A recording has a write with a flush before it as one request (`REQ_PREFLUSH`). A program cannot
+//! ask for that in one system call, so whoever replays it issues a flush, and then the write: such
+//! a flush is expected, as of a run. But nobody says of two traces how it was replayed. The kernel
+//! itself gives such writes on as they are, and then there is no flush to expect; or the replay
+//! left it out, and then what was seen belongs to the flushes that stand in the trace.
+
+use ioecho_trace::Op;
+
+use super::event::Event;
+use super::matching::{NONE, difference};
+
+/// So many requests before and behind a flush are looked at for another one's counterpart.
+const SEARCH_MAX: usize = 64;
+
+/// How near to its time a flush must have been seen to be taken from another one.
+const NEAR_NS: i64 = 1_000_000;
+
+/// Which of the flushes that are expected before writes of a trace are not to be expected, because
+/// their writes were seen as they were asked for; `None` where there are none.
+pub(super) fn unexpected(asked: &[Event], seen: &[Event], found: &[u32]) -> Option<Vec<bool>> {
+    let is_unexpected = |at: usize| {
+        let (flush, other) = (&asked[at], found.get(at + 1).copied().unwrap_or(NONE));
+        flush.implied && flush.engine.is_none() && other != NONE && seen[other as usize].preflush
+    };
+    let all: Vec<bool> = (0..asked.len()).map(is_unexpected).collect();
+    all.contains(&true).then_some(all)
+}
+
+/// Gives flushes of a trace that have no counterpart that of a flush that was only expected, if it
+/// was seen when the former ought to have been. `shift` is the distance of the clocks.
+pub(super) fn give_back(asked: &[Event], seen: &[Event], found: &mut [u32], shift: i64) {
+    let is_expected = |event: &Event| event.implied && event.engine.is_none();
+    if !asked.iter().any(is_expected) {
+        return;
+    }
+    for at in 0..asked.len() {
+        let flush = &asked[at];
+        if flush.op != Op::Flush || flush.implied || found[at] != NONE {
+            continue;
+        }
+        let due = flush.at.saturating_add(shift);
+        let off = |other: usize| {
+            let place = found[other];
+            let is_there =
+                is_expected(&asked[other]) && asked[other].target == flush.target && place != NONE;
+            is_there.then(|| difference(seen[place as usize].at, due).saturating_abs())
+        };
+        let about = at.saturating_sub(SEARCH_MAX)..(at + SEARCH_MAX).min(asked.len());
+        let nearest = about.filter_map(|other| Some((off(other)?, other))).min();
+        if let Some((_, other)) = nearest.filter(|(off, _)| *off <= NEAR_NS) {
+            found.swap(at, other);
+        }
+    }
+}
