@@ -33,8 +33,8 @@ impl BlockNode {
         Some(Self { dev, name, directory: directory.to_owned() })
     }
 
-    /// Whether the kernel still has a device of this number and name. Needs no file number, and what
-    /// cannot be known is taken for there.
+    /// Whether the kernel still has a device of this number and name. Needs no file number, and
+    /// what cannot be known is taken for there.
     pub(crate) fn is_there(&self) -> bool {
         let link = format!("/sys/dev/block/{}:{}", major(self.dev), minor(self.dev));
         match fs::read_link(link) {

@@ -274,7 +274,8 @@ fn print_notes(out: &mut impl Write, header: &Header) -> io::Result<()> {
         if notes.is_empty() {
             let gaps = header.recording.iter().flat_map(|recording| &recording.gaps);
             let is_unknown = kind == "lost" && gaps.count() > 0;
-            let none = if is_unknown { "nobody knows how many events, in the gaps" } else { "nothing" };
+            let none =
+                if is_unknown { "nobody knows how many events, in the gaps" } else { "nothing" };
             row!(out, kind, "{none}")?;
         }
         for note in notes.iter() {

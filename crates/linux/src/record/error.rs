@@ -101,8 +101,8 @@ pub enum RecordError {
     },
     /// The disk has less room than is to be kept free.
     #[error(
-        "{}: {left} are left, less than the {reserve} that are to be kept free\n  = help: write to a \
-         disk with more room, or keep less of it free with --reserve",
+        "{}: {left} are left, less than the {reserve} that are to be kept free\n  = help: write to \
+         a disk with more room, or keep less of it free with --reserve",
         .directory.display()
     )]
     Reserve {

@@ -3,9 +3,10 @@
 //! The kernel counts what was read of a buffer and what found no room in it, and tells nobody when.
 //! But a buffer that is full stays full until somebody reads it: what was lost then was lost behind
 //! the last event in it, and before the instant at which a part of it was free again
-//! (`kernel/trace/ring_buffer.c`, `rb_move_tail` without `RB_FL_OVERWRITE`). A gap that is as narrow
-//! leaves the latencies around it alone. Where the kernel says that more was read than it gave to
-//! this recorder, somebody else reads as well; where it says less, somebody has cleared the buffer.
+//! (`kernel/trace/ring_buffer.c`, `rb_move_tail` without `RB_FL_OVERWRITE`). A gap that is as
+//! narrow leaves the latencies around it alone. Where the kernel says that more was read than it
+//! gave to this recorder, somebody else reads as well; where it says less, somebody has cleared the
+//! buffer.
 
 use ioecho_trace::recording::Totals;
 

@@ -184,7 +184,10 @@ impl Store {
         let mut result = if self.has_failed { Ok(()) } else { self.flush() };
         for one in self.streams.iter().filter_map(|stream| stream.file.as_ref()) {
             let synced = one.file.sync_data();
-            result = result.and(synced.map_err(|error| RecordError::output(&self.place.path().join(&one.name), error)));
+            result =
+                result.and(synced.map_err(|error| {
+                    RecordError::output(&self.place.path().join(&one.name), error)
+                }));
         }
         self.syncer.finish();
         // What the log did not need is given back.
@@ -248,9 +251,8 @@ impl Store {
             none => {
                 let name = segment_file(self.segment, one.cpu);
                 let file = self.place.create(&name);
-                let file = file.map_err(|error| {
-                    RecordError::output(&self.place.path().join(&name), error)
-                })?;
+                let file = file
+                    .map_err(|error| RecordError::output(&self.place.path().join(&name), error))?;
                 none.insert(StreamFile { file, name, position: 0 })
             }
         };

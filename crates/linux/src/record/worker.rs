@@ -275,11 +275,7 @@ impl Worker {
     ///
     /// A buffer that was full shows when its first page is free: then its counter is looked at, and
     /// what it has lost came behind the last event that was there when the pass began.
-    fn empty(
-        &mut self,
-        stream: usize,
-        last: bool,
-    ) -> Result<(u64, io::Result<()>), RecordError> {
+    fn empty(&mut self, stream: usize, last: bool) -> Result<(u64, io::Result<()>), RecordError> {
         let capacity = self.tracer.streams()[stream].capacity.max(1);
         let is_exact = self.counting == Counting::Exact;
         // The pages that were there when the pass began, and the one that was filled meanwhile.

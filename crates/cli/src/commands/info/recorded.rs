@@ -80,9 +80,8 @@ mod tests {
 
     #[test]
     fn an_end_that_nobody_asked_for_is_told_and_is_no_loss() {
-        let ended = |why: &str| {
-            rows(&Recording { stopped: Some(why.to_owned()), ..Recording::default() })
-        };
+        let ended =
+            |why: &str| rows(&Recording { stopped: Some(why.to_owned()), ..Recording::default() });
         let told = ("ended", "early: loop7 was removed".to_owned());
         assert_eq!(ended("loop7 was removed")[1..], [told]);
         assert_eq!(ended("asked to: SIGINT").len(), 1);

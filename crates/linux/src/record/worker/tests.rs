@@ -59,7 +59,7 @@ impl Tracer for Kernel {
 
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
         if self.counting() == Counting::Exact {
-            let page = self.pages.pop_front().filter(|_| stream == 0);
+            let page = if stream == 0 { self.pages.pop_front() } else { None };
             let Some(time) = page else { return Ok(0) };
             self.read += 1;
             if self.pages.is_empty() {

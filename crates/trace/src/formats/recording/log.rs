@@ -18,8 +18,8 @@ const ENTRIES_MAX: usize = 1 << 16;
 /// How many processors are known; what Linux can be built for (`NR_CPUS`).
 const CPUS_MAX: usize = 1 << 13;
 
-/// Before it began and behind its last entry a recording that ended has no event: with a margin of a
-/// second.
+/// Before it began and behind its last entry a recording that ended has no event: with a margin of
+/// a second.
 const SLACK_NS: u64 = 1_000_000_000;
 
 /// A recorder that was killed notes the time every minute, but what it noted last may never have

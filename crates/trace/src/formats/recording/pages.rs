@@ -16,9 +16,7 @@ use crate::error::TraceError;
 use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{EAGAIN, Event, kind};
-use crate::recording::page::{
-    DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP, absolute,
-};
+use crate::recording::page::{DELTA_BITS, PADDING, PageHead, TIME_EXTEND, TIME_STAMP, absolute};
 use crate::recording::{Description, PageLayout};
 
 /// The place of a tracepoint that was recorded and means nothing here.

@@ -123,8 +123,7 @@ fn events_by_another_clock_are_left_out_and_told() {
         pages.push(page.bytes());
     }
     let cpus = vec![Totals { cpu: 0, read: 6, lost: 0 }];
-    let stopped =
-        Entry::Stopped { why: "asked".to_owned(), monotonic_ns: 102 * second, cpus };
+    let stopped = Entry::Stopped { why: "asked".to_owned(), monotonic_ns: 102 * second, cpus };
     let directory = written(&description, &[pages], &[stopped]);
     let (requests, header) = read(directory.path());
     let issues: Vec<_> = requests.iter().map(|request| request.issue.0).collect();
