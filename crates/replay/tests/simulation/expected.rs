@@ -18,7 +18,7 @@ const START: Nanos = Nanos::from_millis(7);
 const SPIN: Nanos = Nanos::from_micros(40);
 
 /// A device that keeps what it is told of.
-struct Told {
+struct Listener {
     inner: SimDevice,
     told: Vec<Nanos>,
     /// What of it has not been asked for.
@@ -26,7 +26,7 @@ struct Told {
     expects: bool,
 }
 
-impl Device for Told {
+impl Device for Listener {
     fn capacity(&self) -> Bytes {
         self.inner.capacity()
     }
@@ -105,7 +105,7 @@ fn replay(seed: u64, spin: Nanos) -> (Vec<Nanos>, Vec<Nanos>) {
         stop_after: None,
         polls: 0,
     };
-    let mut device = Told { inner, told: Vec::new(), awaited: VecDeque::new(), expects };
+    let mut device = Listener { inner, told: Vec::new(), awaited: VecDeque::new(), expects };
     let mut records: Vec<Record> = Vec::new();
     let (totals, result) = Replay {
         device: &mut device,
