@@ -87,8 +87,9 @@ fn graded(rules: [u32; 2], change_ms: u64, run: &str) -> Result<[String; 2], Str
     group.allow(rules[0])?;
     let mut replay = begin(&stand, &device, &group, run);
     sleep(Duration::from_millis(change_ms));
-    group.allow(rules[1])?;
+    let allowed = group.allow(rules[1]);
     replay.wait().unwrap();
+    allowed?;
     Ok(["steady-state", "run-length"].map(|name| grade(&stand.path(run), name)))
 }
 
