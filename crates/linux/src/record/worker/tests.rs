@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::sync_channel;
 
@@ -29,7 +30,7 @@ struct Kernel {
     meddling: Option<Meddling>,
     /// Whole pages of one event that the first stream has, by their instants, and how many events
     /// had found no room before the first of them was read.
-    pages: VecDeque<u64>,
+    pages: Arc<Mutex<VecDeque<u64>>>,
     lost: u64,
     read: u64,
     /// How often it was asked whether all events come.
@@ -59,10 +60,11 @@ impl Tracer for Kernel {
 
     fn read(&mut self, stream: usize, chunk: &mut [u8]) -> io::Result<usize> {
         if self.counting() == Counting::Exact {
-            let page = if stream == 0 { self.pages.pop_front() } else { None };
+            let mut pages = self.pages.lock().unwrap();
+            let page = if stream == 0 { pages.pop_front() } else { None };
             let Some(time) = page else { return Ok(0) };
             self.read += 1;
-            if self.pages.is_empty() {
+            if pages.is_empty() {
                 self.shared.stop.store(true, Relaxed);
             }
             chunk[..8].copy_from_slice(&time.to_ne_bytes());
@@ -119,11 +121,13 @@ impl Tracer for Kernel {
 #[test]
 fn a_full_buffer_has_lost_behind_the_last_event_that_was_in_it() {
     let directory = tempfile::tempdir().unwrap();
+    let pages = Arc::<Mutex<VecDeque<u64>>>::default();
+    let kernel = Kernel { pages: Arc::clone(&pages), lost: 7, ..Kernel::default() };
+    let worker = worker(kernel, directory.path(), 0);
     let now = monotonic_ns();
     // The last page was begun when the first one was free again.
-    let pages = VecDeque::from([now + 1, now + 2, now + 3, now + 60_000_000_000]);
-    let kernel = Kernel { pages, lost: 7, ..Kernel::default() };
-    let summary = record(kernel, directory.path(), 0);
+    pages.lock().unwrap().extend([now + 1, now + 2, now + 3, now + 60_000_000_000]);
+    let summary = worker.run(&sync_channel(1).0);
     assert_eq!((summary.events(), summary.lost(), summary.taken), (4, 7, 0));
     let log = fs::read_to_string(directory.path().join(LOG_FILE)).unwrap();
     let expected = format!("\"cpu\":0,\"events\":7,\"from_ns\":{},", now + 3);
@@ -132,14 +136,18 @@ fn a_full_buffer_has_lost_behind_the_last_event_that_was_in_it() {
 }
 
 /// Records until the kernel ends it.
-fn record(mut kernel: Kernel, directory: &Path, reserve: u64) -> Summary {
+fn record(kernel: Kernel, directory: &Path, reserve: u64) -> Summary {
+    worker(kernel, directory, reserve).run(&sync_channel(1).0)
+}
+
+/// A recorder of such a kernel.
+fn worker(mut kernel: Kernel, directory: &Path, reserve: u64) -> Worker {
     kernel.streams = [0, 1].map(|cpu| Stream { cpu, capacity: 1 << 20 }).to_vec();
     let limit = SegmentLimit { bytes: 1 << 30, time: Duration::from_hours(1) };
     let store = Store::new(directory, [0, 1].into_iter(), limit).unwrap();
     let shared = Arc::clone(&kernel.shared);
     let tracer = Box::new(kernel);
-    let worker = Worker::new(tracer, store, Vec::new(), directory, Some(reserve), shared);
-    worker.run(&sync_channel(1).0)
+    Worker::new(tracer, store, Vec::new(), directory, Some(reserve), shared)
 }
 
 /// The beginnings of the lines about events that are missing.

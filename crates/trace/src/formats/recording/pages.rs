@@ -163,7 +163,7 @@ impl Decoded {
     /// first and the last instant at which it recorded.
     pub(super) fn new(cpu: u32, gaps: Gaps, is_counted: bool, times: (u64, u64)) -> Self {
         let times = Some((times.0, times.1.saturating_sub(times.0)));
-        Self { cpu, gaps, is_counted, times, ..Self::default() }
+        Self { cpu, gaps, times, is_counted, ..Self::default() }
     }
 
     fn is_timely(&self, time: u64) -> bool {
