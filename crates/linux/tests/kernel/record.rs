@@ -315,7 +315,7 @@ fn what_another_program_reads_out_of_a_recording_is_told_and_counted() {
     let place = or_skip!(Place::new());
     let recorder = or_skip!(start(&device.path, &place.options()));
     // Without waiting, and until the recorder has come too late for some.
-    let mut pipe = fs::File::options();
+    let mut pipe = File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut pipe, libc::O_NONBLOCK);
     let mut pipe = pipe.read(true).open(instance_of(&device).join("trace_pipe")).unwrap();
     let begun = Instant::now();

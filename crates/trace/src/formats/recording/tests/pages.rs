@@ -155,7 +155,7 @@ proptest! {
     ) {
         let description = description();
         let (mut pages, mut page, mut now) = (Vec::new(), Page::new(start), start);
-        let mut expected = Vec::new();
+        let (mut expected, mut absurd) = (Vec::new(), 0);
         for (delta, name, letters, sector, sectors) in rows {
             now += delta;
             if page.used() + 80 > page_bytes {
@@ -164,11 +164,15 @@ proptest! {
             }
             let made = made(NAMES[name], LETTERS[letters], sector, sectors);
             page.event(now, &payload(&description, &made));
-            let bytes = u32::try_from(u64::from(sectors) * 512).unwrap_or(u32::MAX);
-            expected.push((now, if sector == u64::MAX { 0 } else { sector }, bytes));
+            let sector = if sector == u64::MAX { 0 } else { sector };
+            match (u32::try_from(u64::from(sectors) * 512), sector.checked_mul(512)) {
+                (Ok(bytes), Some(_)) => expected.push((now, sector, bytes)),
+                _ => absurd += 1,
+            }
         }
         pages.push(page.bytes());
-        let (events, ..) = decode(&description, &pages);
+        let (events, decoded, _) = decode(&description, &pages);
+        prop_assert_eq!(decoded.absurd, absurd);
         let found: Vec<_> =
             events.iter().map(|event| (event.time, event.sector, event.bytes)).collect();
         prop_assert_eq!(found, expected);
