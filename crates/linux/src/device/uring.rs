@@ -429,7 +429,7 @@ impl Queue for UringQueue {
             Some(helpers) => helpers.submit()?,
             None => 0,
         };
-        let first = self.clock.now();
+        let mut first = None;
         while !self.prepared.is_empty() {
             if self.flush_first() {
                 accepted += 1;
@@ -438,11 +438,12 @@ impl Queue for UringQueue {
             self.enable()?;
             let (stamp, is_before_flush) = self.load(false);
             accepted += self.hand_down(stamp)?;
+            first.get_or_insert(stamp);
             if self.loaded > 0 || !is_before_flush {
                 break;
             }
         }
-        Ok((first, accepted))
+        Ok((first.unwrap_or_else(|| self.clock.now()), accepted))
     }
 
     fn expect(&mut self, due: Nanos, near: Nanos) {
