@@ -40,9 +40,12 @@ const STACK: usize = 128 << 10;
 /// look-ahead of a replay.
 const EXPECTED_MAX: usize = 1 << 12;
 
-/// So long a hand-over waits until the thread that spins has taken the flush: what goes to the
-/// kernel next must not be there first, and a thread that has not taken it by then does not run.
-const TAKING_MAX: Nanos = Nanos::from_micros(5);
+/// So long what goes to the kernel next waits at most for a thread to take a flush: within what a
+/// request may be late, and longer than most threads take to wake up.
+const TAKING_MAX: Nanos = Nanos::from_micros(500);
+
+/// What a thread needs from there until the flush is in the device's queue.
+const CALL: Nanos = Nanos::from_micros(5);
 
 /// Is in a flush, or has just begun to live.
 const BUSY: u64 = 0;
@@ -81,6 +84,11 @@ impl Place {
     fn moves(&self, from: u64, to: u64) -> bool {
         self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
     }
+
+    /// Whether it was given a flush that it has not taken yet.
+    fn is_given(&self) -> bool {
+        self.state.load(SeqCst) & GIVEN != 0
+    }
 }
 
 /// What the issuing thread and the flushers share.
@@ -105,6 +113,8 @@ pub(super) struct Flushers {
     expected: Sender<Expected>,
     done: Receiver<Flushed>,
     in_flight: usize,
+    /// When the last flush was handed over, until that has been waited for.
+    handed_over: Option<Nanos>,
     spins: bool,
     /// When the last flush that is known of is due.
     last_due: Nanos,
@@ -148,6 +158,7 @@ impl Flushers {
             expected,
             done,
             in_flight: 0,
+            handed_over: None,
             // The issuing thread needs the only processor.
             spins: thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
             last_due: Nanos(i64::MIN),
@@ -193,40 +204,50 @@ impl Flushers {
         let ways = [SPINNING, IDLE, AWAITING];
         let taken = ways.into_iter().any(|state| self.hand_to(state, tag));
         self.in_flight += usize::from(taken);
+        if taken {
+            self.handed_over = Some(self.shared.clock.now());
+        }
         taken
     }
 
-    /// Hands the flush to a thread that is at that; of several, to the one that will be awake first
-    /// anyhow: it may be on its way.
+    /// Hands the flush to a thread that is at that. Of several it is the one that waits for this
+    /// flush: the first that ought to be awake by now, for it may be on its way. Where there is
+    /// none such, it is the one whose own flush is farthest, so that it is back by then; any other
+    /// would be missed by the flush that it waits for, and that one take the next one's thread.
     fn hand_to(&self, state: u64, tag: u32) -> bool {
         let given = GIVEN | u64::from(tag);
+        let now = self.shared.clock.now().0;
         let is_at = |number: &usize| self.state(*number) == state;
-        let awake = |number: &usize| self.shared.places[*number].from.load(Relaxed);
-        let Some(number) = (0..self.threads.len()).filter(is_at).min_by_key(awake) else {
-            return false;
-        };
+        let wakes = |number: usize| (self.shared.places[number].from.load(Relaxed), number);
+        let at = || (0..self.threads.len()).filter(is_at).map(wakes);
+        let ready = at().filter(|(from, _)| *from <= now).min();
+        let Some((_, number)) = ready.or_else(|| at().max()) else { return false };
         if !self.shared.places[number].moves(state, given) {
             return false;
         }
-        if state == SPINNING {
-            return self.is_taken(number, given);
+        if state != SPINNING {
+            self.threads[number].thread().unpark();
         }
-        self.threads[number].thread().unpark();
         true
     }
 
-    /// Waits until a thread that spins has taken what it was given, and takes it back if it does
-    /// not: the thread does not run then, perhaps for want of the processor on which this one
-    /// spins. One that is woken goes before, for it has used less of its share.
-    fn is_taken(&self, number: usize, given: u64) -> bool {
-        let until = self.shared.clock.now() + TAKING_MAX;
-        while self.state(number) == given {
-            if self.shared.clock.now() >= until {
-                return !self.shared.places[number].moves(given, SPINNING);
-            }
-            std::hint::spin_loop();
+    /// Waits until the flushes that were handed over are in the device's queue, as far as that can
+    /// be told: what goes to the kernel next must not be there first. A thread that was woken may
+    /// have to wait for the very processor that this one is on, so this one gives it away.
+    pub(super) fn settle(&mut self) {
+        let Some(handed_over) = self.handed_over.take() else { return };
+        let is_given = || self.shared.places.iter().any(Place::is_given);
+        let mut now = self.shared.clock.now();
+        let mut since = handed_over;
+        while is_given() && now < handed_over.saturating_add(TAKING_MAX) {
+            thread::yield_now();
+            now = self.shared.clock.now();
+            since = now;
         }
-        true
+        while now < since.saturating_add(CALL) {
+            std::hint::spin_loop();
+            now = self.shared.clock.now();
+        }
     }
 
     fn state(&self, number: usize) -> u64 {
@@ -316,7 +337,6 @@ impl Shared {
             if place.moves(was, is) {
                 was = is;
             } else {
-                // It may be taken back meanwhile.
                 let given = place.state.load(SeqCst);
                 if given & GIVEN != 0 && place.moves(given, BUSY) {
                     return Some(given as u32);
@@ -361,7 +381,8 @@ impl Shared {
             && expected.is_some_and(|flush| !flush.is_over(now))
             && !self.stop.load(SeqCst)
         {
-            std::hint::spin_loop();
+            // The issuing thread may want the very processor that this one is on.
+            thread::yield_now();
             now = self.clock.now();
         }
         self.budget.spend(began, now);

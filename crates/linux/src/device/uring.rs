@@ -431,6 +431,9 @@ impl Queue for UringQueue {
         };
         let mut first = None;
         while !self.prepared.is_empty() {
+            if let Some(flushers) = &mut self.flushers {
+                flushers.settle();
+            }
             if self.flush_first() {
                 accepted += 1;
                 continue;
