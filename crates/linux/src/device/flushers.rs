@@ -40,8 +40,8 @@ const STACK: usize = 128 << 10;
 /// look-ahead of a replay.
 const EXPECTED_MAX: usize = 1 << 12;
 
-/// So long what goes to the kernel next waits at most for a thread to take a flush: within what a
-/// request may be late, and longer than most threads take to wake up.
+/// So long what goes to the kernel next waits at most for a thread to take a flush: longer than
+/// nearly all threads take to wake up.
 const TAKING_MAX: Nanos = Nanos::from_micros(500);
 
 /// What a thread needs from there until the flush is in the device's queue.
@@ -115,6 +115,8 @@ pub(super) struct Flushers {
     in_flight: usize,
     /// When the last flush was handed over, until that has been waited for.
     handed_over: Option<Nanos>,
+    /// Whether it was not taken yet when that was looked at.
+    was_given: bool,
     spins: bool,
     /// When the last flush that is known of is due.
     last_due: Nanos,
@@ -143,27 +145,29 @@ impl Flushers {
             bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             stop: AtomicBool::new(false),
         });
-        let threads = (0..count as usize)
-            .map(|number| {
-                let shared = Arc::clone(&shared);
-                Builder::new()
-                    .name(format!("ioecho-flush-{number}"))
-                    .stack_size(STACK)
-                    .spawn(move || shared.serve(number))
-            })
-            .collect::<io::Result<_>>()?;
-        Ok(Self {
+        let mut flushers = Self {
             shared,
-            threads,
+            threads: Vec::with_capacity(count as usize),
             expected,
             done,
             in_flight: 0,
             handed_over: None,
+            was_given: false,
             // The issuing thread needs the only processor.
             spins: thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
             last_due: Nanos(i64::MIN),
             next: 0,
-        })
+        };
+        for number in 0..count as usize {
+            let shared = Arc::clone(&flushers.shared);
+            let thread = Builder::new()
+                .name(format!("ioecho-flush-{number}"))
+                .stack_size(STACK)
+                .spawn(move || shared.serve(number));
+            // Where there can be no more, dropping them ends those that there are.
+            flushers.threads.push(thread?);
+        }
+        Ok(flushers)
     }
 
     /// How many threads there are.
@@ -202,7 +206,15 @@ impl Flushers {
     /// Has the request of this tag flushed; answers `false` where no thread is free.
     pub(super) fn hand_over(&mut self, tag: u32) -> bool {
         let ways = [SPINNING, IDLE, AWAITING];
-        let taken = ways.into_iter().any(|state| self.hand_to(state, tag));
+        // A thread may go from one state to another between two looks.
+        let taken = loop {
+            if ways.into_iter().any(|state| self.hand_to(state, tag)) {
+                break true;
+            }
+            if !self.has_free() {
+                break false;
+            }
+        };
         self.in_flight += usize::from(taken);
         if taken {
             self.handed_over = Some(self.shared.clock.now());
@@ -231,23 +243,26 @@ impl Flushers {
         true
     }
 
-    /// Waits until the flushes that were handed over are in the device's queue, as far as that can
-    /// be told: what goes to the kernel next must not be there first. A thread that was woken may
-    /// have to wait for the very processor that this one is on, so this one gives it away.
-    pub(super) fn settle(&mut self) {
-        let Some(handed_over) = self.handed_over.take() else { return };
-        let is_given = || self.shared.places.iter().any(Place::is_given);
+    /// Whether the flushes that were handed over are in the device's queue, as far as that can be
+    /// told: what goes to the kernel next must not be there first. A thread that was woken may have
+    /// to wait for the very processor that this one is on, so this one gives it away; it is not
+    /// waited for here, or what completes meanwhile would be seen late.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let Some(handed_over) = self.handed_over else { return true };
         let mut now = self.shared.clock.now();
-        let mut since = handed_over;
-        while is_given() && now < handed_over.saturating_add(TAKING_MAX) {
+        let is_given = self.shared.places.iter().any(Place::is_given);
+        if is_given && now < handed_over.saturating_add(TAKING_MAX) {
+            self.was_given = true;
             thread::yield_now();
-            now = self.shared.clock.now();
-            since = now;
+            return false;
         }
+        let since = if self.was_given { now } else { handed_over };
         while now < since.saturating_add(CALL) {
             std::hint::spin_loop();
             now = self.shared.clock.now();
         }
+        (self.handed_over, self.was_given) = (None, false);
+        true
     }
 
     fn state(&self, number: usize) -> u64 {

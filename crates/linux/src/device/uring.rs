@@ -47,6 +47,9 @@ use crate::target::{OpenedTarget, TargetKind};
 /// How long the queue sleeps at most where nothing tells it of a flush that is done.
 const DEAF_NAP_NS: i64 = 1_000_000;
 
+/// How often it tries to be told before it sleeps.
+const LISTENING_TRIES: usize = 4;
+
 /// A request between [`Queue::prepare`] and its completion.
 #[derive(Debug, Default)]
 struct Slot {
@@ -266,11 +269,11 @@ impl UringQueue {
         Ok(())
     }
 
-    /// Has the ring tell when a flusher has done something; answers `false` where it will not.
-    fn listen(&mut self) -> io::Result<bool> {
+    /// Has the ring tell when a flusher has done something, if it can.
+    fn listen(&mut self) -> io::Result<()> {
         let Some(flushers) = self.flushers.as_ref().filter(|flushers| flushers.in_flight() > 0)
         else {
-            return Ok(true);
+            return Ok(());
         };
         if !self.has_bell {
             let bell = Prepared::bell(flushers.bell());
@@ -280,7 +283,12 @@ impl UringQueue {
         if let Some(flushers) = self.flushers.as_ref().filter(|_| self.has_bell) {
             flushers.listen(true);
         }
-        Ok(self.has_bell)
+        Ok(())
+    }
+
+    /// Whether a sleep ends when a flusher has done something, or no flusher is at anything.
+    fn is_heard(&self) -> bool {
+        self.has_bell || self.flushers.as_ref().is_none_or(|flushers| flushers.in_flight() == 0)
     }
 
     /// Takes what is done and hands down what follows from it; answers whether something is.
@@ -371,9 +379,18 @@ impl UringQueue {
         left_ns: i64,
         done: &mut impl FnMut(Completion, Option<Buffer>),
     ) -> io::Result<()> {
-        let left = if self.listen()? { left_ns } else { left_ns.min(DEAF_NAP_NS) };
-        // What was done before this thread listened has rung no bell.
-        if !self.look(done)? && self.own == 0 {
+        let mut is_done = false;
+        for _ in 0..LISTENING_TRIES {
+            self.listen()?;
+            // What was done before this thread listened has rung no bell. It may also have rung
+            // between the two, and is silent then: it must be listened to again.
+            is_done = self.look(done)? || self.own > 0;
+            if is_done || self.is_heard() {
+                break;
+            }
+        }
+        if !is_done {
+            let left = if self.is_heard() { left_ns } else { left_ns.min(DEAF_NAP_NS) };
             let (seconds, nanoseconds) = (left / 1_000_000_000, left % 1_000_000_000);
             let timeout = Timespec::new().sec(seconds as u64).nsec(nanoseconds as u32);
             ring::sleep(&self.ring, timeout)?;
@@ -421,9 +438,10 @@ impl Queue for UringQueue {
         self.prepared.push_back(request);
     }
 
-    /// One system call carries up to 4096 entries, none of them behind a flush that a flusher does;
-    /// what does not fit stays prepared for the next call, so that every request has the stamp of
-    /// the system call that carried it. What is answered is the first of these.
+    /// One system call carries up to 4096 entries, none of them behind a flush that a flusher does,
+    /// and none before the last such flush is in the device's queue. What does not fit stays
+    /// prepared for the next call, so that every request has the stamp of the system call that
+    /// carried it. What is answered is the first of these.
     fn submit(&mut self) -> io::Result<(Nanos, usize)> {
         let mut accepted = match self.helpers.as_mut() {
             Some(helpers) => helpers.submit()?,
@@ -431,8 +449,8 @@ impl Queue for UringQueue {
         };
         let mut first = None;
         while !self.prepared.is_empty() {
-            if let Some(flushers) = &mut self.flushers {
-                flushers.settle();
+            if self.flushers.as_mut().is_some_and(|flushers| !flushers.is_settled()) {
+                break;
             }
             if self.flush_first() {
                 accepted += 1;

@@ -132,7 +132,11 @@ impl Ledger {
         let given = if is_exact { account.kept - account.kept_then } else { 0 };
         let expected = account.counted.read.saturating_add(given);
         let is_cleared = counts.read < expected;
+        let mut waited = 0;
         if is_cleared {
+            // What was lost before and not told yet is forgotten by the kernel, and not here.
+            waited = std::mem::take(&mut account.waiting);
+            account.lost = account.lost.saturating_add(waited);
             // What was not read then was cleared too.
             from_ns = account.safe_ns;
             account.counted = Counts::default();
@@ -157,7 +161,8 @@ impl Ledger {
         account.counted_ns = now_ns;
         if lost > 0 || is_cleared {
             let cause = if is_cleared { Cause::Cleared } else { Cause::Full };
-            missing.push(Missing { cause, events: lost, from_ns, to_ns: now_ns });
+            let events = lost.saturating_add(waited);
+            missing.push(Missing { cause, events, from_ns, to_ns: now_ns });
         }
         missing
     }

@@ -6,7 +6,10 @@
 //! and now and then it is asked whether the path still leads to it.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{
+    self,
+    ErrorKind::{NotADirectory, NotFound},
+};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -72,8 +75,11 @@ impl Place {
         let own = self.directory.metadata().ok()?;
         let there = fs::symlink_metadata(&self.path);
         let is_same = |there: &fs::Metadata| (there.dev(), there.ino()) == (own.dev(), own.ino());
-        if there.as_ref().is_ok_and(is_same) {
-            return None;
+        match &there {
+            Ok(there) if is_same(there) => return None,
+            // A server that does not answer for a moment has not moved anything.
+            Err(error) if !matches!(error.kind(), NotFound | NotADirectory) => return None,
+            _ => {}
         }
         let path = self.path.display();
         let now = fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd()));

@@ -160,7 +160,12 @@ fn dropping_a_device_waits_for_flushes_and_what_follows_them() {
         for request in &requests {
             device.prepare(request, &mut Pattern);
         }
-        assert_eq!(device.submit().unwrap().1, 40);
+        let begun = std::time::Instant::now();
+        let mut handed_over = 0;
+        while handed_over < 40 {
+            handed_over += device.submit().unwrap().1;
+            assert!(begun.elapsed().as_secs() < 30, "{way:?}: {handed_over}");
+        }
         drop(device);
         arrived(&target.path, &requests);
     });

@@ -389,13 +389,16 @@ fn settle<A, B>(
             if event.implied {
                 continue;
             }
-            // When it ought to have been seen, as others about it were.
-            let known = known.get_or_insert_with(|| sure(&asked.events, &seen.events, found));
-            let shift = local_shift(known, event.at).unwrap_or(leaving.shift);
-            let late = event.engine.and_then(|engine| engine.submitted);
-            let late = late.map_or(0, |submitted| difference(submitted, event.at).max(0));
-            let shift = shift.max(late.saturating_add(leaving.apart));
-            let expected = event.at.saturating_add(shift);
+            // When it ought to have been seen: behind its hand-over, and where nobody knows of that,
+            // as others about it were.
+            let submitted = event.engine.and_then(|engine| engine.submitted);
+            let expected = if let Some(submitted) = submitted {
+                submitted.saturating_add(leaving.apart)
+            } else {
+                let known = known.get_or_insert_with(|| sure(&asked.events, &seen.events, found));
+                let shift = local_shift(known, event.at).unwrap_or(leaving.shift);
+                event.at.saturating_add(shift)
+            };
             let is_behind = seen.ended && expected >= difference(seen.last, END_SLACK_NS);
             tally.missing(event, expected, is_behind);
         }

@@ -4,6 +4,9 @@
 //! of the one side belongs to the n-th of the other. Where one side has more of them, those belong
 //! together that lie nearest in time, by the distance of the clocks that the rest shows.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::event::Event;
 use super::nearest::{BUDGET, nearest};
 use super::sample::clamped;
@@ -61,6 +64,13 @@ pub(super) fn whole(
             for (mine, other) in ours[a..a_end].iter().zip(&theirs[s..s_end]) {
                 found[*mine as usize] = *other;
             }
+        } else if absolute
+            && a_end - a == s_end - s
+            && let Some(pairs) = by_completion(asked, &ours[a..a_end], seen, &theirs[s..s_end])
+        {
+            for (mine, other) in pairs {
+                found[mine as usize] = other;
+            }
         } else {
             unclear.push((a..a_end, s..s_end));
         }
@@ -115,6 +125,39 @@ pub(super) fn sure(asked: &[Event], seen: &[Event], found: &[u32]) -> Vec<(i64, 
 /// When a request was handed over, as far as that is known.
 fn handed_over(event: &Event) -> i64 {
     event.engine.and_then(|engine| engine.submitted).unwrap_or(event.at)
+}
+
+/// Pairs as many like requests that were asked for, in the order in which they were handed over,
+/// with as many that were seen, in the order of time, so that each is possible; `None` where that
+/// cannot be. Those in flight together may reach the device in another order than they were handed
+/// over, by several threads or by a worker of the kernel. Of those that may be meant by what was
+/// seen it is the one that completed first: if there is a pairing of all, this finds one (earliest
+/// deadline first; Jackson 1955).
+fn by_completion(
+    asked: &[Event],
+    ours: &[u32],
+    seen: &[Event],
+    theirs: &[u32],
+) -> Option<Vec<(u32, u32)>> {
+    let mut waiting = BinaryHeap::new();
+    let mut coming = ours.iter().peekable();
+    let mut pairs = Vec::with_capacity(ours.len());
+    for other in theirs {
+        let event = &seen[*other as usize];
+        let is_handed_over = |mine: &&u32| {
+            difference(handed_over(&asked[**mine as usize]), event.at) <= CLOCK_SLACK_NS
+        };
+        while let Some(mine) = coming.next_if(|mine| is_handed_over(mine)) {
+            let completed = asked[*mine as usize].engine.and_then(|engine| engine.completed);
+            waiting.push(Reverse((completed.unwrap_or(i64::MAX), *mine)));
+        }
+        let Reverse((_, mine)) = waiting.pop()?;
+        if !bears(&asked[mine as usize], event, CLOCK_SLACK_NS) {
+            return None;
+        }
+        pairs.push((mine, *other));
+    }
+    Some(pairs)
 }
 
 /// Whether the one can be the other by a clock that both share: handed over before it was seen, and

@@ -643,3 +643,53 @@ fn early_requests_are_told_as_early() {
     let text = &assessment.broken[0].text;
     assert!(text.contains("some were early, by up to 3.00 ms"), "{text}");
 }
+
+/// A flush of a run that was handed over and done then, in milliseconds.
+fn flush_of_run(submitted_ms: i64, completed_ms: i64) -> Event {
+    let engine = Engine {
+        submitted: Some(submitted_ms * 1_000_000),
+        completed: Some(completed_ms * 1_000_000),
+        outcome: Outcome::Ok,
+        cause: LateCause::None,
+        pushed_back: false,
+    };
+    let event = event(submitted_ms * 1_000_000, 0);
+    Event { op: Op::Flush, length: 0, offset: 0, engine: Some(engine), ..event }
+}
+
+#[test]
+fn like_requests_in_flight_together_may_reach_the_device_in_another_order() {
+    // The one that was handed over first came last: its thread was put aside.
+    let asked = [flush_of_run(0, 100), flush_of_run(5, 20), flush_of_run(200, 220)];
+    let seen = [10, 50, 210].map(|ms| Event { engine: None, ..flush_of_run(ms, 0) });
+    let settings = Settings { absolute: true, ..Settings::default() };
+    let found = compared(&asked, &seen, &settings);
+    assert_eq!((found.found, found.missing, found.extra, found.impossible), (3, 0, 0, 0));
+    assert_eq!(found.order.unwrap().reordered, 1);
+    // What was seen when none of them can have been there is none of them.
+    let other = [10, 150, 210].map(|ms| Event { engine: None, ..flush_of_run(ms, 0) });
+    let found = compared(&asked, &other, &settings);
+    assert_eq!((found.found, found.missing, found.extra), (2, 1, 1));
+}
+
+#[test]
+fn a_request_that_was_handed_over_before_a_recording_began_is_not_missing() {
+    // Those behind it came late, for the host did not run the replay then.
+    let mut asked: Vec<Event> = (0..30).map(|ms| flush_of_run(ms * 10, ms * 10 + 1)).collect();
+    for (number, event) in asked.iter_mut().enumerate() {
+        event.op = Op::Read;
+        event.length = 4096;
+        event.offset = number as u64 * 4096;
+        if number > 0 {
+            event.at -= 9_000_000;
+        }
+    }
+    let seen: Vec<Event> = asked[1..]
+        .iter()
+        .map(|event| Event { at: event.at + 9_000_000, engine: None, ..*event })
+        .collect();
+    let settings = Settings { absolute: true, ..Settings::default() };
+    let blind = Blind { recorded: (Some(1_000_000), None), ..Blind::default() };
+    let found = blinded(&asked, &seen, &settings, &blind);
+    assert_eq!((found.found, found.missing, found.not_witnessed), (29, 0, 1));
+}

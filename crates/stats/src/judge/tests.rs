@@ -250,7 +250,7 @@ fn many_dropped_requests_have_a_sentence_of_their_own() {
     let figures = run(0, LateCause::None, Outcome::Ok);
     let summary = |dropped| judge(&figures, &EngineFacts { dropped, ..engine() }).summary;
     assert!(!summary(50).contains("DROPPED"));
-    assert!(summary(51).contains("51 requests (5.1 %) were DROPPED on conflict"));
+    assert!(summary(51).contains("DROPPED on conflict: 51 requests (5.1 %);"));
 }
 
 #[test]
