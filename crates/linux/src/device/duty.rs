@@ -82,9 +82,9 @@ impl Expected {
     }
 }
 
-/// What spinning for one target may cost: a quarter of one processor, of which some ten milliseconds
-/// may be spent in one go. A load of thousands of flushes a second would otherwise take a whole one, and a flush
-/// that nobody spins for costs no more than a wake-up.
+/// What spinning for one target may cost: a quarter of one processor, of which some ten
+/// milliseconds may be spent in one go. A load of thousands of flushes a second would otherwise
+/// take a whole one, and a flush that nobody spins for costs no more than a wake-up.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     /// When everything spent is paid back, ns.

@@ -389,8 +389,8 @@ fn settle<A, B>(
             if event.implied {
                 continue;
             }
-            // When it ought to have been seen: behind its hand-over, and where nobody knows of that,
-            // as others about it were.
+            // When it ought to have been seen: behind its hand-over, and where nobody knows of
+            // that, as others about it were.
             let submitted = event.engine.and_then(|engine| engine.submitted);
             let expected = if let Some(submitted) = submitted {
                 submitted.saturating_add(leaving.apart)
