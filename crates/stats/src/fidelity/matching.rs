@@ -29,7 +29,8 @@ const CLOCK_SLACK_NS: i64 = 1_000_000;
 /// For each request that was asked for the number of its counterpart, or [`NONE`]. Both sides are
 /// in the order of time; what was seen before `from` is left out. `shift` is the distance of the
 /// clocks where no pair tells it. With `absolute` clocks like requests of a run come in the order
-/// in which they were handed over, and none is seen before that or behind its completion.
+/// in which they were handed over, or, where that cannot be, in that of their completions, and none
+/// is seen before the one or behind the other.
 pub(super) fn whole(
     asked: &[Event],
     seen: &[Event],
