@@ -243,6 +243,18 @@ mod tests {
     }
 
     #[test]
+    fn a_buffer_that_is_cleared_forgets_nothing_that_was_lost_before() {
+        let mut ledger = ledger();
+        ledger.begin(0, 900);
+        ledger.keep(0, 10);
+        // Counted by the kernel, and told when a page has been read.
+        assert!(ledger.count(0, counts(10, 3), 1000, false).is_empty());
+        let found = ledger.count(0, counts(0, 1), 2000, false);
+        assert_eq!(found, [missing(Cause::Cleared, 4, 900, 2000)]);
+        assert_eq!(ledger.totals(0, 0), Totals { cpu: 0, read: 10, lost: 4 });
+    }
+
+    #[test]
     fn what_somebody_else_reads_is_missing_here() {
         let mut ledger = ledger();
         ledger.begin(0, 900);
