@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-IOECHO = ROOT / "target/release/ioecho"
+IOECHO = ROOT / "target/dist/ioecho"
 TURNS = 3
 FORMATS = [
     # what, name of the file, further flags of `info`
@@ -89,7 +89,7 @@ def python_with(package):
 
 def main():
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
-    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--profile", "dist", "--locked", "--quiet"], cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory(prefix="ioecho-import-") as directory:
         work = Path(directory)
         line = f"gen:random?read=70&size=4k:60,64k:40&area=64G&rate=20000&dist=poisson&count={requests}"

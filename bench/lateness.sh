@@ -15,8 +15,8 @@ rate=${1:-20000} seconds=${2:-10} turns=${3:-5}
 command -v fio > /dev/null || apt-get install -y -qq fio > /dev/null || { echo "skipped: no fio"; exit 0; }
 tracing=/sys/kernel/tracing
 [ -d $tracing/instances ] || mount -t tracefs none $tracing || { echo "skipped: no tracefs"; exit 0; }
-cargo build --release --locked --quiet
-ioecho=$PWD/target/release/ioecho
+cargo build --profile dist --locked --quiet
+ioecho=$PWD/target/dist/ioecho
 work=$(mktemp -d -p /dev/shm)
 truncate -s 1G "$work/image"
 loop=$(losetup -f --show "$work/image")

@@ -9,8 +9,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v /usr/bin/time > /dev/null || { echo "skipped: needs GNU time (apt-get install time)"; exit 0; }
-cargo build --release --locked --quiet
-ioecho=$PWD/target/release/ioecho
+cargo build --profile dist --locked --quiet
+ioecho=$PWD/target/dist/ioecho
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

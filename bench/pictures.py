@@ -165,13 +165,13 @@ def beside_btt(what, prefix, ioecho, directory, scratch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ioecho", default=ROOT / "target/release/ioecho", type=Path)
+    parser.add_argument("--ioecho", default=ROOT / "target/dist/ioecho", type=Path)
     parser.add_argument("--load", default=LOAD, type=Path)
     parser.add_argument("--times", default="1", help="how often the load is repeated")
     parser.add_argument("--patient", action="store_true", help="graph.sh for longer ones, too")
     options = parser.parse_args()
     if not options.ioecho.exists():
-        sys.exit(f"there is no {options.ioecho}: cargo build --release, or --ioecho PROGRAM")
+        sys.exit(f"there is no {options.ioecho}: cargo build --profile dist, or --ioecho PROGRAM")
     if not options.load.exists():
         sys.exit(f"there is no {options.load}: apt-get install blkreplay-examples, or --load FILE")
     ioecho = options.ioecho.resolve()

@@ -226,7 +226,7 @@ def main():
     parser.add_argument("--rate", type=int, default=100_000)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--ioecho", default=str(ROOT / "target/release/ioecho"))
+    parser.add_argument("--ioecho", default=str(ROOT / "target/dist/ioecho"))
     arguments = parser.parse_args()
     if os.geteuid() != 0 or not shutil.which("fio"):
         sys.exit("skipped: needs root and fio")

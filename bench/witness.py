@@ -99,7 +99,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--what", choices=("witness", "expert"), default="witness")
     parser.add_argument("--size", type=int, default=1024, help="of the device, in MiB")
-    parser.add_argument("--ioecho", default=str(ROOT / "target/release/ioecho"))
+    parser.add_argument("--ioecho", default=str(ROOT / "target/dist/ioecho"))
     parser.add_argument("--json", action="store_true", help="all figures of all rounds")
     arguments = parser.parse_args()
     pairs = []
