@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_leaves_changes_no_code_and_a_full_disk_hides_none() {
-        let code = |breaks, found, is_product| {
+        let code = |breaks, found, is_product: bool| {
             let mut out = Out::to(Paper { breaks: Some(breaks), ..Paper::default() });
             for _ in 0..3 {
                 writeln!(out, "a line").unwrap();

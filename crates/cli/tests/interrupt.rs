@@ -183,8 +183,8 @@ fn what_cannot_be_said_or_makes_nothing_is_an_error_with_a_sentence() {
 }
 
 /// Starts a replay of this length on a file, lets it go on for a moment, sends it a signal, and
-/// answers its exit code and what it says of itself.
-fn replay_interrupted(env: &str, length: &str, name: &str) -> (i32, toml::Table) {
+/// answers its directory, its exit code and what it says of itself.
+fn replay_interrupted(env: &str, length: &str, name: &str) -> (TempDir, i32, toml::Table) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     fs::File::create(path.join("target")).unwrap().set_len(16 << 20).unwrap();
@@ -200,13 +200,13 @@ fn replay_interrupted(env: &str, length: &str, name: &str) -> (i32, toml::Table)
     let code = child.wait().unwrap().code().unwrap_or(-1);
     let facts = fs::read_to_string(path.join("run/run.toml")).unwrap();
     assert!(path.join("run/requests.parquet").exists(), "{name}: {facts}");
-    (code, facts.parse().unwrap())
+    (directory, code, facts.parse().unwrap())
 }
 
 #[test]
 fn whatever_gives_notice_of_an_end_ends_a_replay_with_its_results() {
     for name in ["-TERM", "-USR1", "-USR2", "-XCPU", "-ALRM", "-VTALRM", "-PROF", "-IO", "-PWR"] {
-        let (code, facts) = replay_interrupted("--default-signal", "1h", name);
+        let (_, code, facts) = replay_interrupted("--default-signal", "1h", name);
         assert_eq!((code, facts["state"].as_str()), (13, Some("incomplete")), "{name}");
         assert_eq!(facts["reason"].as_str(), Some("stopped by a signal"), "{name}");
     }
@@ -215,7 +215,28 @@ fn whatever_gives_notice_of_an_end_ends_a_replay_with_its_results() {
 #[test]
 fn what_was_ignored_at_the_start_ends_nothing() {
     for (env, name) in [("--ignore-signal=HUP", "-HUP"), ("--ignore-signal=USR1", "-USR1")] {
-        let (_, facts) = replay_interrupted(env, "1s", name);
+        let (_, _, facts) = replay_interrupted(env, "1s", name);
         assert_eq!(facts["state"].as_str(), Some("complete"), "{name}");
     }
+}
+
+#[test]
+fn a_process_that_ended_before_its_first_result_leaves_a_run_that_can_be_read() {
+    let (directory, ..) = replay_interrupted("--default-signal", "1h", "-TERM");
+    let path = |name: &str| directory.path().join("run").join(name);
+    // What there is when memory ends just before the first request.
+    for made in ["requests.parquet", "summary.json", "report.html"] {
+        fs::remove_file(path(made)).unwrap();
+    }
+    fs::File::options().write(true).open(path("requests.journal")).unwrap().set_len(24).unwrap();
+    let facts = fs::read_to_string(path("run.toml")).unwrap();
+    let facts = facts.replace("state = \"incomplete\"", "state = \"running\"");
+    fs::write(path("run.toml"), facts).unwrap();
+    for (words, expected) in [(["info", "run"], 4), (["verify", "run"], 0), (["report", "run"], 0)]
+    {
+        let (code, said) = run(directory.path(), &words);
+        assert_eq!(code, expected, "{words:?}: {said}");
+    }
+    let facts = fs::read_to_string(path("run.toml")).unwrap();
+    assert!(facts.contains("state = \"incomplete\""), "{facts}");
 }

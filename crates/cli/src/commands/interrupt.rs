@@ -25,7 +25,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
     let mut signals = Signals::new(signals::ending())?;
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    ioecho_linux::thread::start("signals", move || {
         if signals.forever().next().is_none() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -92,13 +92,16 @@ fn replay(
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
         facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
     }
+    // Before the directory says that a run goes on: however the process ends, it can be read.
+    let journal = begin_journal(run, run_number)?;
     let witness = Witness::start(plan, run)?;
     facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     let live = Live::start(plan, run, &facts, &signals.asked)?;
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
+    let (ends, start) =
+        work(plan, run, journal, lanes, source, planner, run_number, stop, live.as_ref())?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
     let never = AtomicBool::new(false);
     let asked = if signals.asked.load(Relaxed) { &never } else { &*signals.asked };
@@ -123,8 +126,7 @@ fn replay(
     let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, has_schedule));
     let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
     let unkept = |error| unkept(error, damage.as_ref());
-    let summary =
-        settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
+    let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
 
     facts.ended = Some(now());
     facts.verdict = Some(summary.verdict.clone());
@@ -152,6 +154,19 @@ fn unkept(error: anyhow::Error, damage: Option<&VerifyFigures>) -> anyhow::Error
     Coded::error(exit::DATA_DAMAGED, text)
 }
 
+/// Begins the journal, which is locked for as long as the run goes on.
+fn begin_journal(run: &RunDirectory, run_number: u64) -> anyhow::Result<File> {
+    let begin = || {
+        let mut file = File::create_new(run.journal())?;
+        file.lock()?;
+        file.write_all(&journal::header(run_number))?;
+        Ok(file)
+    };
+    begin().map_err(|error: io::Error| {
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
+    })
+}
+
 /// Whether nothing of the load has come back yet.
 fn has_no_results(run: &RunDirectory) -> bool {
     let empty = journal::JOURNAL_HEADER_BYTES as u64;
@@ -163,6 +178,7 @@ fn has_no_results(run: &RunDirectory) -> bool {
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
+    journal: File,
     lanes: Vec<Lane>,
     source: Box<dyn Source>,
     planner: Planner,
@@ -174,15 +190,6 @@ fn work(
     for (number, lane) in lanes.iter().enumerate() {
         verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
     }
-    // Whenever the process ends, the journal is one, if an empty one.
-    let journal = File::create_new(run.journal()).and_then(|mut file| {
-        file.lock()?;
-        file.write_all(&journal::header(run_number))?;
-        Ok(file)
-    });
-    let journal = journal.map_err(|error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
-    })?;
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();

@@ -17,7 +17,6 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_linux::record;
@@ -59,7 +58,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Signals> {
         flag::register(signal, Arc::clone(&stop))?;
     }
     let mut incoming = Incoming::new(ending().filter(|signal| ASKING.contains(signal)))?;
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    ioecho_linux::thread::start("signals", move || {
         let mut wishes = Wishes::default();
         for signal in incoming.forever() {
             if wishes.count(Instant::now()) > 1 {

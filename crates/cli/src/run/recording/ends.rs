@@ -51,7 +51,7 @@ impl Ends {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         let (asked, told) = (stop.clone(), outgoing.clone());
-        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        ioecho_linux::thread::start("signals", move || {
             let mut signals = signals;
             let mut wishes = Wishes::default();
             for signal in signals.forever() {
@@ -76,7 +76,7 @@ impl Ends {
             Coded::error(exit::USAGE, format!("cannot run {name}: {error}"))
         })?;
         let (number, told) = (child.id(), self.outgoing.clone());
-        thread::Builder::new().name("command".to_owned()).spawn(move || {
+        ioecho_linux::thread::start("command", move || {
             let _ = told.send(Event::CommandEnded(child.wait()));
         })?;
         Ok(number)
