@@ -13,7 +13,7 @@ use ioecho_trace::{Header, Source, TraceError, stream};
 
 use crate::args::ConvertArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, tell_import};
+use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit::{self, Coded};
 use crate::library::file_named;
 use crate::run::directory::RunDirectory;
@@ -35,8 +35,13 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     // What a transform holds on disk is long, too.
     let mut source = Labelled::new(stop.over(source), label(args));
     let sink = write::create_as(args.to, &args.output, source.header())?;
-    let (requests, written) = stream::copy(&mut source, sink)
-        .with_context(|| format!("converting {}", args.input.display()))?;
+    let copied = stream::copy(&mut source, sink);
+    if copied.as_ref().is_err_and(exit::is_readers_leave) {
+        // Whoever reads only the first lines has no error to see, but what is known by then.
+        return Ok(tell_damage(source.header()));
+    }
+    let (requests, written) =
+        copied.with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
     let output = match args.output.to_str() {
         Some(STANDARD_OUTPUT) => "the standard output".to_owned(),

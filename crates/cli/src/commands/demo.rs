@@ -19,6 +19,7 @@ use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 use crate::args::{Args, Command, DemoArgs, LoadArgs, WindowArgs};
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
+use crate::print::Out;
 use crate::run::execute::execute;
 use crate::run::open;
 use crate::run::plan::{ReplayPlan, dated};
@@ -33,7 +34,7 @@ const WINDOW: WindowArgs =
 /// The size of the device that it was recorded on.
 const SCRATCH: Bytes = Bytes(1 << 30);
 
-pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let directory = args.output.clone().unwrap_or_else(|| dated("ioecho-demo"));
     if directory.join("run").exists() {
         let name = directory.display();
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
         format!("sim:size={}", SCRATCH.0).into()
     } else {
         writeln!(
-            std::io::stdout(),
+            out,
             "preparing a scratch file of {SCRATCH} (removed afterwards): {}",
             scratch.display()
         )?;
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
         scratch.clone().into()
     };
     writeln!(
-        std::io::stdout(),
+        out,
         "replaying {} of a recorded PostgreSQL load at its natural speed",
         WINDOW.duration.unwrap_or_default()
     )?;
@@ -77,8 +78,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let finished = execute(&plan, source);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
-    conclude(&finished, &mut std::io::stdout())?;
-    writeln!(std::io::stdout(), "next: ioecho replay TRACE --target DEVICE")?;
+    conclude(&finished, out)?;
+    writeln!(out, "next: ioecho replay TRACE --target DEVICE")?;
     // A demonstration has shown what it should, whatever this host could do.
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
     Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })

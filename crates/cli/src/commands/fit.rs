@@ -17,6 +17,7 @@ use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
+use crate::print::Out;
 use crate::run::open;
 
 /// The version of the JSON.
@@ -64,7 +65,7 @@ struct Fit<'a> {
     lost: &'a str,
 }
 
-pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
     open::refuse_endless(&args.trace, &args.load)?;
     let stop = stop_on_signals()?;
     let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
@@ -100,11 +101,10 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
         aspects,
         lost: LOST,
     };
-    let mut stdout = io::stdout().lock();
     if args.json {
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&fit)?)?;
+        out.json(&fit)?;
     } else {
-        print_text(&mut stdout, &fit, args.output.is_none())?;
+        print_text(out, &fit, args.output.is_none())?;
     }
     for path in [&args.output, &args.fio].into_iter().flatten() {
         tell(&format!("written: {}", path.display()));

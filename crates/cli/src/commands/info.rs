@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{unprinted, visible};
+use crate::commands::visible;
 use crate::exit;
+use crate::print::Out;
 use crate::run::{directory, open};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
@@ -27,7 +28,7 @@ const VOLUMES_SHOWN: usize = 32;
 /// How many request sizes the text lists.
 const SIZES_SHOWN: usize = 8;
 
-pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
     open::refuse_endless(&args.file, &args.load)?;
     let stop = stop_on_signals()?;
     let mut source = open::trace_until(&stop, &args.file, &args.read.options(), &args.load)?;
@@ -38,24 +39,21 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     }
     let (header, figures) = (source.header(), summary.figures());
     let run = directory::read_facts(&args.file);
-    let stdout = io::stdout().lock();
-    let printed = if args.json {
-        print_json(stdout, header, &figures, run.as_ref())
+    if args.json {
+        out.json(&json_of(header, &figures, run.as_ref())?)?;
     } else {
-        print_text(stdout, &args.file, header, &figures, run.as_ref())
-    };
-    printed.map_err(unprinted)?;
+        print_text(out, &args.file, header, &figures, run.as_ref())?;
+    }
     let damaged = header.damage.is_some();
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
 }
 
 /// The keys are stable; what is not known is `null` or missing.
-fn print_json(
-    mut out: impl Write,
+fn json_of(
     header: &Header,
     figures: &TraceFigures,
     run: Option<&toml::Table>,
-) -> io::Result<()> {
+) -> serde_json::Result<Value> {
     let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
     let volumes: Vec<Value> = figures
         .per_volume
@@ -81,8 +79,7 @@ fn print_json(
             all.insert("run".to_owned(), serde_json::to_value(run)?);
         }
     }
-    writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
-    Ok(())
+    Ok(all)
 }
 
 /// Prints one line of the text.

@@ -18,10 +18,11 @@ use crate::args::{LoadArgs, PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::print::Out;
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, inside, open, page, pass, settle};
 
-pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let in_order = |origin: &_| orders(&args.file, &options, &args.load, &stop, origin);
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
         tell(&format!("skipped: {}: nothing to draw", chart.name));
     }
     write_all(&drawn, &sheet, args.to, &path)?;
-    let mut out = std::io::stdout().lock();
+    out.tells_of_files();
     for chart in &drawn {
         writeln!(out, "{}", visible(&path(chart).display().to_string()))?;
     }

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,13 +22,14 @@ use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, Timing};
 use ioecho_trace::{Batch, Bytes, Op};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::print::{Out, is_watched};
 use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
 use crate::run::open;
+use crate::run::signals;
 use crate::run::target::{Target, guard_all};
 
 /// The largest write: what the largest buffer of a device holds.
@@ -113,7 +114,7 @@ fn blocks(text: &str, most: Bytes) -> Result<Bytes, String> {
     Ok(size)
 }
 
-pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let name = args.target.to_string_lossy();
     // A trace that cannot be read is told before a file is made.
     let trace = match (&args.trace, args.part) {
@@ -158,9 +159,9 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
         }
     }
     let total = extent.bytes_from(0);
-    writeln!(io::stdout(), "target        {name}: {}", limits.capacity)?;
+    writeln!(out, "target        {name}: {}", limits.capacity)?;
     writeln!(
-        io::stdout(),
+        out,
         "part          {} ({})",
         Bytes(total),
         if args.part == Part::All { "all of it" } else { "what the trace touches" }
@@ -169,7 +170,7 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
     if args.dry_run {
         return Ok(exit::OK);
     }
-    write(args, target::claim(&args.target, options)?, &extent, made)
+    write(args, target::claim(&args.target, options)?, &extent, made, out)
 }
 
 fn is_simulated(args: &PrepareArgs) -> bool {
@@ -235,8 +236,8 @@ fn write(
     opened: OpenedTarget,
     extent: &Extent,
     made: Option<MadeFile<'_>>,
+    out: &mut Out,
 ) -> anyhow::Result<u8> {
-    let mut out = io::stdout();
     let (seed, from) = if args.resume {
         let (seed, from) = resume(&opened, extent, args.seed)?;
         let done = extent.bytes_from(0) - extent.bytes_from(from);
@@ -248,11 +249,8 @@ fn write(
     writeln!(out, "fill          number {:016x}, --seed {seed}", fill_run(seed))?;
 
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal ends the process at once; the first only asks the fill to end.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    signals::raise(&stop)?;
+    out.tells_of_files();
     let left = extent.bytes_from(from);
     let clock = MonotonicClock::new();
     let options = DeviceOptions { in_flight_max: DEPTH, ..DeviceOptions::default() };
@@ -312,7 +310,7 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn new(total: u64, quiet: bool) -> Self {
-        let bar = (!quiet && io::stderr().is_terminal()).then(|| {
+        let bar = (!quiet && is_watched()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
             let template = "{bar:30} {binary_bytes} of {binary_total_bytes}, \
                             {binary_bytes_per_sec}, ETA {eta}";

@@ -1,7 +1,7 @@
 //! `ioecho verify`: reads back what a run wrote, and says whether it is there.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use clap::{ArgAction, ValueEnum};
 use ioecho_replay::verify::{After, PassProgress};
 use ioecho_trace::units::counted;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::commands::tell;
 use crate::exit;
+use crate::print::{Out, is_watched};
 use crate::run::directory::RunDirectory;
+use crate::run::signals;
 use crate::run::verify::later::{Found, Past};
 use crate::run::verify::result;
 
@@ -57,7 +58,7 @@ enum AfterArg {
     PowerCut,
 }
 
-pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut past = Past::open(&args.run)?;
     past.retarget(&args.target)?;
     let after = match args.after {
@@ -65,15 +66,11 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
         AfterArg::PowerCut => After::PowerCut,
     };
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal ends the process at once; the first only asks it to end.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    signals::raise(&stop)?;
     let mut found = Vec::new();
     for target in &past.targets {
         let mut printed = Instant::now();
-        let loud = !args.quiet && std::io::stderr().is_terminal();
+        let loud = !args.quiet && is_watched();
         let mut progress = |progress: PassProgress| {
             if loud && printed.elapsed() >= PRINT_EVERY {
                 printed = Instant::now();
@@ -84,14 +81,17 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
         found.push(past.verify(target, after, &stop, &mut progress)?);
     }
     let (complete, damaged) = result::verdict(&found);
+    let code = match (damaged, complete) {
+        (true, _) => exit::DATA_DAMAGED,
+        (false, true) => exit::OK,
+        (false, false) => exit::INCOMPLETE,
+    };
     let after = if after == After::Kill { "kill" } else { "power-cut" };
     if let Some(run) = RunDirectory::at(&args.run) {
         result::keep(&run, past.number, after, &found);
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
-        out.write_all(&result::json(past.number, after, &found))?;
-        writeln!(out)?;
+        out.json(&result::whole(past.number, after, &found))?;
     } else {
         for found in &found {
             out.write_all(text(found).as_bytes())?;
@@ -103,11 +103,7 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
         };
         writeln!(out, "verdict       {verdict}")?;
     }
-    Ok(match (damaged, complete) {
-        (true, _) => exit::DATA_DAMAGED,
-        (false, true) => exit::OK,
-        (false, false) => exit::INCOMPLETE,
-    })
+    Ok(code)
 }
 
 /// What was found on a target, in lines.

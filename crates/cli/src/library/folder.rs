@@ -15,6 +15,7 @@ use super::name::Name;
 use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::write_whole;
 use crate::run::lock;
 
@@ -219,8 +220,9 @@ pub(crate) fn has_loads(library: &Path) -> bool {
 pub(crate) fn facts_of(library: &Path, name: &Name) -> Result<Facts, String> {
     let path = library.join(name.as_str()).join(FACTS_FILE);
     let shown = path.display();
-    let text =
-        fs::read_to_string(&path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let bytes = regular::read_below(library, &[name.as_str(), FACTS_FILE])
+        .map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let no_facts = |error: toml::de::Error| {
         let reason = visible(error.message());
         format!("{shown} does not say what a load is: {reason}")

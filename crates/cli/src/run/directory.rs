@@ -19,6 +19,7 @@ use ioecho_trace::Header;
 use serde::Serialize;
 
 use crate::exit::{self, Coded};
+use crate::print::visible;
 use crate::run::witness::WitnessEntry;
 
 /// The version of `run.toml` and of the directory as a whole.
@@ -298,7 +299,7 @@ impl RunDirectory {
     pub(crate) fn log(&self, line: &str) {
         let file = File::options().create(true).append(true).open(self.path.join("log.txt"));
         if let Ok(mut file) = file {
-            let _ = writeln!(file, "{} {line}", jiff::Timestamp::now());
+            let _ = writeln!(file, "{} {}", jiff::Timestamp::now(), visible(line));
         }
     }
 }

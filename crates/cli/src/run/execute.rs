@@ -2,15 +2,19 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+use ioecho_linux::thread::none_left;
 use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::Control;
+use ioecho_replay::journal;
 use ioecho_replay::plan::TimingMode;
-use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
+use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
 
 use crate::args::{PacingArg, VerifyArg};
@@ -44,8 +48,9 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     run.take_reserve()?;
     let result = replay(plan, source, &run, &signals);
     run.free_reserve();
-    if result.is_err() && !run.journal().exists() {
+    if result.is_err() && has_no_results(&run) {
         // Nothing happened yet: leave no half-made directory that looks like a run.
+        let _ = std::fs::remove_file(run.journal());
         witness::forget(&run);
         let _ = std::fs::remove_file(run.facts_file());
         let _ = std::fs::remove_file(run.path().join("log.txt"));
@@ -87,13 +92,16 @@ fn replay(
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
         facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
     }
+    // Before the directory says that a run goes on: however the process ends, it can be read.
+    let journal = begin_journal(run, run_number)?;
     let witness = Witness::start(plan, run)?;
     facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     let live = Live::start(plan, run, &facts, &signals.asked)?;
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
+    let (ends, start) =
+        work(plan, run, journal, lanes, source, planner, run_number, stop, live.as_ref())?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
     let never = AtomicBool::new(false);
     let asked = if signals.asked.load(Relaxed) { &never } else { &*signals.asked };
@@ -116,7 +124,9 @@ fn replay(
     let has_schedule = plan.timing.mode == TimingMode::Timed;
     let zero_ns = facts.zero_monotonic_ns;
     let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, has_schedule));
-    let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref())?;
+    let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
+    let unkept = |error| unkept(error, damage.as_ref());
+    let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
 
     facts.ended = Some(now());
     facts.verdict = Some(summary.verdict.clone());
@@ -124,8 +134,8 @@ fn replay(
     facts.reason = (!incomplete.is_empty()).then(|| incomplete.clone());
     facts.state = if incomplete.is_empty() { State::Complete } else { State::Incomplete };
     run.free_reserve();
-    run.write_facts(&facts)?;
-    settle::drop_journal(run, &summary.engine)?;
+    run.write_facts(&facts).map_err(unkept)?;
+    settle::drop_journal(run, &summary.engine).map_err(unkept)?;
     if is_complete {
         verification::drop_rings(plan, run);
     }
@@ -133,11 +143,42 @@ fn replay(
     Ok(Finished { run: run.clone(), summary, live })
 }
 
+/// The error of results that cannot be kept. It hides no damage that was found on a target.
+fn unkept(error: anyhow::Error, damage: Option<&VerifyFigures>) -> anyhow::Error {
+    let Some(damage) = damage else { return error };
+    let sectors = damage.damaged_sectors + damage.unreadable_sectors;
+    let text = format!(
+        "{} not as they must be, and the results cannot be kept: {error:#}",
+        counted_in(sectors, "sector is", "sectors are")
+    );
+    Coded::error(exit::DATA_DAMAGED, text)
+}
+
+/// Begins the journal, which is locked for as long as the run goes on.
+fn begin_journal(run: &RunDirectory, run_number: u64) -> anyhow::Result<File> {
+    let begin = || {
+        let mut file = File::create_new(run.journal())?;
+        file.lock()?;
+        file.write_all(&journal::header(run_number))?;
+        Ok(file)
+    };
+    begin().map_err(|error: io::Error| {
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
+    })
+}
+
+/// Whether nothing of the load has come back yet.
+fn has_no_results(run: &RunDirectory) -> bool {
+    let empty = journal::JOURNAL_HEADER_BYTES as u64;
+    !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
+}
+
 /// Lets the threads work and gathers what they leave.
 #[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
+    journal: File,
     lanes: Vec<Lane>,
     source: Box<dyn Source>,
     planner: Planner,
@@ -149,10 +190,6 @@ fn work(
     for (number, lane) in lanes.iter().enumerate() {
         verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
     }
-    let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
-    let journal = journal.map_err(|error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
-    })?;
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
@@ -162,19 +199,18 @@ fn work(
         lanes.len(),
         Arc::clone(stop),
         live.map(|_| plan.live.interval),
-    );
+    )?;
     let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     let durable = plan.verify != VerifyArg::Off;
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
-        run_number,
         targets: lanes.len(),
         durable,
         inside: plan.expert.is_some(),
         real: !simulated,
     };
     let (writer, recorders, moments) =
-        writer::spawn(run, journal, Arc::clone(stop), options, tally);
+        writer::spawn(run, journal, Arc::clone(stop), options, tally)?;
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
@@ -187,7 +223,8 @@ fn work(
             hidden,
         })
     });
-    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
+    let progress = progress.transpose()?;
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref())).transpose()?;
     let start = Start::new(lanes.len());
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
@@ -217,7 +254,6 @@ fn work(
     }
     let mut lanes = ends?;
     if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
-        let _ = std::fs::remove_file(run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
     Ok((Ends { lanes, feeder, writer, host }, start))
@@ -238,6 +274,7 @@ fn run_lanes(
                     .name(name)
                     .spawn_scoped(scope, move || lane::run(plan, work, start))
                     .inspect_err(|_| start.give_up())
+                    .map_err(|error| none_left(&error))
             })
             .collect();
         lanes

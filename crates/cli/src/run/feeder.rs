@@ -1,6 +1,7 @@
 //! The reading side of a run: a thread that reads the trace and plans its requests ahead of time.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -155,7 +156,7 @@ pub(crate) fn spawn(
     targets: usize,
     stop: Arc<AtomicBool>,
     interval: Option<Nanos>,
-) -> (Feeder, Vec<RingInput>) {
+) -> io::Result<(Feeder, Vec<RingInput>)> {
     let (producers, inputs): (Vec<_>, Vec<_>) = (0..targets)
         .map(|_| {
             let (producer, consumer) = RingBuffer::new(RING);
@@ -165,12 +166,12 @@ pub(crate) fn spawn(
     let demand = Arc::new(Mutex::new(Demand::with_intervals(interval)));
     let ended = Arc::new(AtomicBool::new(false));
     let (their_demand, their_ended) = (Arc::clone(&demand), Arc::clone(&ended));
-    let thread = thread::spawn(move || {
+    let thread = ioecho_linux::thread::start("ioecho-feeder", move || {
         let end = feed(source, planner, producers, &their_demand, &stop);
         their_ended.store(true, Relaxed);
         end
-    });
-    (Feeder { thread, demand, ended }, inputs)
+    })?;
+    Ok((Feeder { thread, demand, ended }, inputs))
 }
 
 fn feed(

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ioecho_replay::Record;
 use ioecho_replay::engine::Recorder;
 use ioecho_replay::engine::inside::Inside;
-use ioecho_replay::journal::{encode, header};
+use ioecho_replay::journal::encode;
 use ioecho_stats::facts::RecorderFacts;
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -110,8 +110,6 @@ impl WriterEnd {
 /// How results are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterOptions {
-    /// The run's number.
-    pub(crate) run_number: u64,
     /// How many recorders there are.
     pub(crate) targets: usize,
     /// Whether what is written survives a power cut, as far as it can: once a second it is put on
@@ -131,7 +129,7 @@ pub(crate) fn spawn(
     stop: Arc<AtomicBool>,
     options: WriterOptions,
     tally: Option<Tally>,
-) -> (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>) {
+) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>)> {
     let (senders, inside) =
         options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
@@ -146,7 +144,6 @@ pub(crate) fn spawn(
     let writer = Writer {
         journal,
         run: run.clone(),
-        run_number: options.run_number,
         stop,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
@@ -157,14 +154,14 @@ pub(crate) fn spawn(
         end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
     let their_live = Arc::clone(&live);
-    let thread = thread::spawn(move || writer.work(consumers, &their_live));
-    (thread, recorders, live)
+    let thread =
+        ioecho_linux::thread::start("ioecho-writer", move || writer.work(consumers, &their_live))?;
+    Ok((thread, recorders, live))
 }
 
 struct Writer {
     journal: File,
     run: RunDirectory,
-    run_number: u64,
     stop: Arc<AtomicBool>,
     buffer: Vec<u8>,
     buffered: u64,
@@ -179,7 +176,6 @@ struct Writer {
 
 impl Writer {
     fn work(mut self, mut consumers: Vec<Consumer<Record>>, live: &Mutex<Live>) -> WriterEnd {
-        self.buffer.extend_from_slice(&header(self.run_number));
         let mut flushed = Instant::now();
         loop {
             let abandoned = consumers.iter().all(Consumer::is_abandoned);

@@ -20,12 +20,13 @@ use crate::library::{
     FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
+use crate::print::Out;
 use crate::run::everything::{self, Found};
 use crate::run::fetch::digest;
 use crate::run::labelled::Labelled;
 use crate::run::{open, page};
 
-pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
     let name = name_of(args)?;
     open::refuse_endless(&args.trace, &args.load)?;
@@ -57,7 +58,8 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     library.publish(staged)?;
     let place = args.library.join(name.as_str());
     let requests = counted_of(facts.requests, "request");
-    writeln!(std::io::stdout(), "{requests} added as {}", place.display())?;
+    out.tells_of_files();
+    writeln!(out, "{requests} added as {}", place.display())?;
     for (what, value) in [("--license", &facts.license), ("--origin", &facts.origin)] {
         if value.is_none() {
             tell(&format!("warning: nobody will know it without {what}, if it is published"));

@@ -20,6 +20,7 @@ use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
 use crate::args::{AlignArg, MergeArgs};
 use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
+use crate::print::Out;
 use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of, write_whole};
 use crate::run::{command, settle};
 
@@ -39,7 +40,7 @@ struct Part {
     row: usize,
 }
 
-pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut parts = Vec::new();
     for path in &args.inputs {
         parts.push(open(path)?);
@@ -56,8 +57,9 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
     write_whole(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
-    print_outcome(&mut std::io::stdout(), &summary)?;
-    writeln!(std::io::stdout(), "written       {}", output.path().display())?;
+    out.tells_of_files();
+    print_outcome(out, &summary)?;
+    writeln!(out, "written       {}", output.path().display())?;
     Ok(exit::OK)
 }
 
