@@ -79,7 +79,7 @@ pub(crate) fn tell_import(header: &Header) -> u8 {
     }
     for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
         for note in notes.iter() {
-            let _ = writeln!(stderr, "{kind}: {} {}", note.count, visible(&note.what));
+            let _ = writeln!(stderr, "{kind}: {}", visible(&note.to_string()));
             for example in &note.examples {
                 let _ = writeln!(stderr, "  | {}", visible(example));
             }
