@@ -40,7 +40,7 @@ pub(super) mod volumes;
 use std::path::{Path, PathBuf};
 
 use self::feed::Feed;
-use self::files::Files;
+use self::files::{Files, MISSING};
 use self::reading::Reading;
 use self::record::{Layout, kind};
 use self::telling::describe;
@@ -126,7 +126,7 @@ impl Recording {
         }
         let reading = Reading::begin(path, feeds, options, files.per_cpu)?;
         let facts = Facts { interface: Interface::File, ..Facts::default() };
-        let header = Header {
+        let mut header = Header {
             source: path.display().to_string(),
             format: "blktrace".to_owned(),
             description: Some(describe(path, files, &reading.merge)),
@@ -135,6 +135,9 @@ impl Recording {
             recording: Some(facts),
             ..Header::default()
         };
+        if let Some(cpus) = files.missing() {
+            header.losses.add(MISSING, files.missing_count, Some(format!("processors {cpus}")));
+        }
         let mut recording = Self { path: path.to_owned(), header, reading, per_cpu: files.per_cpu };
         let first = recording.reading.first();
         recording.take_notices(first);

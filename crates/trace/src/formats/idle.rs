@@ -9,8 +9,18 @@ use super::{IssueEvent, ReadOptions, WholeSeconds};
 use crate::error::TraceError;
 
 /// Formats whose unit of time may be said.
-const TIME_UNIT: &[&str] =
-    &["etw", "fio-lat", "disksim", "huaicheng", "vdbench", "fio", "btreplay", "smreplay"];
+const TIME_UNIT: &[&str] = &[
+    "etw",
+    "fio-lat",
+    "disksim",
+    "huaicheng",
+    "vdbench",
+    "fio",
+    "btreplay",
+    "smreplay",
+    "msr",
+    "alibaba",
+];
 
 /// Formats whose blocks may be said.
 const BLOCK_SIZE: &[&str] =
