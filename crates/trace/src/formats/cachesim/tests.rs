@@ -169,7 +169,7 @@ fn the_short_headers_of_the_first_versions_are_read_too() {
 
 #[test]
 fn a_duration_that_is_not_the_headers_is_questioned() {
-    for (seconds, is_questioned) in [(0, false), (20, false), (19_999, false), (100_000, true)] {
+    for (seconds, is_questioned) in [(0, false), (6, false), (6_000, false), (6_001, true)] {
         let mut bytes = file("lcs 3", &rows(20));
         bytes[START_AT + 8..START_AT + 16].copy_from_slice(&u64::to_le_bytes(seconds));
         let (_, header) = read(&bytes, &ReadOptions::default()).unwrap();
