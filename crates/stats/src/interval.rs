@@ -147,19 +147,19 @@ impl Interval {
             (mine, theirs) => mine.or(theirs),
         };
         self.in_flight_max = self.in_flight_max.max(other.in_flight_max);
-        self.requests += other.requests;
-        self.failed += other.failed;
-        self.not_issued += other.not_issued;
-        self.dropped += other.dropped;
-        self.pushed_back += other.pushed_back;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.not_issued = self.not_issued.saturating_add(other.not_issued);
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        self.pushed_back = self.pushed_back.saturating_add(other.pushed_back);
         for (mine, theirs) in self.completed_by_kind.iter_mut().zip(other.completed_by_kind) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
         self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
         self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
         self.sonar.merge(&other.sonar);
         for (mine, theirs) in self.late.iter_mut().zip(other.late) {
-            mine.requests += theirs.requests;
+            mine.requests = mine.requests.saturating_add(theirs.requests);
             mine.lateness_ns = mine.lateness_ns.saturating_add(theirs.lateness_ns);
         }
         let theirs = other.spans.iter().flatten();

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
         _ => args.output.display().to_string(),
     };
     for note in written.lost.iter() {
-        tell(&format!("lost in {output}: {} {}", note.count, note.what));
+        tell(&format!("lost in {output}: {note}"));
     }
     let what = if written.requests == requests {
         counted(requests, "request")
@@ -105,7 +105,7 @@ fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u
         let output = path(part);
         let output = output.display();
         for note in written.lost.iter() {
-            tell(&format!("lost in {output}: {} {}", note.count, note.what));
+            tell(&format!("lost in {output}: {note}"));
         }
         tell(&format!("{} written to {output}", counted(written.requests, "request")));
     }

@@ -168,7 +168,8 @@ fn print_text(
         row!(out, "", "and {} more (--json lists them)", counted(more as u64, "volume"))?;
     }
     if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
-        row!(out, "in flight", "mean {mean:.2}, max {max} (as recorded)")?;
+        let least = if figures.in_flight_uncounted > 0 { "at least " } else { "" };
+        row!(out, "in flight", "mean {mean:.2}, max {least}{max} (as recorded)")?;
     }
     print_latencies(&mut out, figures)?;
     print_notes(&mut out, header)
@@ -276,7 +277,7 @@ fn print_notes(out: &mut impl Write, header: &Header) -> io::Result<()> {
             row!(out, kind, "{none}")?;
         }
         for note in notes.iter() {
-            row!(out, kind, "{} {}", note.count, note.what)?;
+            row!(out, kind, "{note}")?;
             for example in &note.examples {
                 row!(out, "", "| {example}")?;
             }

@@ -37,7 +37,7 @@ pub(crate) fn tell_import(header: &Header) -> u8 {
     }
     for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
         for note in notes.iter() {
-            tell(&format!("{kind}: {} {}", note.count, visible(&note.what)));
+            tell(&format!("{kind}: {}", visible(&note.to_string())));
             for example in &note.examples {
                 tell(&format!("  | {}", visible(example)));
             }

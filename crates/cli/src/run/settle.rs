@@ -203,7 +203,7 @@ pub(crate) fn page_of(
     let header = &found.header;
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
         for note in notes.iter() {
-            warnings.push(format!("{kind} when the trace was read: {} {}", note.count, note.what));
+            warnings.push(format!("{kind} when the trace was read: {note}"));
         }
     }
     for (outcome, count) in &summary.outcomes {

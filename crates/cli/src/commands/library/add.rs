@@ -42,7 +42,7 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
         .with_context(|| format!("adding {}", args.trace.display()))?;
     let code = tell_import(source.header());
     for note in written.lost.iter() {
-        tell(&format!("lost: {} {}", note.count, note.what));
+        tell(&format!("lost: {note}"));
     }
     let found = everything::count(&load, &ReadOptions::default(), &LoadArgs::default(), &stop)?;
     let facts = facts(args, &name, &load, &found, &stop)?;

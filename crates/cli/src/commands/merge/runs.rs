@@ -244,7 +244,7 @@ fn advance(part: &mut Part) -> anyhow::Result<()> {
 /// them at one moment no engine has seen.
 fn engine(parts: &[Part]) -> EngineFacts {
     let each = || parts.iter().map(|part| &part.summary.engine);
-    let sum = |of: fn(&EngineFacts) -> u64| each().map(of).sum();
+    let sum = |of: fn(&EngineFacts) -> u64| each().map(of).fold(0, u64::saturating_add);
     let most = |of: fn(&EngineFacts) -> i64| each().map(of).max().unwrap_or(0);
     let furthest = each().filter_map(|facts| facts.wraparound_factor);
     let incomplete: Vec<String> = parts

@@ -36,7 +36,7 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
     let (requests, written) = stream::copy(source.as_mut(), sink).with_context(kept)?;
     let code = if args.quiet { tell_damage(source.header()) } else { tell_import(source.header()) };
     for note in written.lost.iter() {
-        tell(&format!("lost in {}: {} {}", output.display(), note.count, note.what));
+        tell(&format!("lost in {}: {note}", output.display()));
     }
     let of = if written.requests == requests {
         String::new()
