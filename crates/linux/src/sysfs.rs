@@ -101,6 +101,11 @@ impl BlockNode {
     }
 }
 
+/// Whether sysfs shows the block devices of this host.
+pub(crate) fn is_there() -> bool {
+    Path::new("/sys/dev/block").is_dir()
+}
+
 /// The scheduler in brackets: `none [mq-deadline] kyber`.
 fn chosen(line: &str) -> String {
     let inside = line.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

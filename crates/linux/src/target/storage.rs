@@ -153,6 +153,11 @@ impl Storage {
         }
     }
 
+    /// Whether both are the same bytes.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.keeper == other.keeper && self.range == other.range
+    }
+
     /// Whether both have bytes in common.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.keeper == other.keeper
