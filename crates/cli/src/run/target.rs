@@ -24,6 +24,10 @@ use crate::exit::{self, Coded};
 /// How long a target that somebody uses is looked at before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long one that this run has opened is: whoever tries to open it at the same moment, as
+/// another run does, tries for a second.
+const PATIENCE_OPENED: Duration = Duration::from_secs(3);
+
 /// How long to wait between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -58,7 +62,8 @@ impl Target {
         // Only looking: the target is opened for writing when the guard has agreed.
         let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
         let facts = target::open(path, looking)?.facts().clone();
-        let hazards = if reads_only { Vec::new() } else { lasting(|| guard::inspect(path))? };
+        let hazards =
+            if reads_only { Vec::new() } else { lasting(PATIENCE, || guard::inspect(path))? };
         Ok(Self::Real { path: path.to_owned(), options, facts: Box::new(facts), hazards })
     }
 
@@ -126,7 +131,7 @@ impl Target {
         if opened.access() == Access::ReadOnly {
             return Ok(());
         }
-        let hazards = lasting(|| guard::inspect_opened(opened))?;
+        let hazards = lasting(PATIENCE_OPENED, || guard::inspect_opened(opened))?;
         self.refuse(&hazards, destroy, otherwise)
     }
 
@@ -138,7 +143,7 @@ impl Target {
         destroy: &[PathBuf],
         otherwise: &str,
     ) -> anyhow::Result<()> {
-        let hazards = lasting(|| Ok(recheck.users()))?;
+        let hazards = lasting(PATIENCE_OPENED, || Ok(recheck.users()))?;
         self.refuse(&hazards, destroy, otherwise)
     }
 
@@ -220,11 +225,12 @@ pub(crate) fn guard_all(
 }
 
 /// What speaks against writing to a target, by this look. The kernel takes down what a killed
-/// process had open in its own time, so one that is only in use is looked at again for a second.
+/// process had open in its own time, so one that is only in use is looked at again for a while.
 fn lasting(
+    patience: Duration,
     look: impl Fn() -> Result<Vec<Hazard>, TargetError>,
 ) -> Result<Vec<Hazard>, TargetError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience;
     loop {
         let hazards = look()?;
         let mut lasting = hazards.iter().filter(|hazard| !hazard.can_be_named()).peekable();

@@ -25,28 +25,44 @@ use ioecho_replay::pattern::{MARK, SplitMix64};
 use ioecho_trace::Bytes;
 use rustix::fs::{SeekFrom, seek};
 
-/// What holds no more than this, holes aside, is read whole: less than a second on a disk.
+/// What holds no more than this, holes aside, is read whole: in a second on a disk.
 const WHOLE_MAX: u64 = 64 << 20;
 
 /// So much is read from the beginning and from the end of what holds more.
 const EDGE: u64 = 1 << 20;
 
 /// What is read whole is read in pieces of this size.
-const PIECE: u64 = 64 << 10;
+const PIECE: u64 = 256 << 10;
 
 /// Samples of a larger target, and how large each is.
 const SAMPLES: u64 = 2048;
 const SAMPLE: u64 = 4096;
 
-/// They are taken in passes upwards, each over all of the target: a disk is quicker in one
+/// They are taken in so many passes upwards, each over all of the target: a disk is quicker in one
 /// direction, and when time is up the samples lie everywhere.
-const PASSES: [u64; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
-
-/// Reading ends after so long. A disk gives some 300 samples until then.
-const TIME_MAX: Duration = Duration::from_secs(2);
+const PASSES: u64 = 32;
 
 /// With fewer places than these nothing is known of a large target.
 const PLACES_MIN: u64 = 64;
+
+/// How long reading takes at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time {
+    /// Where enough is known. A disk gives some 300 samples until then.
+    usual: Duration,
+    /// Where it is not: a small target is not read to its end yet, or [`PLACES_MIN`] are not
+    /// reached.
+    longest: Duration,
+}
+
+impl Time {
+    /// For the first look at a target.
+    pub(super) const FIRST: Self =
+        Self { usual: Duration::from_secs(2), longest: Duration::from_secs(10) };
+
+    /// For another one soon after it.
+    pub(super) const AGAIN: Self = Self { usual: Duration::from_millis(500), ..Self::FIRST };
+}
 
 /// Of a file in more pieces than these, the rest is taken for one.
 const EXTENTS_MAX: usize = 1 << 16;
@@ -124,21 +140,21 @@ impl<'a> Content<'a> {
 
     /// Looks for data that are neither blank nor ioecho's. A place that cannot be read is passed
     /// over: a disk with bad sectors may be replayed on.
-    pub(super) fn look(&self) -> Seen {
-        self.look_for(TIME_MAX, RandomState::new().build_hasher().finish())
+    pub(super) fn look(&self, time: Time) -> Seen {
+        self.look_for(time, RandomState::new().build_hasher().finish())
     }
 
-    fn look_for(&self, time_max: Duration, seed: u64) -> Seen {
+    fn look_for(&self, time: Time, seed: u64) -> Seen {
         let held = Held::of(self.file, self.size);
         let began = Instant::now();
         let is_small = held.total <= WHOLE_MAX;
         let places = if is_small { vec![0..held.total] } else { places(held.total, seed) };
         let (mut looked, mut read) = (0, 0);
+        let mut is_done = true;
         for place in places.into_iter().flat_map(|place| held.pieces(place)) {
-            if began.elapsed() >= time_max {
-                if is_small {
-                    return Seen::TooLittle(read);
-                }
+            let is_enough = !is_small && read >= PLACES_MIN;
+            if began.elapsed() >= if is_enough { time.usual } else { time.longest } {
+                is_done = is_enough;
                 break;
             }
             looked += 1;
@@ -151,8 +167,7 @@ impl<'a> Content<'a> {
                 return Seen::Foreign(Bytes(at + (sector * SECTOR) as u64));
             }
         }
-        let is_enough = is_small || read >= PLACES_MIN;
-        if is_enough && read * 2 >= looked { Seen::Blank } else { Seen::TooLittle(read) }
+        if is_done && read * 2 >= looked { Seen::Blank } else { Seen::TooLittle(read) }
     }
 
     /// Whether a sector holds anything that ioecho did not write.
@@ -166,7 +181,9 @@ impl<'a> Content<'a> {
 fn places(total: u64, seed: u64) -> Vec<Range<u64>> {
     let mut random = SplitMix64(seed);
     let part = total / SAMPLES;
-    let parts = PASSES.iter().flat_map(|pass| (*pass..SAMPLES).step_by(PASSES.len()));
+    // 0, 16, 8, 24, 4 and so on: each halves the gaps that those before it left.
+    let passes = (0..PASSES).map(|pass| pass.reverse_bits() >> (64 - PASSES.trailing_zeros()));
+    let parts = passes.flat_map(|pass| (pass..SAMPLES).step_by(PASSES as usize));
     let samples = parts.map(|number| {
         let at = number * part + random.below(part);
         // The block that it lies in is read.
@@ -242,7 +259,7 @@ mod tests {
     }
 
     fn seen(file: &File, size: u64) -> Seen {
-        Content::new(file, size, 512).look()
+        Content::new(file, size, 512).look(Time::FIRST)
     }
 
     #[test]
@@ -276,9 +293,9 @@ mod tests {
     fn erased_flash_is_blank_and_a_file_of_the_same_bytes_is_somebodys() {
         let file = file(&[(0, &[0xFF; 8192])], 8192);
         assert_eq!(seen(&file, 8192), Seen::Foreign(Bytes(0)));
-        assert_eq!(Content::new(&file, 8192, 512).of_device().look(), Seen::Blank);
+        assert_eq!(Content::new(&file, 8192, 512).of_device().look(Time::FIRST), Seen::Blank);
         file.write_all_at(&[0xFE], 8191).unwrap();
-        let found = Content::new(&file, 8192, 512).of_device().look();
+        let found = Content::new(&file, 8192, 512).of_device().look(Time::FIRST);
         assert_eq!(found, Seen::Foreign(Bytes(7680)));
     }
 
@@ -317,10 +334,10 @@ mod tests {
     #[test]
     fn when_time_is_up_early_the_samples_are_all_over_the_target() {
         let total = 1 << 40;
-        let first = &places(total, 3)[2..][..SAMPLES as usize / PASSES.len()];
+        let first = &places(total, 3)[2..][..(SAMPLES / PASSES) as usize];
         let gaps = first.windows(2).map(|pair| pair[1].start - pair[0].start);
-        assert!(gaps.max().unwrap() < total / SAMPLES * 9);
-        assert!(first.last().unwrap().start > total / SAMPLES * (SAMPLES - 16));
+        assert!(gaps.max().unwrap() < total / SAMPLES * (PASSES + 1));
+        assert!(first.last().unwrap().start > total / SAMPLES * (SAMPLES - 2 * PASSES));
     }
 
     #[test]
@@ -328,8 +345,24 @@ mod tests {
         for size in [SIZE, 1 << 20] {
             let file = file(&[(0, &[0; 4096])], size);
             let content = Content::new(&file, size, 512);
-            assert_eq!(content.look_for(Duration::ZERO, 1), Seen::TooLittle(0));
+            let none = Time { usual: Duration::ZERO, longest: Duration::ZERO };
+            assert_eq!(content.look_for(none, 1), Seen::TooLittle(0));
         }
+    }
+
+    #[test]
+    fn of_a_slow_target_no_more_is_read_than_it_takes_to_know_something() {
+        let size = WHOLE_MAX + (1 << 20);
+        let file = file(&[(0, &vec![0; size as usize])], size);
+        // Data in one of the parts that are looked at last.
+        let part = size / SAMPLES;
+        file.write_all_at(&vec![1; part as usize], 350 * part + part / 2).unwrap();
+        let seen = |usual| {
+            let time = Time { usual, longest: Duration::MAX };
+            Content::new(&file, size, 512).look_for(time, 1)
+        };
+        assert_eq!(seen(Duration::ZERO), Seen::Blank);
+        assert!(matches!(seen(Duration::MAX), Seen::Foreign(_)));
     }
 
     #[test]

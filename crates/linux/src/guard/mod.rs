@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 use crate::target::{OpenedTarget, TargetError, TargetKind, block_of, kind_of, size_of, status};
-use content::{Content, Seen};
+use content::{Content, Seen, Time};
 use users::Ours;
 
 pub use hazard::Hazard;
@@ -55,9 +55,9 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
         Err(error) => return Err(TargetError::opening(path, false, error)),
     };
     if kind == TargetKind::File {
-        hazards = users::of_file(path, &file, &data, Ours::NotYet);
+        hazards = users::of_file(&file, &data, Ours::NotYet);
     }
-    add_contents(&mut hazards, path, &file, &data)?;
+    add_contents(&mut hazards, path, &file, &data, Time::FIRST)?;
     Ok(hazards)
 }
 
@@ -66,7 +66,8 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
 pub fn inspect_opened(target: &OpenedTarget) -> Result<Vec<Hazard>, TargetError> {
     let recheck = Recheck::of(target)?;
     let mut hazards = recheck.users();
-    add_contents(&mut hazards, &recheck.path, &recheck.file, &recheck.data)?;
+    let Recheck { file, path, data } = &recheck;
+    add_contents(&mut hazards, path, file, data, Time::AGAIN)?;
     Ok(hazards)
 }
 
@@ -93,7 +94,7 @@ impl Recheck {
     pub fn users(&self) -> Vec<Hazard> {
         let Self { file, path, data } = self;
         if data.file_type().is_file() {
-            users::of_file(path, file, data, Ours::Already)
+            users::of_file(file, data, Ours::Already)
         } else {
             users::of_device(path, data, Ours::Already)
         }
@@ -114,6 +115,7 @@ fn add_contents(
     path: &Path,
     file: &File,
     data: &Metadata,
+    time: Time,
 ) -> Result<(), TargetError> {
     let kind = kind_of(path, data)?;
     let system = |error| TargetError::system(path, "ask for its size", error);
@@ -139,7 +141,7 @@ fn add_contents(
     let needs_a_look = is_free && signatures.is_empty() && !hazards.iter().any(is_told);
     hazards.append(&mut signatures);
     if needs_a_look {
-        match content.look() {
+        match content.look(time) {
             Seen::Blank => {}
             Seen::Foreign(at) => hazards.push(Hazard::HoldsData { at }),
             Seen::TooLittle(places) => {

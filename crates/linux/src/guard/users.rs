@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::elsewhere;
 use super::hazard::Hazard;
 use super::unknown::Unknown;
-use super::writers::{self, Opened, Writer, Writers};
+use super::writers::{self, Opened, Writers};
 use crate::mounts::{device_number, mounts, swaps};
 use crate::sysfs::{self, BlockNode};
 use crate::target::{Keeper, loops};
@@ -60,14 +60,14 @@ pub(super) fn of_device(path: &Path, data: &Metadata, ours: Ours) -> Vec<Hazard>
 }
 
 /// Who uses a regular file.
-pub(super) fn of_file(path: &Path, file: &File, data: &Metadata, ours: Ours) -> Vec<Hazard> {
+pub(super) fn of_file(file: &File, data: &Metadata, ours: Ours) -> Vec<Hazard> {
     let mut hazards = Vec::new();
     hazards.extend(
         swaps().into_iter().filter(|area| is_file(area, data)).map(|area| Hazard::Swap { area }),
     );
     hazards.extend(behind_loop(&Keeper::of(data)));
     if hazards.is_empty() {
-        hazards.extend(of_open_file(path, file, data, ours));
+        hazards.extend(of_open_file(file, data, ours));
     }
     if !sysfs::is_there() {
         hazards.push(Hazard::CannotTell { unknown: Unknown::NoSys });
@@ -76,27 +76,25 @@ pub(super) fn of_file(path: &Path, file: &File, data: &Metadata, ours: Ours) -> 
 }
 
 /// Who has the file open for writing.
-fn of_open_file(path: &Path, file: &File, data: &Metadata, ours: Ours) -> Option<Hazard> {
+fn of_open_file(file: &File, data: &Metadata, ours: Ours) -> Option<Hazard> {
     let lease = lease(file, ours);
-    // The lease says whether, not who.
-    let (by, unknown) = match lease {
-        Lease::Given => return None,
-        Lease::Taken if ours == Ours::NotYet => (Vec::new(), None),
-        Lease::Taken | Lease::Refused(_) => {
-            let opened = Opened::File { dev: data.dev(), inode: data.ino() };
-            who_writes(&[], data.dev(), Some((path, opened)))
-        }
-    };
-    match lease {
-        _ if !by.is_empty() => Some(Hazard::InUse { by }),
-        Lease::Taken if ours == Ours::NotYet => Some(Hazard::InUse { by }),
-        Lease::Refused(error) => {
-            let why = error.to_string();
-            Some(Hazard::CannotTell { unknown: Unknown::NoLease { why } })
-        }
-        // Somebody has it open, and everybody who can be seen only reads.
-        _ => unknown.map(|unknown| Hazard::CannotTell { unknown }),
+    if matches!(lease, Lease::Given) {
+        return None;
     }
+    // The lease says whether, not who.
+    let Writers { seen, unknown } =
+        writers::of(&[Opened::File { dev: data.dev(), inode: data.ino() }]);
+    let by: Vec<String> = seen.iter().map(ToString::to_string).collect();
+    let is_written = matches!(lease, Lease::Taken) && ours == Ours::NotYet;
+    if is_written || !by.is_empty() {
+        return Some(Hazard::InUse { by });
+    }
+    let unknown = match lease {
+        Lease::Refused(error) => Some(Unknown::NoLease { why: error.to_string() }),
+        // Somebody has it open, and everybody who can be seen only reads.
+        _ => unknown,
+    };
+    unknown.map(|unknown| Hazard::CannotTell { unknown })
 }
 
 /// A device whose use is use of the target.
@@ -205,9 +203,9 @@ pub(super) fn who_writes(
     let by = seen
         .into_iter()
         .filter(|writer| !serves(writer.pid))
-        .map(|Writer { name, pid, opened }| match other(opened) {
-            Some(other) => format!("{name} (pid {pid}, {other})"),
-            None => format!("{name} (pid {pid})"),
+        .map(|writer| match other(writer.opened) {
+            Some(other) => format!("{} (pid {}, {other})", writer.name, writer.pid),
+            None => writer.to_string(),
         })
         .collect();
     (by, unknown)

@@ -10,6 +10,7 @@
 //! io_uring).
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,12 @@ pub(super) struct Writer {
     pub(super) pid: u32,
     /// What it has open.
     pub(super) opened: Opened,
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
+    }
 }
 
 /// Who writes, as far as that can be seen.
