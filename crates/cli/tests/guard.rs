@@ -97,6 +97,25 @@ fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
 }
 
 #[test]
+fn without_sys_what_is_mounted_through_another_loop_device_is_refused_even_if_named() {
+    let stand = Stand::regular(30, 1000);
+    let device = or_skip!(Loop::on(&stand.path("target")));
+    let beside = or_skip!(Loop::on(&stand.path("target")));
+    or_skip!(system("mkfs.ext4", &["-q", &device.0]));
+    let first = format!("mount {} /mnt && mount -t tmpfs none /sys", device.0);
+    or_skip!(system("unshare", &["--mount", "--propagation", "private", "sh", "-c", &first]));
+    let words = ["replay", "load", "-t", &beside.0, "-o", "run", "-q", "--destroy", &beside.0];
+    let refused = or_skip!(after(&stand, &first, &words));
+    assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
+    assert!(said(&refused).contains("is mounted at /mnt"), "{}", said(&refused));
+    let file = ["replay", "load", "-t", "target", "-o", "run", "-q", "--destroy", "target"];
+    let refused = after(&stand, &first, &[&file[..], &["--allow-cached"]].concat()).unwrap();
+    assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
+    assert!(said(&refused).contains("behind the loop device"), "{}", said(&refused));
+    assert_eq!(written(&stand.path("target")), 0);
+}
+
+#[test]
 fn without_proc_a_device_is_refused() {
     let stand = Stand::regular(30, 1000);
     let device = or_skip!(Loop::on(&stand.path("target")));
