@@ -187,7 +187,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
         }
         if let Some(target) = cause.downcast_ref::<TargetError>() {
             return match target {
-                TargetError::Busy { .. } | TargetError::Locked { .. } => REFUSED,
+                TargetError::Busy { .. }
+                | TargetError::Locked { .. }
+                | TargetError::Changed { .. } => REFUSED,
                 _ => TARGET,
             };
         }

@@ -20,8 +20,8 @@ use ioecho_linux::{
 };
 use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
-use ioecho_replay::plan::{Planner, Timing};
-use ioecho_trace::{Batch, Bytes, Op};
+use ioecho_replay::plan::{Planner, TargetLimits, Timing};
+use ioecho_trace::{Batch, Bytes, Op, Source};
 
 use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::tell;
@@ -137,40 +137,45 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
         let text = format!("{name} is both the trace and the target");
         return Err(Coded::error(exit::USAGE, text));
     }
-    let options = *options;
     let limits = looked_at.limits();
-    let mut extent = Extent::all(limits.capacity, limits.block_size);
-    if let Some(mut source) = trace {
-        extent = Extent::nothing(limits.capacity, limits.block_size);
-        let map = Map::spread(&source.header().volumes, &[limits]);
-        let mut planner = Planner::mapped(vec![limits], map, Timing::default());
-        let mut batch = Batch::new(source.header().columns);
-        let mut planned = Vec::new();
-        while source.next_batch(&mut batch)? {
-            planned.clear();
-            for request in batch.iter() {
-                planner.plan(&request, &mut planned);
-            }
-            for request in &planned {
-                if request.op != Op::Flush && request.refusal.is_none() {
-                    extent.touch(request.offset, request.length);
-                }
-            }
-        }
-    }
-    let total = extent.bytes_from(0);
     writeln!(out, "target        {name}: {}", limits.capacity)?;
+    guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
+    // A device is this process's alone from here on, however long the trace is read.
+    let claimed = (!args.dry_run).then(|| target::claim(&args.target, *options)).transpose()?;
+    let extent = match trace {
+        Some(source) => touched(source, limits)?,
+        None => Extent::all(limits.capacity, limits.block_size),
+    };
     writeln!(
         out,
         "part          {} ({})",
-        Bytes(total),
+        Bytes(extent.bytes_from(0)),
         if args.part == Part::All { "all of it" } else { "what the trace touches" }
     )?;
-    guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
-    if args.dry_run {
-        return Ok(exit::OK);
+    let Some(opened) = claimed else { return Ok(exit::OK) };
+    looked_at.look_again(&opened, &args.destroy, "")?;
+    write(args, opened, &extent, made, out)
+}
+
+/// What a replay of the trace touches on a target with these limits.
+fn touched(mut source: Box<dyn Source>, limits: TargetLimits) -> anyhow::Result<Extent> {
+    let mut extent = Extent::nothing(limits.capacity, limits.block_size);
+    let map = Map::spread(&source.header().volumes, &[limits]);
+    let mut planner = Planner::mapped(vec![limits], map, Timing::default());
+    let mut batch = Batch::new(source.header().columns);
+    let mut planned = Vec::new();
+    while source.next_batch(&mut batch)? {
+        planned.clear();
+        for request in batch.iter() {
+            planner.plan(&request, &mut planned);
+        }
+        for request in &planned {
+            if request.op != Op::Flush && request.refusal.is_none() {
+                extent.touch(request.offset, request.length);
+            }
+        }
     }
-    write(args, target::claim(&args.target, options)?, &extent, made, out)
+    Ok(extent)
 }
 
 fn is_simulated(args: &PrepareArgs) -> bool {
@@ -284,7 +289,12 @@ fn write(
     )?;
     if !complete {
         let name = args.target.display();
-        tell(&format!("stopped by a signal\n  = help: go on with ioecho prepare {name} --resume"));
+        // Behind what is filled stands what may be lost, and it is asked after again.
+        let destroy =
+            if args.destroy.is_empty() { String::new() } else { format!(" --destroy {name}") };
+        tell(&format!(
+            "stopped by a signal\n  = help: go on with ioecho prepare {name} --resume{destroy}"
+        ));
         return Ok(exit::INCOMPLETE);
     }
     let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };

@@ -254,7 +254,11 @@ fn work(
     }
     let mut lanes = ends?;
     if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
-        return Err(Coded::error(exit::USAGE, error.to_string()));
+        // The guard's refusal has a code of its own; what the host does not give has none.
+        let refusal = error.downcast::<Coded>();
+        return Err(
+            refusal.map_or_else(|error| Coded::error(exit::USAGE, error.to_string()), Into::into)
+        );
     }
     Ok((Ends { lanes, feeder, writer, host }, start))
 }

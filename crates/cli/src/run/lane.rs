@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 
 use ioecho_linux::target::{Places, TargetContent};
-use ioecho_linux::{MonotonicClock, open_device, target, thread as host_thread};
+use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
@@ -25,7 +25,7 @@ use crate::run::ahead::{self, PlacesSeen};
 use crate::run::directory::TargetEntry;
 use crate::run::feeder::{Demand, RingInput};
 use crate::run::plan::ReplayPlan;
-use crate::run::target::Target;
+use crate::run::target::{READS_ALONE, Target};
 use crate::run::watch::lane::{LaneSeen, LaneWatch};
 use crate::run::writer::RingRecorder;
 
@@ -41,6 +41,8 @@ pub(crate) enum Lane {
         content: Box<TargetContent>,
         /// What knows where the target was never written, if anything does.
         places: Option<Places>,
+        /// For one more look at who uses the target, where it is written to.
+        recheck: Option<Recheck>,
     },
     /// Its clock belongs to the thread that it runs in, so it is made there.
     Simulated { spec: Box<SimSpec> },
@@ -58,15 +60,17 @@ impl Lane {
                 let entry = TargetEntry::Simulated { simulated: text.clone() };
                 Ok((Self::Simulated { spec: spec.clone() }, entry))
             }
-            Target::Real { path, options, .. } => {
-                let opened = target::claim(path, *options)?;
+            Target::Real { options, .. } => {
+                let opened = target.claim(&plan.destroy, READS_ALONE)?;
+                let writes = options.access == Access::ReadWrite;
+                let recheck = writes.then(|| Recheck::of(&opened)).transpose()?;
                 let facts = Box::new(opened.facts().clone());
                 let content = Box::new(target::sample(&opened));
                 let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let backend = device.describe();
                 let entry = TargetEntry::Real { backend, facts, content: content.clone(), layers };
-                Ok((Self::Real { device, clock, content, places }, entry))
+                Ok((Self::Real { device, clock, content, places, recheck }, entry))
             }
         }
     }
@@ -131,12 +135,13 @@ impl Start {
         self.moved.notify_all();
     }
 
-    /// Waits until every lane is here; answers whether all can run.
-    fn wait(&self) -> bool {
+    /// Waits until every lane is here for the n-th time, counted from 1; answers whether all can
+    /// run.
+    fn wait(&self, time: usize) -> bool {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.arrived += 1;
         self.moved.notify_all();
-        while gate.arrived < self.lanes && !gate.shut {
+        while gate.arrived < self.lanes * time && !gate.shut {
             gate = self.moved.wait(gate).unwrap_or_else(PoisonError::into_inner);
         }
         !gate.shut
@@ -162,7 +167,7 @@ pub(crate) struct LaneEnd {
     pub(crate) totals: Totals,
     /// The device as a whole failed.
     pub(crate) error: Option<io::Error>,
-    /// The host refused what it was asked for.
+    /// The host refused what it was asked for, or the guard the target.
     pub(crate) host_error: Option<anyhow::Error>,
     pub(crate) results_lost: u64,
     /// What the host gave, and what of it will not do what it seems to.
@@ -203,7 +208,21 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
     input.wait_until_filled(read, &control.stop);
     match lane {
-        Lane::Real { mut device, clock, content, places } => {
+        Lane::Real { mut device, clock, content, places, recheck } => {
+            // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
+            // them is not.
+            let free = recheck.map_or(Ok(()), |recheck| {
+                plan.targets[number].recheck(&recheck, &plan.destroy, READS_ALONE)
+            });
+            if let Err(refusal) = free {
+                end.host_error = Some(refusal);
+                start.give_up();
+                return end;
+            }
+            // The time zero is fixed when every target may be written to.
+            if !start.wait(1) {
+                return end;
+            }
             let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
             end.places = places;
             if let Some(Target::Real { path, .. }) = plan.targets.get(number)
@@ -235,7 +254,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
                 warn_of_demand(plan, agreed, work.demand);
             }
-            let all_can = start.wait();
+            let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
                 end.host_error = host.err().map(anyhow::Error::from);
                 return end;
@@ -255,7 +274,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         Lane::Simulated { spec } => {
             input.blocking = true;
             recorder.blocking = true;
-            start.wait();
+            start.wait(1);
             let clock = SimClock::new(SIM_LOOK);
             let device = SimDevice::new(*spec, clock.clone());
             let mut device =

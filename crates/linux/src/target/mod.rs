@@ -17,5 +17,5 @@ pub use facts::{TargetFacts, TargetKind};
 pub(crate) use ioctl::discard;
 pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
-pub(crate) use open::{kind_of, size_of, status};
+pub(crate) use open::{block_of, kind_of, size_of, status};
 pub(crate) use storage::{Keeper, Loop, Storage, loops};
