@@ -123,12 +123,13 @@ pub(crate) struct WriterOptions {
     pub(crate) real: bool,
 }
 
-/// Starts the thread. It ends when the recorders are dropped and everything is written. When the
-/// disk is full it stops the run, frees the reserve and goes on.
+/// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
+/// comes from those that are not, and everything is written. When the disk is full it stops the run, frees the reserve and goes on.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     options: WriterOptions,
     tally: Option<Tally>,
 ) -> (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>) {
@@ -148,6 +149,7 @@ pub(crate) fn spawn(
         run: run.clone(),
         run_number: options.run_number,
         stop,
+        ended,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
         durable: options.durable,
@@ -166,6 +168,7 @@ struct Writer {
     run: RunDirectory,
     run_number: u64,
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     buffer: Vec<u8>,
     buffered: u64,
     durable: bool,
@@ -182,7 +185,8 @@ impl Writer {
         self.buffer.extend_from_slice(&header(self.run_number));
         let mut flushed = Instant::now();
         loop {
-            let abandoned = consumers.iter().all(Consumer::is_abandoned);
+            let abandoned =
+                self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
             // Looked at before the rings: what a lane put in before it came so far is there.
             let running = consumers.iter().map(|consumer| !consumer.is_abandoned());
             let clock = self.tally.as_ref().and_then(|tally| tally.clock(running));
