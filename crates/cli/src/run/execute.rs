@@ -213,11 +213,11 @@ fn work(
     let ends = lanes.as_mut().map(Lanes::wait);
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
-    // The feeder may be waiting for room in a ring.
+    // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
     ended.store(true, Relaxed);
     let panicked = |_| anyhow::anyhow!("a thread of the run panicked");
-    let feeder = feeder.thread.join().map_err(panicked)?;
+    let feeder = feeder.end().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
     if let Some(progress) = progress {
         progress.finish();

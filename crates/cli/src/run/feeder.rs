@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ioecho_replay::engine::{Control, Feed, Input};
 use ioecho_replay::plan::{PlanTotals, Planned, Planner};
@@ -25,6 +25,9 @@ const RING: usize = 1 << 16;
 
 /// How long to sleep when the ring is full: far shorter than it takes to empty.
 const FULL_NAP: Duration = Duration::from_millis(1);
+
+/// How long to wait for the thread when the run is over.
+const STOPPED_MAX: Duration = Duration::from_secs(2);
 
 /// How far ahead of a target's present the trace is read for its sake while others have a backlog:
 /// as long as that is in memory.
@@ -115,10 +118,30 @@ pub(crate) struct FeederEnd {
 
 /// The feeder's thread and what it shares.
 pub(crate) struct Feeder {
-    pub(crate) thread: JoinHandle<FeederEnd>,
+    thread: JoinHandle<FeederEnd>,
+    /// What was planned so far, and of which trace.
+    so_far: Arc<Mutex<PlanTotals>>,
+    header: Header,
     pub(crate) demand: Arc<Mutex<Demand>>,
     /// Whether every target has as much as it can have before the first request.
     pub(crate) filled: Arc<AtomicBool>,
+}
+
+impl Feeder {
+    /// What it leaves, once it was told to stop. A trace that comes through a pipe may keep it
+    /// waiting for ever: then it is what it had until then.
+    pub(crate) fn end(self) -> thread::Result<FeederEnd> {
+        let until = Instant::now() + STOPPED_MAX;
+        while !self.thread.is_finished() {
+            if Instant::now() > until {
+                let totals = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+                let peak_per_s = self.demand.lock().map_or(0.0, |demand| demand.peak_per_s());
+                return Ok(FeederEnd { totals, header: self.header, error: None, peak_per_s });
+            }
+            thread::sleep(FULL_NAP);
+        }
+        self.thread.join()
+    }
 }
 
 /// The engine's end of the ring.
@@ -128,6 +151,8 @@ pub(crate) struct RingInput {
     pub(crate) blocking: bool,
     /// Whether nothing is read because of another target's backlog.
     held: Arc<AtomicBool>,
+    /// Whether the run is to end.
+    stop: Arc<AtomicBool>,
 }
 
 impl RingInput {
@@ -156,7 +181,7 @@ impl Input for RingInput {
             match self.consumer.pop() {
                 Ok(planned) => return Feed::Request(planned),
                 Err(_) if abandoned => return Feed::Ended,
-                Err(_) if self.blocking => thread::yield_now(),
+                Err(_) if self.blocking && !self.stop.load(Relaxed) => thread::yield_now(),
                 Err(_) => return Feed::NotYet,
             }
         }
@@ -201,13 +226,14 @@ impl Stock {
         timed: bool,
         bounds: Bounds,
         directory: &Path,
+        stop: &Arc<AtomicBool>,
     ) -> (Self, Vec<RingInput>) {
         let held = Arc::new(AtomicBool::new(false));
         let (rings, inputs) = (0..targets)
             .map(|_| {
                 let (producer, consumer) = RingBuffer::new(RING);
-                let held = Arc::clone(&held);
-                (Some(producer), RingInput { consumer, blocking: false, held })
+                let (held, stop) = (Arc::clone(&held), Arc::clone(stop));
+                (Some(producer), RingInput { consumer, blocking: false, held, stop })
             })
             .unzip();
         let backlogs = Backlogs::new(targets, bounds, directory);
@@ -301,17 +327,20 @@ pub(crate) struct Feeding {
 pub(crate) fn spawn(feeding: Feeding) -> (Feeder, Vec<RingInput>) {
     let bounds = Bounds::default();
     let targets = feeding.controls.len();
-    let (stock, inputs) = Stock::new(targets, feeding.timed, bounds, feeding.run.path());
+    let (stock, inputs) = Stock::new(targets, feeding.timed, bounds, feeding.run.path(), &feeding.stop);
     let demand = Arc::new(Mutex::new(Demand::with_intervals(feeding.interval)));
     let filled = Arc::new(AtomicBool::new(false));
+    let so_far = Arc::new(Mutex::new(feeding.planner.totals()));
+    let header = feeding.source.header().clone();
     let (their_demand, their_filled) = (Arc::clone(&demand), Arc::clone(&filled));
+    let theirs = Arc::clone(&so_far);
     let thread = thread::spawn(move || {
-        let end = feed(feeding, stock, &their_demand, &their_filled);
+        let end = feed(feeding, stock, &their_demand, &their_filled, &theirs);
         // Whoever waits for it must not, whyever it ended.
         their_filled.store(true, Relaxed);
         end
     });
-    (Feeder { thread, demand, filled }, inputs)
+    (Feeder { thread, so_far, header, demand, filled }, inputs)
 }
 
 fn feed(
@@ -319,6 +348,7 @@ fn feed(
     mut stock: Stock,
     demand: &Mutex<Demand>,
     filled: &AtomicBool,
+    so_far: &Mutex<PlanTotals>,
 ) -> FeederEnd {
     let Feeding { mut source, mut planner, controls, stop, run, .. } = feeding;
     let mut batch = Batch::new(source.header().columns);
@@ -357,6 +387,7 @@ fn feed(
         for request in batch.iter() {
             planner.plan(&request, &mut planned);
         }
+        *so_far.lock().unwrap_or_else(PoisonError::into_inner) = planner.totals();
         if let Ok(mut demand) = demand.lock() {
             for request in &planned {
                 demand.add(request.scheduled.0);

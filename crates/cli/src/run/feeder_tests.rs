@@ -135,7 +135,7 @@ struct Outcome {
 fn replayed(seed: u64, slow: Nanos, bounds: Bounds) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let clock = SimClock::new(Nanos(20));
-    let (stock, mut inputs) = Stock::new(2, true, bounds, directory.path());
+    let (stock, mut inputs) = Stock::new(2, true, bounds, directory.path(), &Arc::default());
     let (slow_input, fast) = (inputs.remove(1), inputs.remove(0));
     let mut input = Together {
         load: Uneven::new(seed, 1_000_000).peekable(),
@@ -231,7 +231,7 @@ fn where_the_bound_is_reached_the_backlog_is_to_blame_and_nothing_else() {
 #[test]
 fn nothing_is_read_for_a_target_that_has_enough() {
     let directory = tempfile::tempdir().unwrap();
-    let (mut stock, inputs) = Stock::new(2, true, Bounds::default(), directory.path());
+    let (mut stock, inputs) = Stock::new(2, true, Bounds::default(), directory.path(), &Arc::default());
     let at = |seq: u64, second: i64, target| Planned {
         scheduled: Nanos::from_secs(second),
         target,
