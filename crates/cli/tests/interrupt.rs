@@ -6,7 +6,9 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -89,6 +91,33 @@ fn a_conversion_that_waits_for_a_silent_pipe_is_interrupted_too() {
     let _held = child.stdin.take();
     assert_eq!(child.wait().unwrap().code(), Some(13));
     assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn a_replay_whose_trace_comes_no_further_keeps_what_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut child = command(path, &["replay", "-", "--target", "sim:size=1G", "-q", "-o", "run"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Far more than a replay begins with.
+    let mut load =
+        String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+    for n in 0..300_000 {
+        writeln!(load, "{}.{:06}000 ; 0 ; 8 ; R ; 0.0 ; 0.0", n / 1000, n % 1000 * 1000).unwrap();
+    }
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(load.as_bytes()).unwrap();
+    let journal = path.join("run/requests.journal");
+    wait_until("it replays", || fs::metadata(&journal).is_ok_and(|file| file.len() > 100_000));
+    signal(&child, "-INT");
+    wait_until("it ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(13));
+    let summary = fs::read_to_string(path.join("run/summary.json")).unwrap();
+    assert!(summary.contains("stopped by a signal"), "{summary}");
+    drop(pipe);
 }
 
 #[test]

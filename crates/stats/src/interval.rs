@@ -19,7 +19,8 @@ use crate::timeline::Cell;
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program.
+    /// This program, which read or prepared too slowly, or kept as much as it may for another
+    /// target.
     Generator,
     /// The host; what nothing explains is counted against the measurement, too.
     Host,
@@ -30,7 +31,7 @@ impl Fault {
     pub const fn of(cause: LateCause) -> Self {
         match cause {
             LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Self::Device,
-            LateCause::Input | LateCause::Generator => Self::Generator,
+            LateCause::Input | LateCause::Generator | LateCause::Backlog => Self::Generator,
             LateCause::Host | LateCause::None => Self::Host,
         }
     }

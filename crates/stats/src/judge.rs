@@ -134,7 +134,19 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
 }
 
 /// Causes that are this program's.
-const GENERATOR: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+const GENERATOR: [LateCause; 3] = [LateCause::Input, LateCause::Generator, LateCause::Backlog];
+
+/// Those of them that come of what this program does by itself.
+const OWN: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+
+/// Whether most of what is laid to this program came of a target that lags so far behind that the
+/// others had to wait for it.
+fn is_by_backlog(figures: &RunFigures) -> bool {
+    let cost = |cause: LateCause| figures.late(cause).lateness_ns;
+    let own = OWN.into_iter().map(cost).fold(0, i64::saturating_add);
+    cost(LateCause::Backlog) > own
+}
+
 /// Causes that are the host's; what nothing explains is counted against the measurement.
 const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
 
@@ -227,6 +239,11 @@ fn sentence(
              late.",
             all.max().unwrap_or_default()
         ),
+        Finding::GeneratorLimited if is_by_backlog(figures) => {
+            "Generator-limited: a target lags so far behind its load that its backlog reached the \
+             bound, and the others got their requests too late; do not use these figures."
+                .to_owned()
+        }
         Finding::GeneratorLimited => {
             "Generator-limited: this program could not issue in time; do not use these figures."
                 .to_owned()

@@ -233,6 +233,16 @@ impl RunFigures {
         }
     }
 
+    /// Requests that had to wait for one that they overlap.
+    pub fn pushed_back(&self) -> u64 {
+        self.pushed_back
+    }
+
+    /// The largest number in flight together on a target.
+    pub fn in_flight_peak(&self) -> u32 {
+        self.in_flight_peak
+    }
+
     /// Requests left out on conflict.
     pub fn dropped(&self) -> u64 {
         self.dropped
@@ -367,5 +377,6 @@ pub fn cause_name(cause: LateCause) -> &'static str {
         LateCause::Input => "input",
         LateCause::Host => "host",
         LateCause::Generator => "generator",
+        LateCause::Backlog => "backlog",
     }
 }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::{ArgAction, ValueEnum};
@@ -16,11 +17,18 @@ use crate::exit;
 use crate::print::{Out, is_watched};
 use crate::run::directory::RunDirectory;
 use crate::run::signals;
-use crate::run::verify::later::{Found, Past};
+use crate::run::verify::later::{Found, Past, PastTarget};
 use crate::run::verify::result;
 
 /// Findings that are printed; all that are kept stand in `verify.json`.
 const PRINTED: usize = 20;
+
+/// How often to look whether the verification is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long one that is to end may take: it looks ten times a second whether it is, unless the
+/// kernel holds it.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// How often a line tells how far it is.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
@@ -67,18 +75,11 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     };
     let stop = Arc::new(AtomicBool::new(false));
     signals::raise(&stop)?;
+    let past = Arc::new(past);
+    let loud = !args.quiet && is_watched();
     let mut found = Vec::new();
     for target in &past.targets {
-        let mut printed = Instant::now();
-        let loud = !args.quiet && is_watched();
-        let mut progress = |progress: PassProgress| {
-            if loud && printed.elapsed() >= PRINT_EVERY {
-                printed = Instant::now();
-                let PassProgress { read, position } = progress;
-                tell(&format!("read {read}, now at {position} of {}", target.path.display()));
-            }
-        };
-        found.push(past.verify(target, after, &stop, &mut progress)?);
+        found.push(patiently(&past, target, after, &stop, loud)?);
     }
     let (complete, damaged) = result::verdict(&found);
     let code = match (damaged, complete) {
@@ -104,6 +105,46 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
         writeln!(out, "verdict       {verdict}")?;
     }
     Ok(code)
+}
+
+/// Verifies a target in a thread of its own. A device that hangs holds that in the kernel, where no
+/// signal reaches it: who is told to end then says so, and does not wait for it.
+fn patiently(
+    past: &Arc<Past>,
+    target: &PastTarget,
+    after: After,
+    stop: &Arc<AtomicBool>,
+    loud: bool,
+) -> anyhow::Result<Found> {
+    let (sender, end) = sync_channel(1);
+    let (their_past, theirs, their_stop) = (Arc::clone(past), target.clone(), Arc::clone(stop));
+    ioecho_linux::thread::start("verify", move || {
+        let mut printed = Instant::now();
+        let mut progress = |progress: PassProgress| {
+            if loud && printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                let PassProgress { read, position } = progress;
+                tell(&format!("read {read}, now at {position} of {}", theirs.path.display()));
+            }
+        };
+        // Refused only where nobody waits for it any more.
+        let _ = sender.send(their_past.verify(&theirs, after, &their_stop, &mut progress));
+    })?;
+    let mut asked = None;
+    loop {
+        match end.recv_timeout(LOOK_EVERY) {
+            Ok(found) => return found,
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("a thread panicked"),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.load(Relaxed) && asked.get_or_insert_with(Instant::now).elapsed() > STUCK {
+            tell(&format!(
+                "warning: {} does not let go: this process ends when it answers or is taken away",
+                target.path.display()
+            ));
+            return Ok(Found::nothing(target));
+        }
+    }
 }
 
 /// What was found on a target, in lines.

@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
 
 use ioecho_linux::thread::none_left;
 use ioecho_linux::{HostFacts, MonotonicClock};
@@ -21,7 +20,9 @@ use crate::args::{PacingArg, VerifyArg};
 use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::ends::{Ends, engine_facts};
-use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
+use crate::run::feeder::Feeding;
+use crate::run::lane::{Lane, LaneWork, Start};
+use crate::run::lanes::Lanes;
 use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
@@ -38,6 +39,8 @@ pub(crate) struct Finished {
     pub(crate) summary: RunSummary,
     /// What told of it while it went on, where it may have more to tell.
     pub(crate) live: Option<Live>,
+    /// What may still hold the targets. Dropped last, it says whom the process waits for.
+    _lanes: Lanes,
 }
 
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
@@ -100,7 +103,7 @@ fn replay(
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     let live = Live::start(plan, run, &facts, &signals.asked)?;
-    let (ends, start) =
+    let (ends, start, lanes) =
         work(plan, run, journal, lanes, source, planner, run_number, stop, live.as_ref())?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
     let never = AtomicBool::new(false);
@@ -140,7 +143,7 @@ fn replay(
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
-    Ok(Finished { run: run.clone(), summary, live })
+    Ok(Finished { run: run.clone(), summary, live, _lanes: lanes })
 }
 
 /// The error of results that cannot be kept. It hides no damage that was found on a target.
@@ -185,7 +188,7 @@ fn work(
     run_number: u64,
     stop: &Arc<AtomicBool>,
     live: Option<&Live>,
-) -> anyhow::Result<(Ends, Start)> {
+) -> anyhow::Result<(Ends, Arc<Start>, Lanes)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
         verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
@@ -193,14 +196,18 @@ fn work(
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (feeder, inputs) = feeder::spawn(
+    let (feeder, inputs) = feeder::spawn(Feeding {
         source,
         planner,
-        lanes.len(),
-        Arc::clone(stop),
-        live.map(|_| plan.live.interval),
-    )?;
+        controls: controls.clone(),
+        stop: Arc::clone(stop),
+        timed: plan.timing.mode == TimingMode::Timed,
+        interval: live.map(|_| plan.live.interval),
+        run: run.clone(),
+    })?;
     let tally = live.map(|live| live.tally(&controls, &feeder.demand));
+    // Whether every lane has handed over what it has, or never will.
+    let ended = Arc::new(AtomicBool::new(false));
     let durable = plan.verify != VerifyArg::Off;
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
@@ -210,7 +217,7 @@ fn work(
         real: !simulated,
     };
     let (writer, recorders, moments) =
-        writer::spawn(run, journal, Arc::clone(stop), options, tally)?;
+        writer::spawn(run, journal, Arc::clone(stop), Arc::clone(&ended), options, tally)?;
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
@@ -225,26 +232,28 @@ fn work(
     });
     let progress = progress.transpose()?;
     let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref())).transpose()?;
-    let start = Start::new(lanes.len());
+    let start = Arc::new(Start::new(lanes.len()));
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
         lane,
         input,
-        read: &feeder.ended,
-        demand: &feeder.demand,
+        filled: Arc::clone(&feeder.filled),
+        demand: Arc::clone(&feeder.demand),
         recorder,
-        control: &controls[number],
+        control: Arc::clone(&controls[number]),
         verifier,
         run_number,
     });
-    let ends = run_lanes(plan, &start, work.collect());
+    let mut lanes = Lanes::start(plan, run, &start, work.collect());
+    let ends = lanes.as_mut().map(Lanes::wait);
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
-    // The feeder may be waiting for room in a ring.
+    // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
+    ended.store(true, Relaxed);
     let panicked = |_| anyhow::anyhow!("a thread of the run panicked");
-    let feeder = feeder.thread.join().map_err(panicked)?;
+    let feeder = feeder.end().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
     if let Some(progress) = progress {
         progress.finish();
@@ -252,41 +261,15 @@ fn work(
     if let Some(live) = live {
         live.run_ended();
     }
-    let mut lanes = ends?;
-    if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
+    let mut ends = ends.map_err(|error| none_left(&error))??;
+    if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
         // The guard's refusal has a code of its own; what the host does not give has none.
         let refusal = error.downcast::<Coded>();
         return Err(
             refusal.map_or_else(|error| Coded::error(exit::USAGE, error.to_string()), Into::into)
         );
     }
-    Ok((Ends { lanes, feeder, writer, host }, start))
-}
-
-/// Runs every lane in a thread of its own.
-fn run_lanes(
-    plan: &ReplayPlan,
-    start: &Start,
-    work: Vec<LaneWork<'_>>,
-) -> anyhow::Result<Vec<LaneEnd>> {
-    let ends = thread::scope(|scope| {
-        let lanes: Vec<_> = work
-            .into_iter()
-            .map(|work| {
-                let name = format!("ioecho-lane-{}", work.number);
-                thread::Builder::new()
-                    .name(name)
-                    .spawn_scoped(scope, move || lane::run(plan, work, start))
-                    .inspect_err(|_| start.give_up())
-                    .map_err(|error| none_left(&error))
-            })
-            .collect();
-        lanes
-            .into_iter()
-            .map(|lane| lane?.join().map_err(|_| anyhow::anyhow!("an issuing thread panicked")))
-            .collect::<Vec<anyhow::Result<LaneEnd>>>()
-    });
-    ends.into_iter().collect()
+    Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
 }
 
 fn facts(

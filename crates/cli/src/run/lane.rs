@@ -2,11 +2,12 @@
 //!
 //! Targets are independent, and a slow one must not hold up the others; but they belong to one
 //! load, so their replays share one time zero on one clock. A lane keeps the order of its own
-//! target; the rings at its ends hold seconds of the load, so that none waits for another.
+//! target; what it is not ready for waits in its backlog, so that none waits for another.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use ioecho_linux::target::{Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
@@ -14,6 +15,7 @@ use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::{TargetLimits, TimingMode};
+use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
@@ -149,15 +151,15 @@ impl Start {
 }
 
 /// What a lane needs to run.
-pub(crate) struct LaneWork<'a> {
+pub(crate) struct LaneWork {
     pub(crate) number: usize,
     pub(crate) lane: Lane,
     pub(crate) input: RingInput,
-    /// Whether the trace has been read to its end.
-    pub(crate) read: &'a AtomicBool,
-    pub(crate) demand: &'a Mutex<Demand>,
+    /// Whether the rings hold as much as they can before the first request.
+    pub(crate) filled: Arc<AtomicBool>,
+    pub(crate) demand: Arc<Mutex<Demand>>,
     pub(crate) recorder: RingRecorder,
-    pub(crate) control: &'a Control,
+    pub(crate) control: Arc<Control>,
     pub(crate) verifier: Option<Verifier>,
     pub(crate) run_number: u64,
 }
@@ -187,26 +189,53 @@ pub(crate) struct LaneEnd {
     watch: Option<LaneWatch>,
 }
 
-/// Runs a lane to its end.
-pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneEnd {
-    let LaneWork { number, lane, mut input, read, mut recorder, control, verifier, .. } = work;
-    let mut end = LaneEnd {
-        totals: Totals::default(),
-        error: None,
-        host_error: None,
-        results_lost: 0,
-        host_facts: Vec::new(),
-        verifier,
-        verify_error: None,
-        verify_stopped: false,
-        verify_passed: false,
-        verify_read: Bytes::ZERO,
-        places: PlacesSeen::default(),
-        seen: None,
-        watch: None,
-    };
+impl LaneEnd {
+    fn new(verifier: Option<Verifier>) -> Self {
+        Self {
+            totals: Totals::default(),
+            error: None,
+            host_error: None,
+            results_lost: 0,
+            host_facts: Vec::new(),
+            verifier,
+            verify_error: None,
+            verify_stopped: false,
+            verify_passed: false,
+            verify_read: Bytes::ZERO,
+            places: PlacesSeen::default(),
+            seen: None,
+            watch: None,
+        }
+    }
+
+    /// What is known of a lane whose thread has been stuck in a system call for so long, and may
+    /// never come back.
+    pub(crate) fn given_up(control: &Control, still: Nanos) -> Self {
+        let counts = Counts { issued: control.issued.load(Relaxed), ..Counts::default() };
+        let totals = Totals {
+            counts,
+            stopped: true,
+            silent: true,
+            abandoned: control.in_flight.load(Relaxed).into(),
+            slow_submissions: 1,
+            submission_max: still,
+            ..Totals::default()
+        };
+        Self { totals, ..Self::new(None) }
+    }
+}
+
+/// A device that is still to be closed, which may take as long as it does not answer.
+pub(crate) type Closing = Option<Box<dyn Device + Send>>;
+
+/// Runs a lane to its end, but does not close its device.
+pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd, Closing) {
+    let LaneWork { number, lane, mut input, filled, mut recorder, control, verifier, .. } = work;
+    let control = &*control;
+    let mut end = LaneEnd::new(verifier);
+    let mut closing = None;
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
-    input.wait_until_filled(read, &control.stop);
+    RingInput::wait_until_filled(&filled, &control.stop);
     match lane {
         Lane::Real { mut device, clock, content, places, recheck } => {
             // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
@@ -217,11 +246,11 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
             if let Err(refusal) = free {
                 end.host_error = Some(refusal);
                 start.give_up();
-                return end;
+                return (end, Some(device));
             }
             // The time zero is fixed when every target may be written to.
             if !start.wait(1) {
-                return end;
+                return (end, Some(device));
             }
             let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
             end.places = places;
@@ -252,12 +281,12 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
             }
             if number == 0 && host.is_ok() {
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                warn_of_demand(plan, agreed, work.demand);
+                warn_of_demand(plan, agreed, &work.demand);
             }
             let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
                 end.host_error = host.err().map(anyhow::Error::from);
-                return end;
+                return (end, Some(device));
             };
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
@@ -270,6 +299,11 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
                 &mut pattern,
                 (device.as_mut(), &clock, pacing),
             );
+            if end.totals.silent || end.error.is_some() {
+                // The run cannot become whole any more: who waits for its end need not wait longer.
+                control.stop.store(true, Relaxed);
+            }
+            closing = Some(device);
         }
         Lane::Simulated { spec } => {
             input.blocking = true;
@@ -292,7 +326,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         }
     }
     end.results_lost = recorder.lost;
-    end
+    (end, closing)
 }
 
 fn replay<C: Clock>(

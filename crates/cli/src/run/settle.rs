@@ -68,6 +68,10 @@ pub(crate) fn settle(
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
     }
+    // A lane that was given up could not tell, and the records do.
+    engine.pushed_back = engine.pushed_back.max(figures.pushed_back());
+    engine.dropped = engine.dropped.max(figures.dropped());
+    engine.in_flight_peak = engine.in_flight_peak.max(figures.in_flight_peak());
     engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
     let summary = figures.summary(engine);
     write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;

@@ -121,12 +121,13 @@ pub(crate) struct WriterOptions {
     pub(crate) real: bool,
 }
 
-/// Starts the thread. It ends when the recorders are dropped and everything is written. When the
-/// disk is full it stops the run, frees the reserve and goes on.
+/// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
+/// comes from those that are not, and everything is written. When the disk is full it stops the run, frees the reserve and goes on.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     options: WriterOptions,
     tally: Option<Tally>,
 ) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>)> {
@@ -145,6 +146,7 @@ pub(crate) fn spawn(
         journal,
         run: run.clone(),
         stop,
+        ended,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
         durable: options.durable,
@@ -163,6 +165,7 @@ struct Writer {
     journal: File,
     run: RunDirectory,
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     buffer: Vec<u8>,
     buffered: u64,
     durable: bool,
@@ -178,7 +181,8 @@ impl Writer {
     fn work(mut self, mut consumers: Vec<Consumer<Record>>, live: &Mutex<Live>) -> WriterEnd {
         let mut flushed = Instant::now();
         loop {
-            let abandoned = consumers.iter().all(Consumer::is_abandoned);
+            let abandoned =
+                self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
             // Looked at before the rings: what a lane put in before it came so far is there.
             let running = consumers.iter().map(|consumer| !consumer.is_abandoned());
             let clock = self.tally.as_ref().and_then(|tally| tally.clock(running));

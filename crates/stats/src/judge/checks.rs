@@ -10,7 +10,7 @@ pub(super) mod witness;
 use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
-use super::{DEVICE, GENERATOR, HOST, late_share, low_cap, share};
+use super::{DEVICE, HOST, OWN, is_by_backlog, late_share, low_cap, share};
 use crate::picture::Span;
 use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
 use crate::verdict::{Check, Finding, Grade};
@@ -116,22 +116,28 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     };
     let p50 = all.quantile(0.5).unwrap_or_default();
     let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
+    let backlog = if figures.late(LateCause::Backlog).requests > 0 {
+        format!("another target's backlog {:.2} %, ", percent(&[LateCause::Backlog]))
+    } else {
+        String::new()
+    };
     let parties = if late == 0 {
         String::new()
     } else if low_cap(figures, engine).is_some() {
         format!(
-            " (cap of {} in flight {:.2} %, device {:.2} %, generator {:.2} %, host {:.2} %)",
+            " (cap of {} in flight {:.2} %, device {:.2} %, {backlog}generator {:.2} %, host {:.2} \
+             %)",
             engine.in_flight_max,
             percent(&[LateCause::InFlightCap]),
             percent(&[LateCause::Conflict, LateCause::Submission]),
-            percent(&GENERATOR),
+            percent(&OWN),
             percent(&HOST)
         )
     } else {
         format!(
-            " (device {:.2} %, generator {:.2} %, host {:.2} %)",
+            " (device {:.2} %, {backlog}generator {:.2} %, host {:.2} %)",
             percent(&DEVICE),
-            percent(&GENERATOR),
+            percent(&OWN),
             percent(&HOST)
         )
     };
@@ -155,6 +161,11 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         ),
     };
     let advice = match blame {
+        Finding::GeneratorLimited if is_by_backlog(figures) => {
+            "A target takes so little of its load that what waits for it had reached its bound, and \
+             the trace was not read on for the others: give the slow target's load a run of its \
+             own, or the results' directory more room (docs/replay.md)."
+        }
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
              issued: convert the trace to the native format, use a faster host."

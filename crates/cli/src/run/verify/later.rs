@@ -8,6 +8,7 @@ use std::fs::File;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::vec::IntoIter;
 
 use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
@@ -83,6 +84,23 @@ pub(crate) struct Found {
     /// What there is to know of how far this goes.
     pub(crate) notes: Vec<String>,
     pub(crate) findings: Vec<Finding>,
+}
+
+impl Found {
+    /// What there is to say of a target that does not even let go of who looks at it.
+    pub(crate) fn nothing(past: &PastTarget) -> Self {
+        let note = "the target did not answer, and the verification was told to end";
+        Self {
+            target: past.number,
+            path: past.path.clone(),
+            read: Bytes::ZERO,
+            complete: false,
+            figures: VerifyFigures::default(),
+            in_flight: 0,
+            notes: vec![note.to_owned()],
+            findings: Vec::new(),
+        }
+    }
 }
 
 impl Past {
@@ -193,17 +211,22 @@ impl Past {
         let mut device = open_device(opened, &options, clock)?;
         let pass = if verifier.figures().table_errors > 0 {
             // Whatever is read could not be judged.
-            FinalPass { stopped: true, ..FinalPass::default() }
+            Ok(FinalPass { stopped: true, ..FinalPass::default() })
         } else {
-            final_pass(device.as_mut(), &clock, &mut verifier, stop, progress).map_err(|error| {
-                let text = format!(
-                    "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
-                     (dmesg), and verify again when it answers",
-                    past.path.display()
-                );
-                Coded::error(exit::TARGET, text)
-            })?
+            final_pass(device.as_mut(), &clock, &mut verifier, stop, progress)
         };
+        if !pass.as_ref().is_ok_and(|pass| !pass.stopped) {
+            // Closing a device waits for its reads in flight: what was found does not.
+            thread::spawn(move || drop(device));
+        }
+        let pass = pass.map_err(|error| {
+            let text = format!(
+                "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
+                 (dmesg), and verify again when it answers",
+                past.path.display()
+            );
+            Coded::error(exit::TARGET, text)
+        })?;
         let figures = verifier.figures().clone();
         notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
         let is_judged = figures.table_errors + figures.undecided + survey.damaged == 0;
