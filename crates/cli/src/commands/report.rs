@@ -1,8 +1,7 @@
 //! `ioecho report`: the page of a run, again or for the first time, or of a load.
 
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ioecho_trace::Stop;
 use ioecho_trace::formats::ReadOptions;
@@ -12,15 +11,21 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::plot;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing, refuse_stranger};
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, page, settle};
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
-    if let Some(path) = &args.output {
-        outputs::check(path, [&*args.run], Writing::Over)?;
+    let gate = Gate::reading(Inputs::of_load(&args.run, &args.load));
+    if let Some(directory) = &args.figures {
+        // Before the page is written, which comes first.
+        refuse_stranger(directory)?;
     }
-    let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args) };
+    let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args, &gate) };
+    let gate = gate.and_page_of(&args.run);
+    if let Some(path) = &args.output {
+        gate.check(path, Writing::Over)?;
+    }
     let window = &args.load.window;
     let is_part = window.start.is_some() || window.duration.is_some();
     if is_part || !args.load.transforms.chain.is_empty() {
@@ -46,14 +51,14 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let found = everything::count(run.path(), &options, &load, &stop)?;
     let page = settle::page_of(&run, &summary, &found)?;
     let report = if let Some(path) = &args.output {
-        write(path, ioecho_report::html(&page)?.as_bytes())?;
+        gate.put(path, ioecho_report::html(&page)?.as_bytes())?;
         path.clone()
     } else {
         settle::write_report(&run, &page)?;
         run.report()
     };
     if let Some(directory) = &args.figures {
-        plot::write_main(&args.run, &options, &load, &stop, &found, directory)?;
+        plot::write_main(&gate, &args.run, &options, &load, &stop, &found, directory)?;
     }
     print_outcome(&mut std::io::stdout().lock(), &summary)?;
     writeln!(std::io::stdout(), "report        {}", report.display())?;
@@ -62,7 +67,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
 }
 
 /// The page of a trace that is no run.
-fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
+fn of_trace(args: &ReportArgs, gate: &Gate) -> anyhow::Result<u8> {
     if args.run.is_dir() {
         let text = format!(
             "{} is no run: it holds no run.toml\n  = help: name a directory that `ioecho replay \
@@ -78,6 +83,9 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
         );
         return Err(Coded::error(exit::USAGE, text));
     }
+    if let Some(path) = &args.output {
+        gate.check(path, Writing::Over)?;
+    }
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let found = everything::count(&args.run, &options, &args.load, &stop)?;
@@ -86,19 +94,11 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
         let name = page.title.trim_start_matches('-');
         PathBuf::from(format!("{}.html", if name.is_empty() { "load" } else { name }))
     });
-    write(&path, ioecho_report::html(&page)?.as_bytes())?;
+    gate.put(&path, ioecho_report::html(&page)?.as_bytes())?;
     if let Some(directory) = &args.figures {
-        plot::write_main(&args.run, &options, &args.load, &stop, &found, directory)?;
+        plot::write_main(gate, &args.run, &options, &args.load, &stop, &found, directory)?;
     }
     writeln!(std::io::stdout(), "report        {}", path.display())?;
     let is_damaged = found.header.damage.is_some();
     Ok(if is_damaged { exit::DAMAGED } else { exit::OK })
-}
-
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(path, bytes).map_err(|error| unwritable(path, &error))
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
 }

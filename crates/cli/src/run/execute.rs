@@ -1,6 +1,5 @@
 //! A run from its plan to its directory.
 
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -47,11 +46,11 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     if result.is_err() && !run.journal().exists() {
         // Nothing happened yet: leave no half-made directory that looks like a run.
         witness::forget(&run);
-        let _ = std::fs::remove_file(run.facts_file());
-        let _ = std::fs::remove_file(run.path().join("log.txt"));
+        let _ = run.remove(&run.facts_file());
+        let _ = run.remove("log.txt".as_ref());
         for target in 0..plan.targets.len() {
-            let _ = std::fs::remove_file(run.versions(target));
-            let _ = std::fs::remove_file(run.intents(target));
+            let _ = run.remove(&run.versions(target));
+            let _ = run.remove(&run.intents(target));
         }
         let _ = std::fs::remove_dir(run.path());
     }
@@ -149,7 +148,7 @@ fn work(
     for (number, lane) in lanes.iter().enumerate() {
         verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
     }
-    let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
+    let journal = run.new_file(&run.journal()).and_then(|file| file.lock().map(|()| file));
     let journal = journal.map_err(|error| {
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
     })?;
@@ -217,7 +216,7 @@ fn work(
     }
     let mut lanes = ends?;
     if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
-        let _ = std::fs::remove_file(run.journal());
+        let _ = run.remove(&run.journal());
         return Err(Coded::error(exit::USAGE, error.to_string()));
     }
     Ok((Ends { lanes, feeder, writer, host }, start))

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::commands::tell;
-use crate::run::directory::{RunDirectory, write_whole};
+use crate::run::directory::RunDirectory;
 use crate::run::verify::later::Found;
 
 /// The version of `verify.json`.
@@ -41,7 +41,7 @@ pub(crate) fn json(run_number: u64, after: &'static str, found: &[Found]) -> Vec
 
 /// Leaves the result with the run. A run that cannot be written to is verified all the same.
 pub(crate) fn keep(run: &RunDirectory, run_number: u64, after: &'static str, found: &[Found]) {
-    if let Err(error) = write_whole(&run.verify(), &json(run_number, after, found)) {
+    if let Err(error) = run.put(&run.verify(), &json(run_number, after, found)) {
         tell(&format!("warning: {error}"));
     }
 }
