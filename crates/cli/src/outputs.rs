@@ -134,7 +134,9 @@ impl Gate {
                     input if input == output.display().to_string() => {
                         "is both input and output, and would be lost".to_owned()
                     }
-                    input => format!("has the bytes of the input {input}, which would be lost"),
+                    input => format!(
+                        "is both input and output: it shares bytes with {input}, which would be lost"
+                    ),
                 };
                 return Some(Refusal::new(why));
             }
