@@ -241,3 +241,40 @@ fn a_link_to_a_heading_is_called_as_the_page_calls_it() {
     let found: Vec<String> = anchors(text).collect();
     assert_eq!(found, ["was-it-true", "in-flight-and-_out_"]);
 }
+
+#[test]
+fn every_file_that_is_written_comes_from_the_gate() {
+    // What makes a file, opens one to write to it, or gives one the place of another.
+    let openers = [
+        "File::create",
+        "File::options",
+        "fs::OpenOptions",
+        "fs::write(",
+        "fs::copy(",
+        "fs::rename(",
+        "fs::hard_link(",
+        "PartialFile::create",
+        "write::create",
+        "formats::create",
+        "generate_to(",
+    ];
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        let is_code = name.starts_with("crates/cli/src/") && !name.ends_with("_tests.rs");
+        if !is_code || name == "crates/cli/src/outputs.rs" {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            let line = line.trim();
+            let is_whole = |(at, _): (usize, &str)| {
+                !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            };
+            let opens = |opener: &str| line.match_indices(opener).any(is_whole);
+            if !line.starts_with("//") && openers.iter().any(|opener| opens(opener)) {
+                places.push(format!("{name}:{}: {line}", number + 1));
+            }
+        }
+    }
+    broken("a file is opened for writing by crates/cli/src/outputs.rs or by a Place", &places);
+}

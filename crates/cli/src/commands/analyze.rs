@@ -12,14 +12,15 @@ use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::tell_damage;
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use crate::run::directory;
 use crate::run::pass::{self, Counted, Input};
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
     if let Some(path) = &args.output {
-        outputs::check(path, [&*args.file], Writing::Replacing)?;
+        gate.check(path, Writing::Replacing)?;
     }
     let (analysis, header) = match part::read(&args.file)? {
         Some(whole) => {
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
         None => count(args)?,
     };
     if let Some(path) = &args.output {
-        part::write(path, &analysis, &header)?;
+        part::write(&gate, path, &analysis, &header)?;
         tell_damage(&header);
     } else {
         let figures = analysis.figures(&header, &args.asked());

@@ -9,13 +9,12 @@ use ioecho_report::{ComparePage, Section};
 use ioecho_stats::compare::{
     Answer, Comparison, Criterion, Group, Obstacle, Outcome, Settings, Weight, compare,
 };
-use ioecho_trace::TraceError;
 use serde::Serialize;
 
 use crate::args::CompareArgs;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use runs::{Difference, Member, Systems};
 
@@ -43,9 +42,10 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
                     one system are joined by a comma";
         return Err(Coded::error(exit::USAGE, text));
     }
+    let runs = systems.systems.iter().flat_map(|(_, runs)| runs);
+    let gate = Gate::reading(Inputs::of(runs.map(AsRef::as_ref)));
     if let Some(path) = &args.output {
-        let runs = systems.systems.iter().flat_map(|(_, runs)| runs);
-        outputs::check(path, runs.map(AsRef::as_ref), Writing::Over)?;
+        gate.check(path, Writing::Over)?;
     }
     let (members, paired) = runs::read(&systems)?;
     let mut obstacles = runs::obstacles(&members);
@@ -88,7 +88,8 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
         text::print_criteria(out, &criteria)?;
     }
     let Some(path) = &args.output else { return Ok(code) };
-    let written = write_page(path, &systems, &comparison, &obstacles, &differences, &criteria);
+    let written =
+        write_page(&gate, path, &systems, &comparison, &obstacles, &differences, &criteria);
     let written = written.map(|()| tell(&format!("written: {}", path.display())));
     exit::unless_worse(code, written)
 }
@@ -141,6 +142,7 @@ fn held(criteria: &[Criterion], comparison: &Comparison) -> Vec<Outcome> {
 }
 
 fn write_page(
+    gate: &Gate,
     path: &Path,
     systems: &Systems,
     comparison: &Comparison,
@@ -168,6 +170,5 @@ fn write_page(
         ],
     };
     let html = ioecho_report::compare_html(&page)?;
-    std::fs::write(path, html).map_err(|error| TraceError::write(path, error))?;
-    Ok(())
+    gate.put(path, html.as_bytes())
 }

@@ -17,8 +17,10 @@ use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use crate::run::open;
+use crate::run::target::same_file;
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -66,6 +68,17 @@ struct Fit<'a> {
 }
 
 pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let gate = Gate::reading(Inputs::of_load(&args.trace, &args.load));
+    for path in [&args.output, &args.fio].into_iter().flatten() {
+        gate.check(path, Writing::Over)?;
+    }
+    if let (Some(line), Some(job)) = (&args.output, &args.fio)
+        && same_file(line, job)
+    {
+        let name = job.display();
+        let text = format!("{name} is named twice\n  = help: give -o and --fio a file each");
+        return Err(Coded::error(exit::USAGE, text));
+    }
     open::refuse_endless(&args.trace, &args.load)?;
     let stop = stop_on_signals()?;
     let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
@@ -87,7 +100,7 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
     let model = measure(&mut *artificial)?;
     for (path, text) in [(&args.output, Some(format!("{line}\n"))), (&args.fio, job.clone())] {
         if let (Some(path), Some(text)) = (path, text) {
-            std::fs::write(path, text).map_err(|error| TraceError::write(path, error))?;
+            gate.put(path, text.as_bytes())?;
         }
     }
     let aspects = compare(&natural, &model);

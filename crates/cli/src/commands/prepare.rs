@@ -4,7 +4,7 @@
 //! nothing at all. What is filled once keeps its filling: replays overwrite it with data of the
 //! same kind. So this is done once for a device, and a later run sees from the data that it was.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ use ioecho_trace::{Batch, Bytes, Op, Source};
 use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::{Out, is_watched};
 use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
 use crate::run::open;
@@ -128,7 +129,8 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
         }
         (None, _) => None,
     };
-    let made = make_file(args)?;
+    let inputs = Inputs::of(args.trace.as_deref());
+    let made = make_file(args, &Gate::reading(inputs.clone()))?;
     let looked_at = Target::look_at(&name, false, args.allow_cached)?;
     let Target::Real { options, .. } = &looked_at else {
         return Err(Coded::error(exit::USAGE, "a simulated target needs no filling"));
@@ -137,6 +139,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
         let text = format!("{name} is both the trace and the target");
         return Err(Coded::error(exit::USAGE, text));
     }
+    looked_at.refuse_inputs(&inputs)?;
     let limits = looked_at.limits();
     writeln!(out, "target        {name}: {}", limits.capacity)?;
     guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
@@ -203,7 +206,7 @@ impl Drop for MadeFile<'_> {
 }
 
 /// Makes the file that was asked for; refuses to make one unasked.
-fn make_file(args: &PrepareArgs) -> anyhow::Result<Option<MadeFile<'_>>> {
+fn make_file<'a>(args: &'a PrepareArgs, gate: &Gate) -> anyhow::Result<Option<MadeFile<'a>>> {
     let name = args.target.display();
     let Some(size) = args.size else {
         if args.target.exists() || is_simulated(args) {
@@ -229,7 +232,10 @@ fn make_file(args: &PrepareArgs) -> anyhow::Result<Option<MadeFile<'_>>> {
         );
         Coded::error(exit::TARGET, text)
     };
-    let file = File::create_new(&args.target).map_err(refused)?;
+    if fs::symlink_metadata(&args.target).is_err() {
+        gate.check(&args.target, Writing::Replacing)?;
+    }
+    let file = gate.new_file(&args.target).map_err(refused)?;
     let made = MadeFile(Some(&args.target));
     file.set_len(size.0).map_err(refused)?;
     Ok(Some(made))
@@ -368,6 +374,8 @@ fn progress(written: u64, total: u64, elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -53,13 +53,13 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     run.free_reserve();
     if result.is_err() && has_no_results(&run) {
         // Nothing happened yet: leave no half-made directory that looks like a run.
-        let _ = std::fs::remove_file(run.journal());
+        let _ = run.remove(&run.journal());
         witness::forget(&run);
-        let _ = std::fs::remove_file(run.facts_file());
-        let _ = std::fs::remove_file(run.path().join("log.txt"));
+        let _ = run.remove(&run.facts_file());
+        let _ = run.remove("log.txt".as_ref());
         for target in 0..plan.targets.len() {
-            let _ = std::fs::remove_file(run.versions(target));
-            let _ = std::fs::remove_file(run.intents(target));
+            let _ = run.remove(&run.versions(target));
+            let _ = run.remove(&run.intents(target));
         }
         let _ = std::fs::remove_dir(run.path());
     }
@@ -160,7 +160,7 @@ fn unkept(error: anyhow::Error, damage: Option<&VerifyFigures>) -> anyhow::Error
 /// Begins the journal, which is locked for as long as the run goes on.
 fn begin_journal(run: &RunDirectory, run_number: u64) -> anyhow::Result<File> {
     let begin = || {
-        let mut file = File::create_new(run.journal())?;
+        let mut file = run.new_file(&run.journal())?;
         file.lock()?;
         file.write_all(&journal::header(run_number))?;
         Ok(file)

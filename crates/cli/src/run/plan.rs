@@ -2,7 +2,7 @@
 //! touched.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ioecho_linux::host::HostSetup;
 use ioecho_linux::{Access, Backend, DeviceOptions};
@@ -15,6 +15,7 @@ use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
 
 use crate::args::{InterfaceArg, PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs};
 use crate::required::Requirement;
 use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
@@ -89,6 +90,8 @@ impl ReplayPlan {
         follows_what_is_known(args, source.header())?;
         let routes = routes::read(&args.map, args.map_file.as_deref())?;
         let targets = targets(args, &routes)?;
+        let output = args.output.clone().unwrap_or_else(default_output);
+        let gate = gate(args, &targets, &output)?;
         let scheduler = Config {
             conflicts: args.engine.conflicts.mode(),
             strong: crate::args::strong(args.engine.strong),
@@ -148,10 +151,10 @@ impl ReplayPlan {
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
             cache_size: args.data.cache_size,
-            output: args.output.clone().unwrap_or_else(default_output),
+            output,
             required: args.require.clone(),
             quiet: args.quiet,
-            live: LivePlan::new(&args.live),
+            live: LivePlan::new(&args.live, gate),
             expert: args.watched.expert,
             witness: args.watched.witness,
             is_scratch: false,
@@ -163,7 +166,13 @@ impl ReplayPlan {
 
     /// Refuses targets that may hold somebody's data, unless they were named for it.
     pub(crate) fn guard(&self) -> anyhow::Result<()> {
-        guard_all(&self.targets, &self.destroy, READS_ALONE)
+        guard_all(&self.targets, &self.destroy, READS_ALONE)?;
+        if self.timing.writes == Writes::Issue {
+            // Of what is mounted that was told already; here a file below another is left.
+            let place = Inputs::of_place(&self.output);
+            self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
+        }
+        Ok(())
     }
 
     /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
@@ -312,6 +321,24 @@ fn follows_what_is_known(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(())
+}
+
+/// What the files of this replay go through. Refuses targets that hold what the replay reads: it
+/// would be overwritten.
+fn gate(args: &ReplayArgs, targets: &[Target], output: &Path) -> anyhow::Result<Gate> {
+    let inputs = Inputs::of_load(&args.trace, &args.load);
+    let inputs = args.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
+    let is_written = !args.safety.reads_only();
+    let mut gate = Gate::reading(inputs.clone()).and_run(output);
+    for target in targets {
+        if is_written {
+            target.refuse_inputs(&inputs)?;
+        }
+        if let Target::Real { path, .. } = target {
+            gate = gate.and_target(path, is_written);
+        }
+    }
+    Ok(gate)
 }
 
 /// The targets that were named, and those that only the map names.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ioecho_linux::target::Ground;
 use ioecho_linux::{
     Access, Hazard, OpenOptions, OpenedTarget, Recheck, TargetError, TargetFacts, guard, target,
 };
@@ -20,6 +21,7 @@ use ioecho_trace::{Bytes, Op};
 
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::Inputs;
 
 /// How long a target that somebody uses is looked at before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -90,6 +92,22 @@ impl Target {
     /// Whether this is the file at `path`.
     pub(crate) fn is_file(&self, path: &Path) -> bool {
         matches!(self, Self::Real { path: mine, .. } if same_file(mine, path))
+    }
+
+    /// Refuses a target that shares bytes with what the command reads, by whatever names: what is
+    /// written to the one changes the other.
+    pub(crate) fn refuse_inputs(&self, inputs: &Inputs) -> anyhow::Result<()> {
+        let Self::Real { path, .. } = self else { return Ok(()) };
+        let ground = Ground::of(path).ok();
+        let Some(input) = ground.as_ref().and_then(|ground| inputs.touched_by(ground)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "what is written to the target {} changes {input}, which this command needs\n  = \
+             help: take another target, or move {input} to another disk",
+            path.display()
+        );
+        Err(Coded::error(exit::USAGE, text))
     }
 
     /// The limits that the target sets, as far as they are known without opening it for writing.

@@ -1,7 +1,6 @@
 //! Verification as a part of a run: what follows each target, and what it found.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use ioecho_replay::plan::TargetLimits;
@@ -82,7 +81,7 @@ pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes
     }
     let mut found = Vec::new();
     for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
-        let _ = fs::remove_file(run.versions(number));
+        let _ = run.remove(&run.versions(number));
         let Some(verifier) = &lane.verifier else { continue };
         let mut notes = vec![format!("while the run went on, --verify {}", plan.verify.name())];
         if !lane.verify_passed {
@@ -118,6 +117,6 @@ fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
 /// Takes the rings away: of a run that came to its end the results alone tell all that they do.
 pub(crate) fn drop_rings(plan: &ReplayPlan, run: &RunDirectory) {
     for number in 0..plan.targets.len() {
-        let _ = fs::remove_file(run.intents(number));
+        let _ = run.remove(&run.intents(number));
     }
 }

@@ -6,6 +6,7 @@
 mod content;
 mod error;
 mod facts;
+mod ground;
 mod ioctl;
 mod layers;
 mod open;
@@ -14,6 +15,7 @@ mod storage;
 pub use content::{BlockReader, Part, Places, TargetContent, WrittenBy, doubt, sample};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
+pub use ground::{Ground, use_of};
 pub(crate) use ioctl::discard;
 pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use ioecho_stats::trace_summary::TraceSummary;
-use ioecho_trace::formats::{ReadOptions, write};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::generate::PREFIX;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
@@ -37,7 +37,7 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     let staged = library.stage(&name)?;
     let load = staged.file(LOAD_FILE);
     let mut source = Labelled::new(stop.over(source), label(args));
-    let sink = write::create_as(None, &load, source.header())?;
+    let sink = staged.trace(LOAD_FILE, source.header())?;
     let (_, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("adding {}", args.trace.display()))?;
     let code = tell_import(source.header());

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_linux::Place;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Stop, TraceError};
 use serde::Serialize;
@@ -84,7 +85,11 @@ fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
             stop.check()?;
             let location = library.in_library(&format!("{}/{name}", load.name));
             if let Some(file) = fetch::afresh(&location, workshop)? {
-                fs::rename(file, directory.join(name)).map_err(unkept)?;
+                let move_in = || {
+                    let (from, own) = Place::of_file(&file)?;
+                    from.move_to(own, &Place::open(&directory)?, name.as_ref())
+                };
+                move_in().map_err(unkept)?;
             }
         }
         all.push(check(workshop, &load.name, Some(load), stop)?);

@@ -21,7 +21,7 @@ use crate::args::{AlignArg, MergeArgs};
 use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
 use crate::print::Out;
-use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of, write_whole};
+use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of};
 use crate::run::{command, settle};
 
 /// A run to be merged.
@@ -54,7 +54,7 @@ pub(super) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let figures = write_requests(&mut parts, header.clone(), &output)?;
     let mut summary = figures.summary(engine(&parts));
     summary.verdict = verdict(&parts, &figures);
-    write_whole(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
     out.tells_of_files();
@@ -182,7 +182,7 @@ fn write_requests(
     output: &RunDirectory,
 ) -> anyhow::Result<RunFigures> {
     header.run = Some(output.path().display().to_string());
-    let mut sink = formats::create(&output.requests(), &header)?;
+    let mut sink = output.trace(&output.requests(), &header)?;
     let mut figures = RunFigures::default();
     let mut batch = Batch::new(header.columns);
     let mut next_volume = header.volumes.len() as u32;
@@ -420,5 +420,5 @@ fn write_facts(
     // Each run has its own witness and its own zero; the verdict says what they saw.
     facts.remove("witness");
     facts.remove("zero_monotonic_ns");
-    write_whole(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
+    output.put(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
 }

@@ -284,7 +284,7 @@ impl Past {
     ) -> anyhow::Result<(Rebuild, u64)> {
         let config = VerifyConfig { run: self.number, target: past.number, isolated: self.ordered };
         let versions = self.run.versions(usize::from(past.number));
-        let table = table::open(&versions, Bytes(past.capacity))?;
+        let table = table::open(&self.run, &versions, Bytes(past.capacity))?;
         let mut rebuild = Rebuild::new(config, table, after, survey.durable);
         rebuild.may_leave(survey.erasing);
         let all_noted = all_noted(&ring, after) && survey.damaged == 0;

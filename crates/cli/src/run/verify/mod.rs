@@ -28,10 +28,10 @@ pub(crate) fn verifier(
     simulated: bool,
 ) -> anyhow::Result<Verifier> {
     let target = usize::from(config.target);
-    let table = table::open(&run.versions(target), capacity)?;
+    let table = table::open(run, &run.versions(target), capacity)?;
     if simulated {
         return Ok(Verifier::new(config, table, None));
     }
-    let ring = RingFile::create(&run.intents(target), config.run, config.target, tags)?;
+    let ring = RingFile::create(run, &run.intents(target), config.run, config.target, tags)?;
     Ok(Verifier::new(config, table, Some(Box::new(ring))))
 }

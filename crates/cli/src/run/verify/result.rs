@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::commands::tell;
-use crate::run::directory::{RunDirectory, write_whole};
+use crate::run::directory::RunDirectory;
 use crate::run::verify::later::Found;
 
 /// The version of `verify.json`.
@@ -41,7 +41,7 @@ pub(crate) fn whole<'a>(run_number: u64, after: &'static str, found: &'a [Found]
 pub(crate) fn keep(run: &RunDirectory, run_number: u64, after: &'static str, found: &[Found]) {
     // Maps with keys of text and plain values always become JSON.
     let json = serde_json::to_vec_pretty(&whole(run_number, after, found)).unwrap_or_default();
-    if let Err(error) = write_whole(&run.verify(), &json) {
+    if let Err(error) = run.put(&run.verify(), &json) {
         tell(&format!("warning: {error}"));
     }
 }
