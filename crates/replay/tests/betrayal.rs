@@ -14,7 +14,9 @@ use ioecho_replay::pattern::{Pattern, SplitMix64, read_stamp};
 use ioecho_replay::plan::{Planner, TargetLimits, Timing};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::{Mischief, MischiefKind, SimClock, SimDevice, SimSpec};
-use ioecho_replay::verify::{Finding, MemoryTable, Verifier, VerifyConfig, final_pass};
+use ioecho_replay::verify::{
+    Expected, Finding, Legal, Look, MemoryTable, Verifier, VerifyConfig, final_pass,
+};
 use ioecho_replay::{Device, Record, Scheduler};
 use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome, Request};
 
@@ -45,6 +47,11 @@ struct Run {
 
 /// Replays the load on a device that lies in this way, verifies reads and all that was written.
 fn run(seed: u64, mischief: Mischief) -> Run {
+    run_with(seed, mischief, false)
+}
+
+/// The same; `preread` also reads before it overwrites.
+fn run_with(seed: u64, mischief: Mischief, preread: bool) -> Run {
     let clock = SimClock::new(Nanos(30));
     let spec: SimSpec = format!("size=1M,model=exp,service=60us,seed={seed}").parse().unwrap();
     let mut device = SimDevice::new(spec, clock.clone()).misbehaving(mischief);
@@ -71,7 +78,7 @@ fn run(seed: u64, mischief: Mischief) -> Run {
         pattern: &mut Pattern::new(seed),
         pacing: Pacing::default(),
         control: &Control::default(),
-        verify: Some(Verification { verifier: &mut verifier, reread_writes: false }),
+        verify: Some(Verification { verifier: &mut verifier, reread_writes: false, preread }),
     }
     .run();
     result.unwrap();
@@ -113,20 +120,13 @@ fn wrong_sectors(device: &mut SimDevice, records: &[Record]) -> (BTreeSet<u64>, 
 
 /// The sectors of the findings of the last pass.
 fn found(run: &Run) -> BTreeSet<u64> {
-    run.findings
-        .iter()
-        .filter(|finding| finding.read.is_none())
-        .flat_map(|finding| {
-            let first = finding.offset.sectors();
-            first..first + finding.length.sectors()
-        })
-        .collect()
+    run.findings.iter().filter(|finding| finding.read.is_none()).flat_map(sectors_of).collect()
 }
 
 #[test]
 fn an_honest_device_is_never_accused() {
-    for seed in 0..8 {
-        let run = run(seed, Mischief::default());
+    for (seed, preread) in (0..8).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let run = run_with(seed, Mischief::default(), preread);
         assert!(run.findings.is_empty(), "seed {seed}: {}", run.findings[0]);
         assert!(run.wrong.is_empty() && run.device.misdeeds().is_empty());
         let checked = run.records.iter().filter(|record| {
@@ -211,4 +211,46 @@ fn a_read_that_brings_an_older_version_is_found_and_named() {
         }
     }
     assert!(betrayed > 50 && kinds.contains(&Integrity::Stale), "{betrayed} {kinds:?}");
+}
+
+#[test]
+fn whatever_is_betrayed_is_found_before_it_is_overwritten() {
+    let kinds = [
+        MischiefKind::LostWrite,
+        MischiefKind::TornWrite,
+        MischiefKind::FlippedBit,
+        MischiefKind::ZeroedSector,
+    ];
+    let mut found = [0, 0];
+    let mut betrayed = 0;
+    for (seed, kind) in (0..3).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        for preread in [false, true] {
+            let mischief = Mischief { share: 0.02, kinds: vec![kind] };
+            let run = run_with(seed, mischief, preread);
+            for misdeed in run.device.misdeeds() {
+                // A finding names the write that should have been there.
+                let should = Expected::Own(Legal::Version(misdeed.request));
+                let named = run.findings.iter().filter(|f| f.expected.contains(&should));
+                let covered: BTreeSet<u64> = named.flat_map(sectors_of).collect();
+                let all = misdeed.sectors.clone().all(|sector| covered.contains(&sector));
+                assert!(all || !preread, "{kind:?}, seed {seed}: {misdeed:?} was not found");
+                found[usize::from(preread)] += u64::from(all);
+                betrayed += u64::from(preread);
+            }
+            for record in run.records.iter().filter(|_| preread) {
+                let looked = run.findings.iter().any(|finding| {
+                    finding.read == Some(record.planned.seq) && finding.look == Look::BeforeWrite
+                });
+                let damaged = record.measured.integrity.is_damage();
+                assert!(!looked || damaged, "the request's own row tells: {record:?}");
+            }
+        }
+    }
+    assert!(betrayed > 50 && found[1] == betrayed);
+    assert!(found[0] < betrayed, "without reading before there is nothing to show");
+}
+
+fn sectors_of(finding: &Finding) -> std::ops::Range<u64> {
+    let first = finding.offset.sectors();
+    first..first + finding.length.sectors()
 }

@@ -102,6 +102,7 @@ pub(crate) fn requests(page: &Page) -> Section {
             LateCause::Input => "trace read too slowly",
             LateCause::Host => "host did not run the replay",
             LateCause::Generator => "ioecho was busy preparing others",
+            LateCause::Verification => "verification read what it was to change",
         };
         if *count > 0 {
             let late = LATE.0 / 1_000_000;

@@ -19,7 +19,7 @@ use crate::timeline::Cell;
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program.
+    /// This program; what it reads to verify as well.
     Generator,
     /// The host; what nothing explains is counted against the measurement, too.
     Host,
@@ -30,7 +30,7 @@ impl Fault {
     pub const fn of(cause: LateCause) -> Self {
         match cause {
             LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Self::Device,
-            LateCause::Input | LateCause::Generator => Self::Generator,
+            LateCause::Input | LateCause::Generator | LateCause::Verification => Self::Generator,
             LateCause::Host | LateCause::None => Self::Host,
         }
     }

@@ -13,7 +13,7 @@ use ioecho_trace::{Integrity, LateCause, Nanos};
 
 use crate::facts::{WitnessFacts, timing};
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures};
+use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 pub use checks::WRAPAROUND;
 use checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
@@ -134,7 +134,7 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
 }
 
 /// Causes that are this program's.
-const GENERATOR: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+const GENERATOR: [LateCause; 3] = [LateCause::Input, LateCause::Generator, LateCause::Verification];
 /// Causes that are the host's; what nothing explains is counted against the measurement.
 const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
 
@@ -227,6 +227,11 @@ fn sentence(
              late.",
             all.max().unwrap_or_default()
         ),
+        Finding::GeneratorLimited if is_slowed(figures) => format!(
+            "Slowed by verification: what was about to be overwritten was read first (--verify \
+             preread), so that requests were issued up to {} late; do not use these figures.",
+            all.max().unwrap_or_default()
+        ),
         Finding::GeneratorLimited => {
             "Generator-limited: this program could not issue in time; do not use these figures."
                 .to_owned()
@@ -248,6 +253,13 @@ fn sentence(
     };
     let doubts = named(Grade::Invalid, "Invalid") + &named(Grade::Suspect, "Read with care");
     format!("{first}{altered}{simulated}{doubts}", altered = altered(figures, engine))
+}
+
+/// Whether most of what this program cost was reading before overwriting.
+fn is_slowed(figures: &RunFigures) -> bool {
+    let cost = |cause: LateCause| figures.late(cause).lateness_ns;
+    let others = cost(LateCause::Input).saturating_add(cost(LateCause::Generator));
+    cost(LateCause::Verification) > others
 }
 
 /// The first sentence on a run that had no schedule to hold.
@@ -275,8 +287,10 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
         )
     });
     let counted = |count: u64, what: &str| (count > 0).then(|| format!(" {count} {what}."));
+    let slowed = engine.verify.as_ref().and_then(VerifyFigures::prereads_told);
     [
         dropped,
+        slowed.map(|told| format!(" Verification: {told}.")),
         counted(engine.substituted, "writes were replayed as reads"),
         counted(engine.copies, "requests are copies made for a higher rate"),
     ]

@@ -363,5 +363,6 @@ pub fn cause_name(cause: LateCause) -> &'static str {
         LateCause::Input => "input",
         LateCause::Host => "host",
         LateCause::Generator => "generator",
+        LateCause::Verification => "verification",
     }
 }

@@ -193,11 +193,13 @@ pub enum LateCause {
     Host = 5,
     /// This program was busy preparing other requests, such as the data of large writes.
     Generator = 6,
+    /// Verification first read what the request was about to change.
+    Verification = 7,
 }
 
 impl LateCause {
     /// Every cause, in the order of its code.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::None,
         Self::Conflict,
         Self::InFlightCap,
@@ -205,6 +207,7 @@ impl LateCause {
         Self::Input,
         Self::Host,
         Self::Generator,
+        Self::Verification,
     ];
 
     /// The cause with this code.
@@ -217,6 +220,7 @@ impl LateCause {
             4 => Some(Self::Input),
             5 => Some(Self::Host),
             6 => Some(Self::Generator),
+            7 => Some(Self::Verification),
             _ => None,
         }
     }

@@ -19,6 +19,7 @@ use ioecho_trace::Header;
 use serde::Serialize;
 
 use crate::exit::{self, Coded};
+use crate::run::verify::line::Continued;
 use crate::run::witness::WitnessEntry;
 
 /// The version of `run.toml` and of the directory as a whole.
@@ -50,6 +51,8 @@ pub(crate) struct RunFacts {
     /// The process, for whoever wonders whether it still lives.
     pub(crate) pid: u32,
     pub(crate) verdict: Option<Verdict>,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continued>,
     pub(crate) plan: PlanFacts,
     /// In the order in which results name them.
     pub(crate) targets: Vec<TargetEntry>,

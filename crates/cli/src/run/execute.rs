@@ -23,6 +23,7 @@ use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::signals::{Signals, stop_on_signals};
 use crate::run::target::Target;
+use crate::run::verify::line::Continues;
 use crate::run::watch::host::HostWatch;
 use crate::run::witness::{Witness, Witnessed};
 use crate::run::writer::{self, WriterOptions};
@@ -147,7 +148,7 @@ fn work(
 ) -> anyhow::Result<(Ends, Start)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
-        verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
+        verifiers.push(verification::verifier(plan, run, run_number, number, lane)?);
     }
     let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
     let journal = journal.map_err(|error| {
@@ -266,6 +267,7 @@ fn facts(
         zero_monotonic_ns: None,
         pid: std::process::id(),
         verdict: None,
+        continues: plan.continues.as_ref().map(Continues::entry),
         plan: PlanFacts {
             trace: plan.recorded_trace.clone(),
             start_ns: plan.window.start.map(|at| at.0),

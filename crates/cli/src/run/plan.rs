@@ -18,6 +18,7 @@ use crate::exit::{self, Coded};
 use crate::required::Requirement;
 use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
+use crate::run::verify::line::Continues;
 use crate::run::{command, open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
@@ -56,6 +57,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) host: HostSetup,
     pub(crate) fill: Fill,
     pub(crate) verify: VerifyArg,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continues>,
     /// The storage's cache, as its user named it.
     pub(crate) cache_size: Option<Bytes>,
     /// Checks that must pass.
@@ -89,6 +92,7 @@ impl ReplayPlan {
         follows_what_is_known(args, source.header())?;
         let routes = routes::read(&args.map, args.map_file.as_deref())?;
         let targets = targets(args, &routes)?;
+        let continues = Continues::new(&args.data, &targets)?;
         let scheduler = Config {
             conflicts: args.engine.conflicts.mode(),
             strong: crate::args::strong(args.engine.strong),
@@ -147,6 +151,7 @@ impl ReplayPlan {
             },
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
+            continues,
             cache_size: args.data.cache_size,
             output: args.output.clone().unwrap_or_else(default_output),
             required: args.require.clone(),
@@ -224,7 +229,7 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
     let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
     let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
     let verifies = args.data.verify != VerifyArg::Off;
-    let rules: [(bool, &str, &str); 10] = [
+    let rules: [(bool, &str, &str); 11] = [
         (
             !timed && !unscaled,
             "--speedup has no meaning without a schedule",
@@ -246,9 +251,14 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
             "leave out --dedup or --verify",
         ),
         (
-            verifies && args.safety.reads_only(),
+            args.data.continues.is_some() && args.data.dedup > 1.0,
+            "blocks that share their content (--dedup) cannot be told from those of an earlier run",
+            "leave out --dedup or --continues",
+        ),
+        (
+            verifies && args.safety.reads_only() && args.data.continues.is_none(),
             "a run that writes nothing has nothing to verify",
-            "leave out --verify; `ioecho verify RUN` checks what an earlier run wrote",
+            "leave out --verify; or name the run that wrote with --continues RUN",
         ),
         (
             args.safety.reads_only() && !args.safety.destroy.is_empty(),
@@ -272,7 +282,8 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
         ),
         (
             args.watched.witness.is_some() && args.data.verify >= VerifyArg::Final,
-            "what --verify final and paranoia read again would stand among the witnessed requests",
+            "what --verify final, preread and paranoia read besides the load would stand among the \
+             witnessed requests",
             "leave out --witness, or verify afterwards with `ioecho verify RUN`",
         ),
     ];
@@ -410,6 +421,9 @@ impl fmt::Display for ReplayPlan {
         )?;
         if self.verify != VerifyArg::Off {
             writeln!(f, "verification  {}", self.verify.name())?;
+        }
+        if let Some(continues) = &self.continues {
+            writeln!(f, "continues     {continues}")?;
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;

@@ -460,7 +460,7 @@ impl Tally {
 fn cause_of(cause: LateCause) -> Cause {
     match cause {
         LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Cause::Device,
-        LateCause::Input | LateCause::Generator => Cause::Generator,
+        LateCause::Input | LateCause::Generator | LateCause::Verification => Cause::Generator,
         LateCause::Host | LateCause::None => Cause::Host,
     }
 }

@@ -309,10 +309,13 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
     };
     let damage = requests > 0 || verified.is_some_and(VerifyFigures::is_damaged);
     let untold = verified.map_or(0, |verify| verify.unverifiable_sectors);
-    let untold = match untold {
+    let mut untold = match untold {
         0 => String::new(),
         untold => format!("; {} could not be told", counted(untold, "sector")),
     };
+    if let Some(doubt) = verified.and_then(VerifyFigures::doubt_told) {
+        untold = format!("{untold}; {doubt}");
+    }
     check(
         "integrity",
         if damage { Grade::Limited } else { Grade::Pass },
