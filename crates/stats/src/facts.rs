@@ -248,7 +248,7 @@ impl VerifyFigures {
     pub fn prereads_told(&self) -> Option<String> {
         (self.prereads > 0).then(|| {
             format!(
-                "{} before something was overwritten took {} together and held up the load",
+                "{} before something was overwritten held up the load's requests by {}, added up",
                 counted(self.prereads, "read"),
                 Nanos(i64::try_from(self.preread_ns).unwrap_or(i64::MAX))
             )

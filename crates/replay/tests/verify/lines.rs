@@ -94,9 +94,14 @@ fn may_hold(histories: &[Vec<Done>], sector: u64) -> Vec<Held> {
     all
 }
 
+/// Whether it is told of an earlier run, by its number.
+fn is_earlier(expected: &Expected) -> bool {
+    matches!(expected, Expected::Earlier { run, .. } if RUNS[..2].contains(run))
+}
+
 #[test]
 fn what_each_run_of_a_line_left_is_judged_as_the_definition_says() {
-    let (mut right, mut wrong) = (0, 0);
+    let (mut right, mut wrong, mut named) = (0, 0, 0);
     for seed in 0..60 {
         let mut random = SplitMix64(seed);
         let histories: Vec<Vec<Done>> = (0..3).map(|_| history(&mut random)).collect();
@@ -155,10 +160,8 @@ fn what_each_run_of_a_line_left_is_judged_as_the_definition_says() {
                 wrong += u64::from(!allowed);
             }
         }
-        let earlier = live.findings().iter().flat_map(|finding| &finding.expected).any(
-            |expected| matches!(expected, Expected::Earlier { run, .. } if RUNS[..2].contains(run)),
-        );
-        assert!(earlier, "seed {seed}: no finding names an earlier run");
+        let expected = live.findings().iter().flat_map(|finding| &finding.expected);
+        named += expected.filter(|expected| is_earlier(expected)).count();
     }
-    assert!(right > 2000 && wrong > 2000, "{right} {wrong}");
+    assert!(right > 2000 && wrong > 2000 && named > 1000, "{right} {wrong} {named}");
 }
