@@ -49,7 +49,7 @@ pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::record::{InterfaceArg, IssuedArg, RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::watched::WatchedArgs;
-pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
+pub(crate) use replay::{AfterArg, DataArgs, PacingArg, ReplayArgs, VerifyArg, strong};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it

@@ -240,6 +240,9 @@ pub struct Verification<'a> {
     /// Whether every write is read again as soon as it has completed, before anything that
     /// overlaps it may be issued.
     pub reread_writes: bool,
+    /// Whether what is known is read before a request changes it. That request is issued when the
+    /// read has completed: until then damage would be overwritten and never seen.
+    pub preread: bool,
 }
 
 impl<C: Clock> Replay<'_, C> {
@@ -481,6 +484,15 @@ impl<C: Clock> Engine<'_, C> {
             completion.submitted -= self.start;
             completion.completed -= self.start;
             self.totals.duration = self.totals.duration.max(completion.completed);
+        }
+        if let Some(audit) = &mut self.audit {
+            self.unsubmitted += audit.take(self.device, self.pattern, &mut self.completions);
+            for tag in audit.held_up.drain(..) {
+                self.scheduler.explain(tag, LateCause::Verification);
+            }
+        }
+        // Of the reads that only verification made nothing is left here.
+        for completion in &self.completions {
             if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
                 self.totals.errors += 1;
                 if self.pacing.errors_max.is_some_and(|max| self.totals.errors >= max) {
@@ -488,9 +500,6 @@ impl<C: Clock> Engine<'_, C> {
                     self.control.stop.store(true, Relaxed);
                 }
             }
-        }
-        if let Some(audit) = &mut self.audit {
-            self.unsubmitted += audit.take(self.device, self.pattern, &mut self.completions);
         }
         self.submissions.clear();
         let wake = self.scheduler.step(
@@ -530,10 +539,11 @@ impl<C: Clock> Engine<'_, C> {
             if io.op == Op::Write {
                 payload_bytes += io.length.0;
             }
-            if let Some(audit) = &mut self.audit {
-                audit.issued(io, spent.since - self.start);
-            }
-            self.device.prepare(io, self.pattern);
+            let first = match &mut self.audit {
+                Some(audit) => audit.begin(io, spent.since - self.start, self.device),
+                None => *io,
+            };
+            self.device.prepare(&first, self.pattern);
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
                 self.submit(&submissions[prepared..=index], decided, &mut spent)?;

@@ -19,8 +19,8 @@ use crate::timeline::Cell;
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program, which read or prepared too slowly, or kept as much as it may for another
-    /// target.
+    /// This program, which read or prepared too slowly, kept as much as it may for another target, or
+    /// read what it was to verify.
     Generator,
     /// The host; what nothing explains is counted against the measurement, too.
     Host,
@@ -31,7 +31,10 @@ impl Fault {
     pub const fn of(cause: LateCause) -> Self {
         match cause {
             LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Self::Device,
-            LateCause::Input | LateCause::Generator | LateCause::Backlog => Self::Generator,
+            LateCause::Input
+            | LateCause::Generator
+            | LateCause::Backlog
+            | LateCause::Verification => Self::Generator,
             LateCause::Host | LateCause::None => Self::Host,
         }
     }

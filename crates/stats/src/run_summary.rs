@@ -378,5 +378,6 @@ pub fn cause_name(cause: LateCause) -> &'static str {
         LateCause::Host => "host",
         LateCause::Generator => "generator",
         LateCause::Backlog => "backlog",
+        LateCause::Verification => "verification",
     }
 }

@@ -196,11 +196,13 @@ pub enum LateCause {
     /// The trace was not read on, because another target lags so far behind that what waits for it
     /// had reached its bound.
     Backlog = 7,
+    /// Verification first read what the request was about to change.
+    Verification = 8,
 }
 
 impl LateCause {
     /// Every cause, in the order of its code.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::None,
         Self::Conflict,
         Self::InFlightCap,
@@ -209,6 +211,7 @@ impl LateCause {
         Self::Host,
         Self::Generator,
         Self::Backlog,
+        Self::Verification,
     ];
 
     /// The cause with this code.
@@ -222,6 +225,7 @@ impl LateCause {
             5 => Some(Self::Host),
             6 => Some(Self::Generator),
             7 => Some(Self::Backlog),
+            8 => Some(Self::Verification),
             _ => None,
         }
     }

@@ -113,6 +113,9 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
             verify.unverifiable_sectors,
             verify.unknown_sectors
         )?;
+        for told in [verify.doubt_told(), verify.prereads_told()].into_iter().flatten() {
+            writeln!(out, "  {told}")?;
+        }
     }
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
         writeln!(out, "  {count} {outcome}")?;

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use clap::{ArgAction, ValueEnum};
+use clap::ArgAction;
 use ioecho_replay::verify::{After, PassProgress};
 use ioecho_trace::units::counted;
 
+use crate::args::AfterArg;
 use crate::commands::tell;
 use crate::exit;
 use crate::print::{Out, is_watched};
@@ -56,23 +57,10 @@ pub(crate) struct VerifyArgs {
     quiet: bool,
 }
 
-/// What came between a run and its verification.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum AfterArg {
-    /// The run ended or was killed; the host went on
-    #[default]
-    Kill,
-    /// The power failed: only what a flush or FUA made durable must be there
-    PowerCut,
-}
-
 pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut past = Past::open(&args.run)?;
     past.retarget(&args.target)?;
-    let after = match args.after {
-        AfterArg::Kill => After::Kill,
-        AfterArg::PowerCut => After::PowerCut,
-    };
+    let after = args.after.after();
     let stop = Arc::new(AtomicBool::new(false));
     signals::raise(&stop)?;
     let past = Arc::new(past);
@@ -173,6 +161,12 @@ fn text(found: &Found) -> String {
             "unknown",
             figures.unknown,
             "sectors beside them that the run did not write, or discarded",
+        ),
+        (
+            "doubtful",
+            figures.doubtful,
+            "sectors without the stamp of prepare among others that bear it: lost, or zeroed, \
+             discarded or overwritten since",
         ),
         ("shared", figures.shared, "sectors of blocks that are equal on purpose"),
         ("undecided", figures.undecided, "sectors that are wrong, if no discard came last"),

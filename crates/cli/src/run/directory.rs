@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::exit::{self, Coded};
 use crate::outputs::{refuse_stranger, trace_in};
 use crate::print::visible;
+use crate::run::verify::line::Continued;
 use crate::run::witness::WitnessEntry;
 
 /// The version of `run.toml` and of the directory as a whole.
@@ -54,6 +55,8 @@ pub(crate) struct RunFacts {
     /// The process, for whoever wonders whether it still lives.
     pub(crate) pid: u32,
     pub(crate) verdict: Option<Verdict>,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continued>,
     pub(crate) plan: PlanFacts,
     /// In the order in which results name them.
     pub(crate) targets: Vec<TargetEntry>,

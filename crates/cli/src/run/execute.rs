@@ -28,6 +28,7 @@ use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::signals::{Signals, stop_on_signals};
 use crate::run::target::Target;
+use crate::run::verify::line::Continues;
 use crate::run::watch::host::HostWatch;
 use crate::run::witness::{Witness, Witnessed};
 use crate::run::writer::{self, WriterOptions};
@@ -191,7 +192,7 @@ fn work(
 ) -> anyhow::Result<(Ends, Arc<Start>, Lanes)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
-        verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
+        verifiers.push(verification::verifier(plan, run, run_number, number, lane)?);
     }
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
@@ -290,6 +291,7 @@ fn facts(
         zero_monotonic_ns: None,
         pid: std::process::id(),
         verdict: None,
+        continues: plan.continues.as_ref().map(Continues::entry),
         plan: PlanFacts {
             trace: plan.recorded_trace.clone(),
             start_ns: plan.window.start.map(|at| at.0),

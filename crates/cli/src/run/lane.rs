@@ -77,6 +77,13 @@ impl Lane {
         }
     }
 
+    /// The numbers of the fills that the target holds, as far as it was looked at.
+    pub(crate) fn fills(&self) -> Vec<u64> {
+        let Self::Real { content, .. } = self else { return Vec::new() };
+        let prepared = content.runs.iter().filter(|written| written.prepared);
+        prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
+    }
+
     /// What the target can take.
     pub(crate) fn limits(&self) -> TargetLimits {
         let of = |device: &dyn Device| TargetLimits {
@@ -342,6 +349,7 @@ fn replay<C: Clock>(
     let verify = end.verifier.as_mut().map(|verifier| Verification {
         verifier,
         reread_writes: plan.verify == VerifyArg::Paranoia,
+        preread: plan.verify == VerifyArg::Preread,
     });
     let (totals, result) = Replay {
         device: &mut *device,

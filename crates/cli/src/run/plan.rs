@@ -19,6 +19,7 @@ use crate::outputs::{Gate, Inputs};
 use crate::required::Requirement;
 use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
+use crate::run::verify::line::Continues;
 use crate::run::{command, open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
@@ -57,6 +58,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) host: HostSetup,
     pub(crate) fill: Fill,
     pub(crate) verify: VerifyArg,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continues>,
     /// The storage's cache, as its user named it.
     pub(crate) cache_size: Option<Bytes>,
     /// Checks that must pass.
@@ -92,6 +95,7 @@ impl ReplayPlan {
         let targets = targets(args, &routes)?;
         let output = args.output.clone().unwrap_or_else(default_output);
         let gate = gate(args, &targets, &output)?;
+        let continues = Continues::new(&args.data, &targets)?;
         let scheduler = Config {
             conflicts: args.engine.conflicts.mode(),
             strong: crate::args::strong(args.engine.strong),
@@ -150,6 +154,7 @@ impl ReplayPlan {
             },
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
+            continues,
             cache_size: args.data.cache_size,
             output,
             required: args.require.clone(),
@@ -233,7 +238,7 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
     let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
     let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
     let verifies = args.data.verify != VerifyArg::Off;
-    let rules: [(bool, &str, &str); 10] = [
+    let rules: [(bool, &str, &str); 11] = [
         (
             !timed && !unscaled,
             "--speedup has no meaning without a schedule",
@@ -255,9 +260,14 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
             "leave out --dedup or --verify",
         ),
         (
-            verifies && args.safety.reads_only(),
+            args.data.continues.is_some() && args.data.dedup > 1.0,
+            "blocks that share their content (--dedup) cannot be told from those of an earlier run",
+            "leave out --dedup or --continues",
+        ),
+        (
+            verifies && args.safety.reads_only() && args.data.continues.is_none(),
             "a run that writes nothing has nothing to verify",
-            "leave out --verify; `ioecho verify RUN` checks what an earlier run wrote",
+            "leave out --verify; or name the run that wrote with --continues RUN",
         ),
         (
             args.safety.reads_only() && !args.safety.destroy.is_empty(),
@@ -281,7 +291,8 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
         ),
         (
             args.watched.witness.is_some() && args.data.verify >= VerifyArg::Final,
-            "what --verify final and paranoia read again would stand among the witnessed requests",
+            "what --verify final, preread and paranoia read besides the load would stand among the \
+             witnessed requests",
             "leave out --witness, or verify afterwards with `ioecho verify RUN`",
         ),
     ];
@@ -437,6 +448,9 @@ impl fmt::Display for ReplayPlan {
         )?;
         if self.verify != VerifyArg::Off {
             writeln!(f, "verification  {}", self.verify.name())?;
+        }
+        if let Some(continues) = &self.continues {
+            writeln!(f, "continues     {continues}")?;
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;

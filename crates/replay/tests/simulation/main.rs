@@ -71,6 +71,7 @@ fn simulate(seed: u64) -> Outcomes {
     let mut verifier =
         verifies.then(|| Verifier::new(verify, Box::new(MemoryTable::default()), None));
     let reread_writes = random.below(2) == 0;
+    let preread = random.below(2) == 0;
     let control = Control::default();
     let mut input = Hesitant {
         planned: planned.clone().into_iter(),
@@ -91,7 +92,7 @@ fn simulate(seed: u64) -> Outcomes {
         pattern: &mut Pattern::new(seed),
         pacing: Pacing { spin, ..Pacing::default() },
         control: &control,
-        verify: verifier.as_mut().map(|verifier| Verification { verifier, reread_writes }),
+        verify: verifier.as_mut().map(|verifier| Verification { verifier, reread_writes, preread }),
     }
     .run();
     result.unwrap();
