@@ -231,7 +231,8 @@ fn where_the_bound_is_reached_the_backlog_is_to_blame_and_nothing_else() {
 #[test]
 fn nothing_is_read_for_a_target_that_has_enough() {
     let directory = tempfile::tempdir().unwrap();
-    let (mut stock, inputs) = Stock::new(2, true, Bounds::default(), directory.path(), &Arc::default());
+    let (mut stock, inputs) =
+        Stock::new(2, true, Bounds::default(), directory.path(), &Arc::default());
     let at = |seq: u64, second: i64, target| Planned {
         scheduled: Nanos::from_secs(second),
         target,
