@@ -160,6 +160,8 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     let id = sleeper.child.as_ref().unwrap().id().to_string();
     told("kill", &["-INT", &id]).unwrap();
     wait_until("results are written while it hangs", || run.join("report.html").exists());
+    let log = || fs::read_to_string(run.join("log.txt")).unwrap();
+    wait_until("it says whom it waits for", || log().contains("does not let go of requests"));
     assert_eq!(state(sleeper.child.as_ref().unwrap(), "ioecho-lane-0"), Some('D'));
     let facts = fs::read_to_string(run.join("run.toml")).unwrap();
     assert!(facts.contains("state = \"incomplete\""), "{facts}");
@@ -168,6 +170,7 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(13), "{text}");
     assert!(text.contains("does not let go of requests in flight"), "{text}");
+    assert!(log().contains("stuck in a system call"), "{}", log());
     let results = sleeper.stand.run(&["info", "run"]);
     assert!(results.status.code().is_some_and(|code| [0, 4].contains(&code)), "{}", said(&results));
 }

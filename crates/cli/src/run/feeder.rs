@@ -327,8 +327,8 @@ pub(crate) struct Feeding {
 pub(crate) fn spawn(feeding: Feeding) -> io::Result<(Feeder, Vec<RingInput>)> {
     let bounds = Bounds::default();
     let targets = feeding.controls.len();
-    let place = feeding.run.path();
-    let (stock, inputs) = Stock::new(targets, feeding.timed, bounds, place, &feeding.stop);
+    let (stock, inputs) =
+        Stock::new(targets, feeding.timed, bounds, feeding.run.path(), &feeding.stop);
     let demand = Arc::new(Mutex::new(Demand::with_intervals(feeding.interval)));
     let filled = Arc::new(AtomicBool::new(false));
     let so_far = Arc::new(Mutex::new(feeding.planner.totals()));

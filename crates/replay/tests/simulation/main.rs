@@ -333,7 +333,8 @@ fn a_long_stall_is_not_laid_to_an_input_that_was_there_all_the_time() {
     let mut planner = Planner::new(limits_of(&device), timing);
     let planned: Vec<_> = (0..40_000)
         .map(|n| {
-            let request = Request::new(Nanos(n * 500_000), Op::Read, Bytes(0), Bytes(512));
+            let offset = Bytes(n as u64 % 4096 * 512);
+            let request = Request::new(Nanos(n / 20 * 10_000_000), Op::Read, offset, Bytes(512));
             Planned { seq: n as u64, ..plan_one(&mut planner, &request) }
         })
         .collect();
