@@ -1,8 +1,8 @@
 //! `ioecho`: records, converts, replays and judges block I/O workloads.
 //!
 //! This file is the table of contents: what was typed ([`args`]) goes to one file per command
-//! ([`commands`]), and what comes back decides the exit code ([`exit`]), whatever became of what was
-//! printed ([`print`](mod@print)). Replaying has rooms of its own ([`run`]).
+//! ([`commands`]), and what comes back decides the exit code ([`exit`]), whatever became of the
+//! text ([`print`](mod@print)). Replaying has rooms of its own ([`run`]).
 #![forbid(unsafe_code)]
 
 mod args;
