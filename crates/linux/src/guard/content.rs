@@ -354,9 +354,10 @@ mod tests {
     fn of_a_slow_target_no_more_is_read_than_it_takes_to_know_something() {
         let size = WHOLE_MAX + (1 << 20);
         let file = file(&[(0, &vec![0; size as usize])], size);
-        // Data in one of the parts that are looked at last.
+        // Data in most of two parts that are not looked at in the first pass.
         let part = size / SAMPLES;
-        file.write_all_at(&vec![1; part as usize], 350 * part + part / 2).unwrap();
+        let data = vec![1; 2 * (part - SAMPLE) as usize];
+        file.write_all_at(&data, 350 * part + SAMPLE).unwrap();
         let seen = |usual| {
             let time = Time { usual, longest: Duration::MAX };
             Content::new(&file, size, 512).look_for(time, 1)
