@@ -44,7 +44,7 @@ pub(crate) enum Lane {
         /// What knows where the target was never written, if anything does.
         places: Option<Places>,
         /// For one more look at who uses the target, where it is written to.
-        recheck: Option<Recheck>,
+        recheck: Option<Box<Recheck>>,
     },
     /// Its clock belongs to the thread that it runs in, so it is made there.
     Simulated { spec: Box<SimSpec> },
@@ -65,7 +65,7 @@ impl Lane {
             Target::Real { options, .. } => {
                 let opened = target.claim(&plan.destroy, READS_ALONE)?;
                 let writes = options.access == Access::ReadWrite;
-                let recheck = writes.then(|| Recheck::of(&opened)).transpose()?;
+                let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
                 let facts = Box::new(opened.facts().clone());
                 let content = Box::new(target::sample(&opened));
                 let (places, layers) = (Places::of(&opened), target::layers(&opened));

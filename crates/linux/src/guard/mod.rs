@@ -3,9 +3,9 @@
 //! `/dev/sdb` instead of `/dev/sdc` is one key, and a replay overwrites it without a sound. So
 //! before anything is opened for writing, the target is looked at for every sign that somebody
 //! needs it: it is in use (`users`), it carries the signature of something (`signature`, and
-//! util-linux's blkid for what the table does not know), or it holds any data at all that ioecho did
-//! not write (`content`). Files and devices are alike in this: an encrypted volume or a raw database
-//! carries no signature, and nobody can tell it from what a device was filled with for a
+//! util-linux's blkid for what the table does not know), or it holds any data at all that ioecho
+//! did not write (`content`). Files and devices are alike in this: an encrypted volume or a raw
+//! database carries no signature, and nobody can tell it from what a device was filled with for a
 //! measurement, unless ioecho filled it.
 //!
 //! What is in use stays untouchable. The rest may be destroyed by whoever names it; and where it

@@ -79,8 +79,8 @@ impl fmt::Display for Unknown {
             ),
             Self::Contents { places } => write!(
                 f,
-                "cannot tell what it holds: in the time that a look may take {} of it could be read; \
-                 see whether it is slow or damaged (dmesg)",
+                "cannot tell what it holds: in the time that a look may take {} of it could be \
+                 read; see whether it is slow or damaged (dmesg)",
                 counted(*places, "place")
             ),
         }

@@ -75,15 +75,14 @@ fn within(proc: &Path, wanted: &[Opened]) -> Writers {
             continue;
         }
         match written_by(&process, wanted) {
-            Ok(None) => {}
             Ok(Some(opened)) => {
                 writers.seen.push(Writer { name: name_of(&process), pid, opened });
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 writers.unknown.get_or_insert(Unknown::OtherUsers);
             }
-            // It has ended.
-            Err(_) => {}
+            // It has none of them open, or has ended.
+            Ok(None) | Err(_) => {}
         }
     }
     writers

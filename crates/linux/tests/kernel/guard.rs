@@ -271,7 +271,7 @@ fn data_in_a_fiftieth_of_a_large_device_are_found_wherever_they_lie() {
     // Overlooked once in 10^17 times.
     let device = or_skip!(LoopDevice::new(1024 * MIB));
     for at in (3..1024).step_by(50) {
-        write_at(&device.path, at * MIB, &[0xaa; MIB as usize]);
+        write_at(&device.path, at * MIB, &vec![0xaa; MIB as usize]);
     }
     let hazards = look(&device.path).unwrap();
     let [Hazard::HoldsData { at }] = hazards[..] else { panic!("{hazards:?}") };
@@ -281,7 +281,7 @@ fn data_in_a_fiftieth_of_a_large_device_are_found_wherever_they_lie() {
 #[test]
 fn erased_flash_is_blank() {
     let device = or_skip!(LoopDevice::new(MIB));
-    write_at(&device.path, 0, &[0xff; MIB as usize]);
+    write_at(&device.path, 0, &vec![0xff; MIB as usize]);
     assert_eq!(look(&device.path).unwrap(), []);
 }
 
