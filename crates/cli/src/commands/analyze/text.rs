@@ -125,7 +125,11 @@ fn print_arrivals(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result
 
 fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()> {
     let pages = &figures.pages;
-    let about = if pages.exact { "" } else { "about " };
+    let about = match (pages.exact, pages.shortened_requests) {
+        (true, 0) => "",
+        (true, _) => "at least ",
+        (false, _) => "about ",
+    };
     let whole = Bytes(pages.pages.all.saturating_mul(pages.page_bytes));
     let [reads, writes] = [pages.pages.reads, pages.pages.writes]
         .map(|count| Bytes(count.saturating_mul(pages.page_bytes)));
