@@ -223,18 +223,24 @@ impl Gate {
         Ok(Replaced { place: place.0, name: place.1, path: output.to_owned() })
     }
 
-    /// Makes a file that was not there, where that was [checked](Self::check). Takes the place of
-    /// nothing, so the error is that of the system.
-    pub(crate) fn new_file(&self, output: &Path) -> io::Result<File> {
-        let (place, name) = Place::of_file(output)?;
-        place.create_new(name)
+    /// Makes a file that was not there; `told` says why the system does not make it, which it does
+    /// not where something is there.
+    pub(crate) fn new_file(
+        &self,
+        output: &Path,
+        told: impl FnOnce(io::Error) -> anyhow::Error,
+    ) -> anyhow::Result<File> {
+        if fs::symlink_metadata(output).is_err() {
+            self.check(output, Writing::Replacing)?;
+        }
+        Place::of_file(output).and_then(|(place, name)| place.create_new(name)).map_err(told)
     }
+}
 
-    /// Makes a directory for outputs where there is none.
-    pub(crate) fn directory(&self, directory: &Path) -> anyhow::Result<()> {
-        refuse_stranger(directory)?;
-        fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))
-    }
+/// Makes a directory for outputs where there is none.
+pub(crate) fn make_directory(directory: &Path) -> anyhow::Result<()> {
+    refuse_stranger(directory)?;
+    fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))
 }
 
 /// Begins a trace in a directory that is held on to. Traces are written by their paths, so this

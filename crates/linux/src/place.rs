@@ -108,7 +108,7 @@ impl Place {
     pub fn append(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK;
         let file = self.open_file(name.as_ref(), flags)?;
-        self.is_its_own(&file)?;
+        Self::is_its_own(&file)?;
         Ok(file)
     }
 
@@ -117,18 +117,21 @@ impl Place {
     pub fn write_over(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
         let file = self.open_file(name.as_ref(), flags)?;
-        self.is_its_own(&file)?;
+        Self::is_its_own(&file)?;
         file.set_len(0)?;
         Ok(file)
     }
 
-    fn is_its_own(&self, file: &File) -> io::Result<()> {
+    fn is_its_own(file: &File) -> io::Result<()> {
         let data = file.metadata()?;
         if data.is_file() && data.nlink() == 1 {
             return Ok(());
         }
-        let what = if data.is_file() { "it is a file with a second name" } else { "it is no file" };
-        let text = format!("{what}, and what has that is not written over");
+        let text = if data.is_file() {
+            "it is a file with a second name, by which it may be somebody's data"
+        } else {
+            "it is no file"
+        };
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 

@@ -19,7 +19,7 @@ use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 use crate::args::{Args, Command, DemoArgs, LoadArgs, WindowArgs};
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
-use crate::outputs::Gate;
+use crate::outputs::{Gate, make_directory};
 use crate::print::Out;
 use crate::run::execute::execute;
 use crate::run::open;
@@ -43,16 +43,15 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
         return Err(Coded::error(exit::OUTPUT, text));
     }
     let gate = Gate::default();
-    gate.directory(&directory)?;
+    make_directory(&directory)?;
     let trace = directory.join("pgbench.parquet");
     // What a demo that was killed left will do; a file of somebody else's stays his.
-    if !fs::read(&trace).is_ok_and(|there| there == RECORDING) {
-        let made = gate.new_file(&trace).and_then(|mut file| file.write_all(RECORDING));
-        made.map_err(|error| {
-            let name = trace.display();
-            let text = format!("cannot make {name}: {error}\n  = help: name another with -o");
-            Coded::error(exit::OUTPUT, text)
-        })?;
+    if fs::symlink_metadata(&trace).is_err() {
+        gate.put(&trace, RECORDING)?;
+    } else if !fs::read(&trace).is_ok_and(|there| there == RECORDING) {
+        let name = trace.display();
+        let text = format!("{name} is there, and is no demo's\n  = help: name another with -o");
+        return Err(Coded::error(exit::OUTPUT, text));
     }
     let scratch = directory.join("scratch.img");
     let target: OsString = if args.sim {
@@ -124,7 +123,7 @@ fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
     let unwritable = |error: std::io::Error| {
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", scratch.display()))
     };
-    let file = gate.new_file(scratch).map_err(unwritable)?;
+    let file = gate.new_file(scratch, unwritable)?;
     file.set_len(SCRATCH.0).map_err(unwritable)?;
     while source.next_batch(&mut batch)? {
         for request in batch.iter().filter(|request| request.op != Op::Flush) {

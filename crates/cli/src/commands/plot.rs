@@ -17,7 +17,7 @@ use crate::args::{LoadArgs, PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::outputs::{Gate, Inputs};
+use crate::outputs::{Gate, Inputs, make_directory};
 use crate::print::Out;
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, inside, open, page, pass, settle};
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
     let chosen = chosen(all, &args.only)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
     let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
-    gate.directory(&directory)?;
+    make_directory(&directory)?;
     let path = |chart: &Chart| name(&directory, &args.file, chart, args.to);
     let (empty, drawn): (Vec<Chart>, Vec<Chart>) = chosen.into_iter().partition(Chart::is_empty);
     for chart in &empty {
@@ -75,7 +75,7 @@ pub(crate) fn write_main(
         chosen(all, &only)?.into_iter().filter(|chart| !chart.is_empty()).collect();
     let size = Sheet::of(&Page::default()).size;
     let sheet = sheet(file, size, found)?;
-    gate.directory(directory)?;
+    make_directory(directory)?;
     for format in [PictureFormat::Svg, PictureFormat::Png] {
         let path = |chart: &Chart| name(directory, file, chart, format);
         write_all(gate, &drawn, &sheet, format, &path)?;

@@ -26,7 +26,7 @@ use ioecho_trace::{Batch, Bytes, Op, Source};
 use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::tell;
 use crate::exit::{self, Coded};
-use crate::outputs::{Gate, Inputs, Writing};
+use crate::outputs::{Gate, Inputs};
 use crate::print::{Out, is_watched};
 use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
 use crate::run::open;
@@ -232,10 +232,7 @@ fn make_file<'a>(args: &'a PrepareArgs, gate: &Gate) -> anyhow::Result<Option<Ma
         );
         Coded::error(exit::TARGET, text)
     };
-    if fs::symlink_metadata(&args.target).is_err() {
-        gate.check(&args.target, Writing::Replacing)?;
-    }
-    let file = gate.new_file(&args.target).map_err(refused)?;
+    let file = gate.new_file(&args.target, refused)?;
     let made = MadeFile(Some(&args.target));
     file.set_len(size.0).map_err(refused)?;
     Ok(Some(made))
