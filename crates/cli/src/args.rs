@@ -14,7 +14,9 @@ mod replay;
 mod transforms;
 mod watched;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -24,11 +26,14 @@ use ioecho_trace::formats::{
     self, Format, IssueEvent, Order, ReadOptions, WholeSeconds, Writable, write,
 };
 use ioecho_trace::units::QuantityError;
+use ioecho_trace::visible::visible;
 
 use crate::commands::calibrate::CalibrateArgs;
 use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
+use crate::exit;
+use crate::print::tell;
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::check::CheckArgs;
@@ -44,7 +49,7 @@ pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::record::{InterfaceArg, IssuedArg, RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::watched::WatchedArgs;
-pub(crate) use replay::{PacingArg, ReplayArgs, VerifyArg, strong};
+pub(crate) use replay::{AfterArg, DataArgs, PacingArg, ReplayArgs, VerifyArg, strong};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -64,10 +69,34 @@ impl Args {
         fetch::hidden_where_idle(Self::command())
     }
 
-    /// What was typed; ends the process where it makes no sense, or help was asked for.
-    pub(crate) fn typed(words: &[OsString]) -> Self {
-        let matches = Self::line().get_matches_from(words);
-        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    /// What was typed; the exit code where it makes no sense, or help was asked for.
+    pub(crate) fn typed(words: &[OsString]) -> Result<Self, u8> {
+        let matches = Self::line().try_get_matches_from(words);
+        matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|error| answer(&error))
+    }
+}
+
+/// Prints help, or what is wrong with the words; answers the exit code.
+fn answer(error: &clap::Error) -> u8 {
+    let text = error.render().to_string();
+    let (code, printed) = match (error.use_stderr(), visible(&text)) {
+        // In clap's own colours where nobody else's words could spoil them.
+        (false, _) => (exit::OK, error.print()),
+        (true, Cow::Borrowed(_)) => {
+            let _ = error.print();
+            (exit::USAGE, Ok(()))
+        }
+        (true, Cow::Owned(_)) => {
+            tell(text.trim_end());
+            (exit::USAGE, Ok(()))
+        }
+    };
+    match printed {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            tell(&format!("error: cannot write the standard output: {error}"));
+            exit::OUTPUT
+        }
+        _ => code,
     }
 }
 

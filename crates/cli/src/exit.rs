@@ -16,7 +16,7 @@ use ioecho_trace::TraceError;
 use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use signal_hook::consts::SIGXFSZ;
 
-use crate::commands::tell;
+use crate::print::{Out, tell};
 
 /// Done; a replay was faithful.
 pub(crate) const OK: u8 = 0;
@@ -109,14 +109,38 @@ pub(crate) fn of_run(summary: &RunSummary) -> u8 {
     }
 }
 
-/// Prints the error for a person and answers its exit code.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    let code = code_of(error);
-    // Whoever reads only the first lines (`ioecho info … | head`) has no error to see.
-    if code != OK {
-        tell(&format!("error: {}", sentence(error)));
+/// What the process ends with: the code that the command answered, or that of its error. What
+/// became of its text is asked last, and changes no code that says something worse.
+pub(crate) fn end(result: anyhow::Result<u8>, out: Out) -> ExitCode {
+    let code = result.unwrap_or_else(|error| report(&error));
+    ExitCode::from(out.end(code))
+}
+
+/// The answer of a command that found out `code` and then wrote a file: that this fails is told,
+/// and hides nothing that is worse.
+pub(crate) fn unless_worse(code: u8, written: anyhow::Result<()>) -> anyhow::Result<u8> {
+    match written {
+        Err(error) if code == OK => return Err(error),
+        Err(error) => _ = report(&error),
+        Ok(()) => {}
     }
-    ExitCode::from(code)
+    Ok(code)
+}
+
+/// Prints the error for a person and answers its exit code.
+fn report(error: &anyhow::Error) -> u8 {
+    tell(&format!("error: {}", sentence(error)));
+    code_of(error)
+}
+
+/// Whether this is only that whoever read the standard output has seen enough of it.
+pub(crate) fn is_readers_leave(error: &TraceError) -> bool {
+    matches!(
+        error,
+        TraceError::Write { path, source }
+            if source.kind() == io::ErrorKind::BrokenPipe
+                && path == Path::new(THE_STANDARD_OUTPUT)
+    )
 }
 
 /// The exit code of a recording that did not begin.
@@ -155,13 +179,6 @@ fn code_of(error: &anyhow::Error) -> u8 {
         }
         if let Some(trace) = cause.downcast_ref::<TraceError>() {
             return match trace {
-                // Whoever reads only the first lines, here too.
-                TraceError::Write { path, source }
-                    if source.kind() == io::ErrorKind::BrokenPipe
-                        && path == Path::new(THE_STANDARD_OUTPUT) =>
-                {
-                    OK
-                }
                 TraceError::Write { .. } => OUTPUT,
                 TraceError::UnknownOutput { .. } | TraceError::Asked { .. } => USAGE,
                 TraceError::Stopped => INCOMPLETE,
@@ -170,7 +187,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
         }
         if let Some(target) = cause.downcast_ref::<TargetError>() {
             return match target {
-                TargetError::Busy { .. } | TargetError::Locked { .. } => REFUSED,
+                TargetError::Busy { .. }
+                | TargetError::Locked { .. }
+                | TargetError::Changed { .. } => REFUSED,
                 _ => TARGET,
             };
         }
@@ -183,11 +202,6 @@ fn code_of(error: &anyhow::Error) -> u8 {
         if cause.is::<ReportError>() {
             return OUTPUT;
         }
-        if let Some(io) = cause.downcast_ref::<io::Error>()
-            && io.kind() == io::ErrorKind::BrokenPipe
-        {
-            return OK;
-        }
     }
     FAILURE
 }
@@ -197,10 +211,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_who_has_seen_enough_is_no_error_but_a_broken_pipe_elsewhere_is() {
+    fn no_error_answers_ok_not_even_a_broken_pipe() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let code = |path: &str| code_of(&TraceError::write(Path::new(path), broken()).into());
-        assert_eq!((code("-"), code("x.csv")), (OK, OUTPUT));
+        assert_eq!(code_of(&broken().into()), FAILURE);
+        for path in ["-", "x.csv"] {
+            assert_eq!(code_of(&TraceError::write(Path::new(path), broken()).into()), OUTPUT);
+        }
+    }
+
+    #[test]
+    fn a_reader_leaves_the_standard_output_and_nothing_else() {
+        let leaves = |path: &str, kind: io::ErrorKind| {
+            is_readers_leave(&TraceError::write(Path::new(path), kind.into()))
+        };
+        assert!(leaves("-", io::ErrorKind::BrokenPipe));
+        assert!(!leaves("x.csv", io::ErrorKind::BrokenPipe));
+        assert!(!leaves("-", io::ErrorKind::StorageFull));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_hides_nothing_that_is_worse() {
+        let full = || Err(Coded::error(OUTPUT, "full"));
+        assert_eq!(unless_worse(CRITERION_MET, full()).unwrap(), CRITERION_MET);
+        assert_eq!(code_of(&unless_worse(OK, full()).unwrap_err()), OUTPUT);
     }
 
     #[test]

@@ -1,62 +1,317 @@
-//! Where a result may be written.
+//! Where a result may be written, and the only place that opens one.
 //!
 //! A name that was typed twice, or completed one letter too early, names the recording of a day as
-//! the place for a page on it. What is read is never written over, and what is no file is never
-//! replaced by one: as root that would take a device away from everybody.
+//! the place for a page on it. What is read is never written over, by whatever name; nor is what a
+//! run, a library or a recorder has made, nor what a file system stands on; and what is no file is
+//! never replaced by one: as root that would take a device away from everybody.
+//!
+//! So every file that a command is told to write comes from a [`Gate`], which knows what the
+//! command reads and looks before it opens. What a run, a library and the cache write into
+//! directories of their own they write through `ioecho_linux::Place`. Nothing else in this crate
+//! makes a file or opens one for writing; a test of style holds that.
 
-use std::fs;
-use std::path::Path;
+mod inputs;
+mod owned;
+
+pub(crate) use inputs::Inputs;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use ioecho_linux::target::{Ground, use_of};
+use ioecho_linux::{Hazard, Place};
+use ioecho_trace::compression::{PartialFile, STANDARD_OUTPUT};
+use ioecho_trace::formats::{Writable, write};
+use ioecho_trace::{Header, Sink, TraceError};
 
 use crate::exit::{self, Coded};
-use crate::library;
-use crate::run::directory::RunDirectory;
-use crate::run::target::same_file;
 
 /// How an output comes into being.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// What stands there is written over: a pipe or a character device takes what is written.
+    /// A pipe or a character device takes what is written.
     Over,
-    /// A new file takes the place of what stands there.
+    /// Only a file will do.
     Replacing,
 }
 
-/// Refuses an output that is an input, belongs to a run that is one, or is no place for a file.
-pub(crate) fn check<'a>(
-    output: &Path,
-    inputs: impl IntoIterator<Item = &'a Path>,
-    writing: Writing,
-) -> anyhow::Result<()> {
-    let refuse = |why: &str| {
-        let text = format!("{} {why}\n  = help: name another output", output.display());
-        Err(Coded::error(exit::USAGE, text))
-    };
-    let Ok(there) = fs::metadata(output) else { return Ok(()) };
-    for input in inputs {
-        let input = &*library::file_named(input);
-        if there.is_file() && same_file(output, input) {
-            return refuse("is an input, which would be lost");
-        }
-        let Some(run) = RunDirectory::at(input) else { continue };
-        if run.own_files().iter().any(|file| same_file(output, file)) {
-            return refuse("belongs to a run that is an input, which would be lost");
-        }
-    }
-    if there.is_dir() {
-        return refuse("is a directory");
-    }
-    if is_block_device(&there) {
-        return refuse("is a block device");
-    }
-    if writing == Writing::Replacing && !there.is_file() {
-        return refuse("is no file, and a file would take its place");
-    }
-    Ok(())
+/// Why something is no output.
+struct Refusal {
+    code: u8,
+    /// A phrase that follows the output's name.
+    why: String,
+    help: &'static str,
 }
 
-fn is_block_device(there: &fs::Metadata) -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    there.file_type().is_block_device()
+impl Refusal {
+    fn new(why: impl Into<String>) -> Self {
+        Self { code: exit::USAGE, why: why.into(), help: "name another output" }
+    }
+
+    fn error(self, output: &Path, flag: &str) -> anyhow::Error {
+        let Self { code, why, help } = self;
+        let blank = if flag.is_empty() { "" } else { " " };
+        Coded::error(code, format!("{flag}{blank}{} {why}\n  = help: {help}", output.display()))
+    }
+}
+
+/// Through which a command's outputs go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate {
+    inputs: Inputs,
+    /// Targets of a replay, and whether they are written to.
+    targets: Vec<(String, Ground, bool)>,
+    /// The directory of a run that the command makes, and may not exist yet.
+    run: Option<PathBuf>,
+    /// The run whose page the command makes.
+    page_of: Option<PathBuf>,
+}
+
+impl Gate {
+    /// For a command that reads this.
+    pub(crate) fn reading(inputs: Inputs) -> Self {
+        Self { inputs, ..Self::default() }
+    }
+
+    /// The same, where the command makes the page of this run.
+    pub(crate) fn and_page_of(self, run: &Path) -> Self {
+        Self { page_of: Some(run.to_owned()), ..self }
+    }
+
+    /// The same, where the command makes a run in this directory.
+    pub(crate) fn and_run(self, run: &Path) -> Self {
+        Self { run: Some(run.to_owned()), ..self }
+    }
+
+    /// The same, where a replay goes to this target and writes there, or only reads.
+    pub(crate) fn and_target(mut self, path: &Path, is_written: bool) -> Self {
+        if let Ok(ground) = Ground::of(path) {
+            self.targets.push((path.display().to_string(), ground, is_written));
+        }
+        self
+    }
+
+    /// Refuses an output that would take the place of something else; changes nothing. For a
+    /// command that has long to work before it writes.
+    pub(crate) fn check(&self, output: &Path, writing: Writing) -> anyhow::Result<()> {
+        self.check_flag("", output, writing)
+    }
+
+    /// The same, in words that begin with the flag that names the output.
+    pub(crate) fn check_flag(
+        &self,
+        flag: &str,
+        output: &Path,
+        writing: Writing,
+    ) -> anyhow::Result<()> {
+        self.refusal(output, writing).map_or(Ok(()), |refusal| Err(refusal.error(output, flag)))
+    }
+
+    fn refusal(&self, output: &Path, writing: Writing) -> Option<Refusal> {
+        let there = fs::metadata(output).ok();
+        if there.as_ref().is_some_and(fs::Metadata::is_dir) {
+            return Some(Refusal::new("is a directory"));
+        }
+        if there.as_ref().is_some_and(|there| there.file_type().is_block_device()) {
+            return Some(Refusal::new("is a block device"));
+        }
+        let is_no_file = there.as_ref().is_some_and(|there| !there.is_file());
+        if is_no_file || is_of_system(output) {
+            let replaces = is_no_file && writing == Writing::Replacing;
+            return replaces.then(|| Refusal::new("is no file, and a file would take its place"));
+        }
+        self.loss(output).or_else(|| refusal_of_place(output))
+    }
+
+    /// What would be lost if this file were written.
+    fn loss(&self, output: &Path) -> Option<Refusal> {
+        let ground = Ground::of(output).ok();
+        if let Some(ground) = &ground {
+            if let Some(input) = self.inputs.touched_by(ground) {
+                let why = match input {
+                    input if input == output.display().to_string() => {
+                        "is both input and output, and would be lost".to_owned()
+                    }
+                    input => format!(
+                        "is both input and output: it shares bytes with {input}, which would be lost"
+                    ),
+                };
+                return Some(Refusal::new(why));
+            }
+            let mut targets = self.targets.iter();
+            let harmed = targets.find(|(_, target, is_written)| match is_written {
+                true => target.touches(ground),
+                false => ground.carries(target),
+            });
+            if let Some((target, ..)) = harmed {
+                let why = format!("lies on the target {target}, or the target on it");
+                return Some(Refusal::new(why));
+            }
+        }
+        if let Some(what) = owned::owner_of(output, self.run.as_deref(), self.page_of.as_deref()) {
+            return Some(Refusal::new(format!("belongs to {what}, which would be lost")));
+        }
+        let why = match use_of(output)? {
+            Hazard::BackingFile { loop_device } => {
+                format!("is what the loop device {loop_device} holds, which would be lost")
+            }
+            _ => "is in use as swap".to_owned(),
+        };
+        Some(Refusal::new(why))
+    }
+
+    /// Begins an output that appears when it is finished.
+    pub(crate) fn begin(&self, output: &Path) -> anyhow::Result<PartialFile> {
+        self.check(output, Writing::Over)?;
+        PartialFile::create(&never_standard(output)).map_err(|error| unwritable(output, &error))
+    }
+
+    /// Writes an output in one step.
+    pub(crate) fn put(&self, output: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let mut file = self.begin(output)?;
+        let written = file.write_all(bytes).and_then(|()| file.finish());
+        written.map_err(|error| unwritable(output, &error))
+    }
+
+    /// Begins a trace in `format`, or in the one that the name says. `-` is the standard output.
+    pub(crate) fn trace(
+        &self,
+        format: Option<&Writable>,
+        output: &Path,
+        header: &Header,
+    ) -> anyhow::Result<Box<dyn Sink>> {
+        if output != Path::new(STANDARD_OUTPUT) {
+            self.check(output, Writing::Over)?;
+        }
+        Ok(write::create_as(format, output, header)?)
+    }
+
+    /// The same for one of the parts of a trace, whose writer knows errors of traces alone.
+    pub(crate) fn part(
+        &self,
+        format: Option<&Writable>,
+        output: &Path,
+        header: &Header,
+    ) -> Result<Box<dyn Sink>, TraceError> {
+        if let Some(Refusal { why, help, .. }) = self.refusal(output, Writing::Over) {
+            let (path, remedy) = (output.to_owned(), help.to_owned());
+            return Err(TraceError::Unusable { path, reason: why, remedy });
+        }
+        write::create_as(format, output, header)
+    }
+
+    /// Opens a file of lines that grows while others read it, empty.
+    pub(crate) fn lines(&self, flag: &str, output: &Path) -> anyhow::Result<File> {
+        self.check_flag(flag, output, Writing::Over)?;
+        let open = || {
+            if is_of_system(output) || fs::metadata(output).is_ok_and(|there| !there.is_file()) {
+                // Whoever has opened it before this has it where he wants it.
+                return File::options().append(true).open(output);
+            }
+            let (place, name) = Place::of_file(output)?;
+            place.write_over(name)
+        };
+        open().map_err(|error| unwritable(output, &error))
+    }
+
+    /// A file that is replaced as a whole, again and again.
+    pub(crate) fn replaced(&self, flag: &str, output: &Path) -> anyhow::Result<Replaced> {
+        self.check_flag(flag, output, Writing::Replacing)?;
+        let place = Place::of_file(output).map_err(|error| unwritable(output, &error))?;
+        Ok(Replaced { place: place.0, name: place.1, path: output.to_owned() })
+    }
+
+    /// Makes a file that was not there, where that was [checked](Self::check). Takes the place of
+    /// nothing, so the error is that of the system.
+    pub(crate) fn new_file(&self, output: &Path) -> io::Result<File> {
+        let (place, name) = Place::of_file(output)?;
+        place.create_new(name)
+    }
+
+    /// Makes a directory for outputs where there is none.
+    pub(crate) fn directory(&self, directory: &Path) -> anyhow::Result<()> {
+        refuse_stranger(directory)?;
+        fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))
+    }
+}
+
+/// Begins a trace in a directory that is held on to. Traces are written by their paths, so this
+/// must still be that of the directory.
+pub(crate) fn trace_in(
+    place: &Place,
+    file: &Path,
+    header: &Header,
+) -> anyhow::Result<Box<dyn Sink>> {
+    if let Some(text) = place.misplaced() {
+        return Err(unwritable(file, &io::Error::new(io::ErrorKind::NotFound, text)));
+    }
+    Ok(write::create(file, header)?)
+}
+
+/// A file of which readers never see half.
+pub(crate) struct Replaced {
+    place: Place,
+    name: std::ffi::OsString,
+    path: PathBuf,
+}
+
+impl Replaced {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn put(&self, bytes: &[u8]) -> io::Result<()> {
+        self.place.put_soon(&self.name, bytes)
+    }
+}
+
+/// Refuses to write into the directory of another user who could lead it elsewhere.
+pub(crate) fn refuse_stranger(directory: &Path) -> anyhow::Result<()> {
+    let refusal = refusal_of_place(&directory.join("x"));
+    refusal.map_or(Ok(()), |refusal| Err(refusal.error(directory, "")))
+}
+
+/// Why nothing is written where a file of this path would lie. A directory that is not there yet is
+/// made by this program; what counts then is the one above it.
+fn refusal_of_place(output: &Path) -> Option<Refusal> {
+    let above = output.ancestors().skip(1).map(|above| match above.as_os_str() {
+        empty if empty.is_empty() => Path::new("."),
+        _ => above,
+    });
+    let there = { above }.find(|above| above.is_dir())?;
+    let owner = Place::at(there).ok()?.stranger().ok()??;
+    Some(Refusal {
+        code: exit::OUTPUT,
+        why: format!(
+            "is not written: {} belongs to the user {owner}, who could lead what is written there \
+             to any other place",
+            there.display()
+        ),
+        help: "name a directory of your own, or run this as that user",
+    })
+}
+
+/// Whether it is one of the names that the system gives to what a process has open, or one of its
+/// devices: there a regular file may stand, too.
+fn is_of_system(output: &Path) -> bool {
+    let above = output.parent().and_then(|above| above.canonicalize().ok());
+    let is_there = || fs::metadata(output).is_ok();
+    is_there()
+        && above.is_some_and(|above| {
+            let of_system = ["/dev", "/proc"].iter().any(|of_system| above.starts_with(of_system));
+            of_system && !above.starts_with("/dev/shm")
+        })
+}
+
+/// The name of a file, also where it would be taken for the standard output.
+fn never_standard(output: &Path) -> PathBuf {
+    if output == Path::new(STANDARD_OUTPUT) { Path::new("./-").into() } else { output.to_owned() }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
+    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -69,15 +324,48 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         fs::write(path("trace"), "x").unwrap();
         fs::hard_link(path("trace"), path("link")).unwrap();
+        std::os::unix::fs::symlink(path("trace"), path("soft")).unwrap();
         fs::write(path("other"), "x").unwrap();
-        let trace = path("trace");
-        let allowed = |output: &Path, writing| check(output, [&*trace], writing).is_ok();
+        let gate = Gate::reading(Inputs::of([&*path("trace")]));
+        let allowed = |output: &Path, writing| gate.check(output, writing).is_ok();
         assert!(allowed(&path("new"), Writing::Replacing));
         assert!(allowed(&path("other"), Writing::Replacing));
         assert!(!allowed(&path("trace"), Writing::Over));
         assert!(!allowed(&path("link"), Writing::Replacing));
+        assert!(!allowed(&path("soft"), Writing::Replacing));
         assert!(!allowed(directory.path(), Writing::Over));
         assert!(allowed(Path::new("/dev/null"), Writing::Over));
         assert!(!allowed(Path::new("/dev/null"), Writing::Replacing));
+    }
+
+    #[test]
+    fn every_file_of_a_set_is_an_input() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["sda.blktrace.0", "sda.blktrace.1", "sdb.blktrace.0"] {
+            fs::write(path(name), "x").unwrap();
+        }
+        let reading = |name: &str| Gate::reading(Inputs::of([&*path(name)]));
+        let allowed = |gate: &Gate, name: &str| gate.check(&path(name), Writing::Over).is_ok();
+        for named in ["sda", "sda.blktrace.0"] {
+            let gate = reading(named);
+            assert!(!allowed(&gate, "sda.blktrace.1"), "{named}");
+            assert!(allowed(&gate, "sdb.blktrace.0"), "{named}");
+        }
+        assert!(!allowed(&Gate::reading(Inputs::of([directory.path()])), "sdb.blktrace.0"));
+    }
+
+    #[test]
+    fn lines_begin_anew_and_never_behind_a_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("lines"), "of yesterday").unwrap();
+        fs::write(path("precious"), "precious").unwrap();
+        std::os::unix::fs::symlink(path("precious"), path("link")).unwrap();
+        let gate = Gate::default();
+        writeln!(gate.lines("", &path("lines")).unwrap(), "a").unwrap();
+        assert_eq!(fs::read(path("lines")).unwrap(), b"a\n");
+        gate.lines("", &path("link")).unwrap_err();
+        assert_eq!(fs::read(path("precious")).unwrap(), b"precious");
     }
 }

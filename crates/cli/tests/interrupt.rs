@@ -6,7 +6,9 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -63,6 +65,9 @@ fn a_conversion_that_is_interrupted_leaves_nothing() {
         ("-INT", vec!["convert", LONG, "out.parquet"]),
         ("-TERM", vec!["convert", LONG, "out.csv.gz"]),
         ("-HUP", vec!["convert", LONG, "out-{}.csv", "--split", "range=1G"]),
+        // By these a scheduler gives notice.
+        ("-USR1", vec!["convert", LONG, "out.parquet"]),
+        ("-XCPU", vec!["convert", LONG, "out.csv"]),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let (code, said) = interrupted(&directory, &arguments, name);
@@ -86,6 +91,33 @@ fn a_conversion_that_waits_for_a_silent_pipe_is_interrupted_too() {
     let _held = child.stdin.take();
     assert_eq!(child.wait().unwrap().code(), Some(13));
     assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn a_replay_whose_trace_comes_no_further_keeps_what_it_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut child = command(path, &["replay", "-", "--target", "sim:size=1G", "-q", "-o", "run"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Far more than a replay begins with.
+    let mut load =
+        String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
+    for n in 0..300_000 {
+        writeln!(load, "{}.{:06}000 ; 0 ; 8 ; R ; 0.0 ; 0.0", n / 1000, n % 1000 * 1000).unwrap();
+    }
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(load.as_bytes()).unwrap();
+    let journal = path.join("run/requests.journal");
+    wait_until("it replays", || fs::metadata(&journal).is_ok_and(|file| file.len() > 100_000));
+    signal(&child, "-INT");
+    wait_until("it ends", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(13));
+    let summary = fs::read_to_string(path.join("run/summary.json")).unwrap();
+    assert!(summary.contains("stopped by a signal"), "{summary}");
+    drop(pipe);
 }
 
 #[test]
@@ -177,4 +209,63 @@ fn what_cannot_be_said_or_makes_nothing_is_an_error_with_a_sentence() {
     let deep = format!("{}op = read", "(".repeat(5000));
     let (code, said) = run(directory.path(), &["info", "gen:random", "--filter", &deep]);
     assert!(code == 2 && said.len() < 3000 && said.contains("too deeply"), "{code}: {said}");
+}
+
+/// Starts a replay of this length on a file, lets it go on for a moment, sends it a signal, and
+/// answers its directory, its exit code and what it says of itself.
+fn replay_interrupted(env: &str, length: &str, name: &str) -> (TempDir, i32, toml::Table) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::File::create(path.join("target")).unwrap().set_len(16 << 20).unwrap();
+    let load = format!("gen:random?rate=200&duration={length}&area=8M");
+    let words = ["replay", &load, "-t", "target", "--allow-cached", "--read-only", "-qo", "run"];
+    let mut command = Command::new("env");
+    command.args([env, env!("CARGO_BIN_EXE_ioecho")]).args(words).current_dir(path);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let journal = path.join("run/requests.journal");
+    wait_until("it begins", || fs::metadata(&journal).is_ok_and(|file| file.len() > 200));
+    signal(&child, name);
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    let facts = fs::read_to_string(path.join("run/run.toml")).unwrap();
+    assert!(path.join("run/requests.parquet").exists(), "{name}: {facts}");
+    (directory, code, facts.parse().unwrap())
+}
+
+#[test]
+fn whatever_gives_notice_of_an_end_ends_a_replay_with_its_results() {
+    for name in ["-TERM", "-USR1", "-USR2", "-XCPU", "-ALRM", "-VTALRM", "-PROF", "-IO", "-PWR"] {
+        let (_, code, facts) = replay_interrupted("--default-signal", "1h", name);
+        assert_eq!((code, facts["state"].as_str()), (13, Some("incomplete")), "{name}");
+        assert_eq!(facts["reason"].as_str(), Some("stopped by a signal"), "{name}");
+    }
+}
+
+#[test]
+fn what_was_ignored_at_the_start_ends_nothing() {
+    for (env, name) in [("--ignore-signal=HUP", "-HUP"), ("--ignore-signal=USR1", "-USR1")] {
+        let (_, _, facts) = replay_interrupted(env, "1s", name);
+        assert_eq!(facts["state"].as_str(), Some("complete"), "{name}");
+    }
+}
+
+#[test]
+fn a_process_that_ended_before_its_first_result_leaves_a_run_that_can_be_read() {
+    let (directory, ..) = replay_interrupted("--default-signal", "1h", "-TERM");
+    let path = |name: &str| directory.path().join("run").join(name);
+    // What there is when memory ends just before the first request.
+    for made in ["requests.parquet", "summary.json", "report.html"] {
+        fs::remove_file(path(made)).unwrap();
+    }
+    fs::File::options().write(true).open(path("requests.journal")).unwrap().set_len(24).unwrap();
+    let facts = fs::read_to_string(path("run.toml")).unwrap();
+    let facts = facts.replace("state = \"incomplete\"", "state = \"running\"");
+    fs::write(path("run.toml"), facts).unwrap();
+    for (words, expected) in [(["info", "run"], 4), (["verify", "run"], 0), (["report", "run"], 0)]
+    {
+        let (code, said) = run(directory.path(), &words);
+        assert_eq!(code, expected, "{words:?}: {said}");
+    }
+    let facts = fs::read_to_string(path("run.toml")).unwrap();
+    assert!(facts.contains("state = \"incomplete\""), "{facts}");
 }

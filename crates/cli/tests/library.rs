@@ -414,3 +414,41 @@ fn the_requests_of_a_load_that_breaks_off_are_not_counted() {
     let all: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &all["loads"][0]["requests"]), (17, &Value::Null));
 }
+
+#[test]
+fn a_load_that_is_no_file_of_the_library_is_neither_waited_for_nor_followed() {
+    let stand = Stand::new();
+    assert_eq!(stand.ioecho(&["library", "add", "lib", "in.load", "--name", "x"]).0, 0);
+    let load = stand.path("lib/x/load.parquet");
+    fs::rename(&load, stand.path("secret")).unwrap();
+    let pipe =
+        |path: &PathBuf| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let link = |path: &PathBuf, to: &str| std::os::unix::fs::symlink(to, path).unwrap();
+    for what in ["pipe", "/dev/zero", "../../secret"] {
+        match what {
+            "pipe" => pipe(&load),
+            elsewhere => link(&load, elsewhere),
+        }
+        let (code, said, _) = stand.ioecho(&["library", "verify", "lib"]);
+        assert_eq!(code, 17, "{what}: {said}");
+        assert!(said.contains("cannot read load.parquet"), "{what}: {said}");
+        assert_eq!(stand.ioecho(&["info", "lib#x"]).0, 3, "{what}");
+        fs::remove_file(&load).unwrap();
+    }
+    // The same in the place of what says what the load is, and of the index.
+    fs::rename(stand.path("secret"), &load).unwrap();
+    for (name, code) in [("lib/x/load.toml", 17), ("lib/x/SHA256SUMS", 17), ("lib/library.json", 3)]
+    {
+        let (path, kept) = (stand.path(name), stand.path("kept"));
+        fs::rename(&path, &kept).unwrap();
+        pipe(&path);
+        assert_eq!(stand.ioecho(&["library", "verify", "lib"]).0, code, "{name}");
+        fs::remove_file(&path).unwrap();
+        fs::rename(&kept, &path).unwrap();
+    }
+    assert_eq!(stand.ioecho(&["library", "verify", "lib"]).0, 0);
+    // A directory that leads elsewhere.
+    fs::rename(stand.path("lib/x"), stand.path("x")).unwrap();
+    link(&stand.path("lib/x"), "../x");
+    assert_eq!(stand.ioecho(&["info", "lib#x"]).0, 3);
+}

@@ -105,6 +105,28 @@ fn unsafe_code_is_in_the_linux_crate_alone() {
 }
 
 #[test]
+fn the_program_prints_in_one_place() {
+    // Elsewhere a reader that leaves could end a command before it has found out its exit code,
+    // and a terminal obey what stands in somebody's trace. Panels and interval lines have writers
+    // of their own.
+    let own = ["print.rs", "run/live/panels/mod.rs", "run/live/outputs.rs"];
+    let ways = ["io::stdout()", "io::stderr()", "println!", "print!(", "eprintln!", "eprint!("];
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        let Some(inside) = name.strip_prefix("crates/cli/src/") else { continue };
+        if own.contains(&inside) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if ways.iter().any(|way| line.contains(way)) {
+                places.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    broken("what is printed goes through crates/cli/src/print.rs", &places);
+}
+
+#[test]
 fn nothing_is_left_to_do_without_an_owner() {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
     let mut places = Vec::new();
@@ -218,4 +240,41 @@ fn a_link_to_a_heading_is_called_as_the_page_calls_it() {
     let text = "# Was it `true`?\n```\n# no heading\n```\n#tag\n## In flight, and _out_";
     let found: Vec<String> = anchors(text).collect();
     assert_eq!(found, ["was-it-true", "in-flight-and-_out_"]);
+}
+
+#[test]
+fn every_file_that_is_written_comes_from_the_gate() {
+    // What makes a file, opens one to write to it, or gives one the place of another.
+    let openers = [
+        "File::create",
+        "File::options",
+        "fs::OpenOptions",
+        "fs::write(",
+        "fs::copy(",
+        "fs::rename(",
+        "fs::hard_link(",
+        "PartialFile::create",
+        "write::create",
+        "formats::create",
+        "generate_to(",
+    ];
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        let is_code = name.starts_with("crates/cli/src/") && !name.ends_with("_tests.rs");
+        if !is_code || name == "crates/cli/src/outputs.rs" {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            let line = line.trim();
+            let is_whole = |(at, _): (usize, &str)| {
+                !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
+            };
+            let opens = |opener: &str| line.match_indices(opener).any(is_whole);
+            if !line.starts_with("//") && openers.iter().any(|opener| opens(opener)) {
+                places.push(format!("{name}:{}: {line}", number + 1));
+            }
+        }
+    }
+    broken("a file is opened for writing by crates/cli/src/outputs.rs or by a Place", &places);
 }

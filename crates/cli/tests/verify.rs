@@ -254,7 +254,9 @@ fn five_kinds_of_damage_at_twenty_places_each_are_found_and_named_right() {
 fn a_sound_target_is_intact_in_every_mode_and_at_any_time() {
     let stand = Stand::new(1500, 20);
     for (number, mode) in ["partial", "ordering", "drop", "allow"].iter().enumerate() {
-        for (verify, depth) in [("off", "64"), ("final", "1024"), ("paranoia", "16")] {
+        for (verify, depth) in
+            [("off", "64"), ("preread", "64"), ("final", "1024"), ("paranoia", "16")]
+        {
             let run = format!("{mode}-{verify}");
             let strong = ["0", "1", "2"][number % 3];
             let options = ["--conflicts", mode, "--strong", strong, "--verify", verify];

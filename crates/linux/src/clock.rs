@@ -11,6 +11,7 @@ use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 use crate::thread::ThreadCpu;
+use crate::watch::own_wait;
 
 /// `CLOCK_MONOTONIC`, counted from the moment this clock was made.
 ///
@@ -63,6 +64,10 @@ impl Clock for MonotonicClock {
 
     fn preemptions(&self) -> u64 {
         ThreadCpu::now().map_or(0, |account| account.involuntary_switches)
+    }
+
+    fn waited(&self) -> Option<Nanos> {
+        own_wait()
     }
 }
 

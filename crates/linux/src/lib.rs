@@ -7,9 +7,10 @@
 //! host beyond that is in [`host`], what the kernel counts beside it in [`watch`], what a device
 //! really got in [`record`].
 //!
-//! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::open`]
-//! it, [`target::OpenedTarget::lock`] it, [`device::open_device`] on it.
+//! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::claim`]
+//! it, [`guard::inspect_opened`] what is open, [`device::open_device`] on it.
 
+mod chain;
 pub mod clock;
 pub mod device;
 pub mod facts;
@@ -17,6 +18,7 @@ pub mod guard;
 pub mod host;
 mod mounts;
 pub mod pipe;
+pub mod place;
 pub mod record;
 mod sysfs;
 pub mod target;
@@ -26,6 +28,7 @@ pub mod watch;
 pub use clock::MonotonicClock;
 pub use device::{Backend, DeviceError, DeviceOptions, open_device};
 pub use facts::HostFacts;
-pub use guard::{Hazard, inspect};
+pub use guard::{Hazard, Recheck, Unknown, inspect, inspect_opened};
 pub use host::{AppliedSetup, HostError, HostSetup};
+pub use place::Place;
 pub use target::{Access, OpenOptions, OpenedTarget, TargetError, TargetFacts};

@@ -33,6 +33,12 @@ impl BlockNode {
         Some(Self { dev, name, directory: directory.to_owned() })
     }
 
+    /// A device of which no more is known, for sysfs is not there.
+    pub(crate) fn without_sysfs(dev: Dev, name: String) -> Self {
+        let directory = PathBuf::from(format!("/sys/dev/block/{}:{}", major(dev), minor(dev)));
+        Self { dev, name, directory }
+    }
+
     /// Whether the kernel still has a device of this number and name. Needs no file number, and
     /// what cannot be known is taken for there.
     pub(crate) fn is_there(&self) -> bool {
@@ -99,6 +105,11 @@ impl BlockNode {
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.attribute(name)?.parse().ok()
     }
+}
+
+/// Whether sysfs shows the block devices of this host.
+pub(crate) fn is_there() -> bool {
+    Path::new("/sys/dev/block").is_dir()
 }
 
 /// The scheduler in brackets: `none [mq-deadline] kyber`.

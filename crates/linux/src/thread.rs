@@ -7,6 +7,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
+use std::thread::{Builder, JoinHandle};
 
 use ioecho_trace::Nanos;
 use rustix::time::{ClockId, clock_gettime};
@@ -23,6 +24,35 @@ pub fn set_timer_slack_ns(nanoseconds: u64) -> io::Result<()> {
 /// niceness becomes 19. Linux keeps that for each thread, whatever POSIX says (setpriority(2)).
 pub fn stand_back() -> io::Result<()> {
     Ok(rustix::process::setpriority_process(None, 19)?)
+}
+
+/// Starts a thread of this name.
+///
+/// # Errors
+/// If there can be no more threads, with what may limit them: what the system answers for it
+/// (`EAGAIN`, clone(2)) it answers for much else.
+pub fn start<T: Send + 'static>(
+    name: impl Into<String>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    start_by(Builder::new().name(name.into()), work)
+}
+
+/// The same with more said of the thread.
+pub(crate) fn start_by<T: Send + 'static>(
+    builder: Builder,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    builder.spawn(work).map_err(|error| none_left(&error))
+}
+
+/// Why there can be no more threads.
+pub fn none_left(error: &io::Error) -> io::Error {
+    let text = format!(
+        "no more threads can be started: {error}; what limits them is `ulimit -u`, `ulimit -v`, \
+         or pids.max of the control group"
+    );
+    io::Error::other(text)
 }
 
 /// What the kernel gave to a thread and took from it, since the thread began.
@@ -80,6 +110,13 @@ fn thread_usage() -> io::Result<libc::rusage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lack_of_threads_is_taken_for_nothing_else() {
+        let error = none_left(&io::Error::from_raw_os_error(11));
+        assert_eq!(error.raw_os_error(), None);
+        assert!(error.to_string().contains("ulimit -u"), "{error}");
+    }
 
     #[test]
     fn the_timer_slack_of_this_thread_becomes_what_was_asked_for() {

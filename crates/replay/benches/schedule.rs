@@ -54,7 +54,7 @@ fn in_flight(criterion: &mut Criterion) {
         let mut seq = 0;
         let mut offer = |scheduler: &mut Scheduler, count: u64| {
             for _ in 0..count {
-                scheduler.offer(planned(seq, &mut random), Nanos::ZERO, false);
+                scheduler.offer(planned(seq, &mut random));
                 seq += 1;
             }
         };

@@ -17,6 +17,11 @@ pub trait Clock {
         0
     }
 
+    /// How long the calling thread has stood ready and waited for a processor, where that is known.
+    fn waited(&self) -> Option<Nanos> {
+        None
+    }
+
     /// Whether nobody waits while time passes: then who sleeps need not wake to look around, and
     /// a month without a request is over at once.
     fn jumps(&self) -> bool {

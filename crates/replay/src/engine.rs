@@ -45,6 +45,10 @@ const DRAFT_MARGIN: Nanos = Nanos::from_micros(10);
 /// How often at most the kernel is asked whether it put the thread aside, which is a system call.
 const PREEMPTIONS_EVERY: Nanos = Nanos::from_millis(1);
 
+/// How often at most the kernel is asked how long it made the thread wait for a processor, which
+/// takes several system calls.
+const WAITED_EVERY: Nanos = Nanos::from_secs(1);
+
 /// How many times longer than on a host that leaves it alone the preparation of payload may take
 /// before it is the host that took the time: caches are cold after a pause.
 const WORK_MARGIN: f64 = 4.0;
@@ -86,6 +90,11 @@ pub enum Feed {
 pub trait Input {
     /// The next request, if there is one already.
     fn poll(&mut self) -> Feed;
+
+    /// Whose doing it is that there are no more requests yet.
+    fn late_cause(&self) -> LateCause {
+        LateCause::Input
+    }
 
     /// How many requests wait to be taken, where that is known.
     fn level(&self) -> Option<u64> {
@@ -130,8 +139,11 @@ pub struct Control {
     pub issued: AtomicU64,
     /// Requests in flight.
     pub in_flight: AtomicU32,
-    /// The replay's own time, ns; negative before it starts.
+    /// The replay's own time, ns; negative before it starts. While [`Control::replaying`] it never
+    /// stands still for long, unless the engine's thread is stuck in a system call.
     pub now_ns: AtomicI64,
+    /// Whether the engine runs.
+    pub replaying: AtomicBool,
 }
 
 /// How the engine spends the time between requests, and when it gives up.
@@ -228,6 +240,9 @@ pub struct Verification<'a> {
     /// Whether every write is read again as soon as it has completed, before anything that
     /// overlaps it may be issued.
     pub reread_writes: bool,
+    /// Whether what is known is read before a request changes it. That request is issued when the
+    /// read has completed: until then damage would be overwritten and never seen.
+    pub preread: bool,
 }
 
 impl<C: Clock> Replay<'_, C> {
@@ -257,13 +272,17 @@ impl<C: Clock> Replay<'_, C> {
             heard_at: Nanos::ZERO,
             preemptions: clock.preemptions(),
             preemptions_at: Nanos(i64::MIN),
+            waited: clock.waited(),
+            waited_at: Nanos(i64::MIN),
             payload_cost,
             audit,
             gauges: pacing.inside_every.map(|every| Box::new(Gauges::new(every))),
             was_woken: false,
             totals: Totals::default(),
         };
+        control.replaying.store(true, Relaxed);
         let result = engine.run(input);
+        control.replaying.store(false, Relaxed);
         if result.is_err() || engine.scheduler.in_flight() > 0 {
             engine.abandon();
         }
@@ -271,6 +290,17 @@ impl<C: Clock> Replay<'_, C> {
         engine.totals.counts = engine.scheduler.counts();
         (engine.totals, result)
     }
+}
+
+/// How filling the look-ahead ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feeding {
+    /// It is full, or was given as much as one step may take.
+    More,
+    /// The input was not ready with more.
+    NotYet,
+    /// There is no more.
+    Ended,
 }
 
 /// What the time of a hand-over was spent on.
@@ -322,6 +352,10 @@ struct Engine<'a, C> {
     preemptions: u64,
     /// When that was looked at.
     preemptions_at: Nanos,
+    /// How long this thread had waited for a processor when that was looked at.
+    waited: Option<Nanos>,
+    /// When that was.
+    waited_at: Nanos,
     /// What preparing a byte of payload takes on this host when it is left alone, ns.
     payload_cost: f64,
     audit: Option<Audit<'a>>,
@@ -342,11 +376,14 @@ impl<C: Clock> Engine<'_, C> {
         // Until when the engine asked to be away; whatever is beyond is the host's fault.
         let mut expected_back = Nanos::MAX;
         let mut gap_cause = LateCause::Host;
-        let mut starved = false;
+        // Whose doing it is that there was nothing to do.
+        let mut starved = None;
+        let mut has_more = false;
         let mut doing = Doing::default();
         loop {
             if !input_ended {
-                input_ended = self.refill(input, starved);
+                let feed = self.refill(input, starved.is_some());
+                (input_ended, has_more) = (feed == Feeding::Ended, feed == Feeding::More);
             }
             // Before the step: what the step decides to issue must be handed over.
             if self.control.stop.load(Relaxed) {
@@ -359,8 +396,8 @@ impl<C: Clock> Engine<'_, C> {
             if self.gauges.is_some() {
                 self.gauge(now, doing, input);
             }
-            let wake = self.step(now, gap_cause)?;
-            starved = wake == Wake::Input;
+            let wake = self.step(now, starved.unwrap_or(gap_cause))?;
+            starved = (wake == Wake::Input && !has_more).then(|| input.late_cause());
             if wake == Wake::Finished && self.unsubmitted == 0 {
                 return Ok(());
             }
@@ -378,6 +415,8 @@ impl<C: Clock> Engine<'_, C> {
                     Wake::Completion | Wake::Finished => Doing::Blocked,
                     Wake::Input => Doing::Starved,
                 };
+                // What the input has is not waited for.
+                let wake = if has_more && wake == Wake::Input { Wake::At(now) } else { wake };
                 expected_back = self.rest(now, wake)?;
                 gap_cause = LateCause::Host;
             } else {
@@ -388,8 +427,8 @@ impl<C: Clock> Engine<'_, C> {
         }
     }
 
-    /// Fills the look-ahead; answers whether the input has ended.
-    fn refill(&mut self, input: &mut dyn Input, starved: bool) -> bool {
+    /// Fills the look-ahead.
+    fn refill(&mut self, input: &mut dyn Input, starved: bool) -> Feeding {
         // A long look-ahead is refilled by and by, so that no step takes long.
         let mut left = self.scheduler.room().min(256);
         while left > 0 {
@@ -402,18 +441,18 @@ impl<C: Clock> Engine<'_, C> {
                             gauges.open.input_stalls += 1;
                         }
                     }
-                    self.scheduler.offer(planned, now, starved);
+                    self.scheduler.offer(planned);
                     self.announce(&planned);
                     left -= 1;
                 }
-                Feed::NotYet => return false,
+                Feed::NotYet => return Feeding::NotYet,
                 Feed::Ended => {
                     self.scheduler.end_input(false);
-                    return true;
+                    return Feeding::Ended;
                 }
             }
         }
-        false
+        Feeding::More
     }
 
     /// Tells the device when a flush will be due, so that it can be as near to that as the engine
@@ -445,6 +484,15 @@ impl<C: Clock> Engine<'_, C> {
             completion.submitted -= self.start;
             completion.completed -= self.start;
             self.totals.duration = self.totals.duration.max(completion.completed);
+        }
+        if let Some(audit) = &mut self.audit {
+            self.unsubmitted += audit.take(self.device, self.pattern, &mut self.completions);
+            for tag in audit.held_up.drain(..) {
+                self.scheduler.explain(tag, LateCause::Verification);
+            }
+        }
+        // Of the reads that only verification made nothing is left here.
+        for completion in &self.completions {
             if !matches!(completion.outcome, Outcome::Ok | Outcome::Unsupported) {
                 self.totals.errors += 1;
                 if self.pacing.errors_max.is_some_and(|max| self.totals.errors >= max) {
@@ -452,9 +500,6 @@ impl<C: Clock> Engine<'_, C> {
                     self.control.stop.store(true, Relaxed);
                 }
             }
-        }
-        if let Some(audit) = &mut self.audit {
-            self.unsubmitted += audit.take(self.device, self.pattern, &mut self.completions);
         }
         self.submissions.clear();
         let wake = self.scheduler.step(
@@ -494,10 +539,11 @@ impl<C: Clock> Engine<'_, C> {
             if io.op == Op::Write {
                 payload_bytes += io.length.0;
             }
-            if let Some(audit) = &mut self.audit {
-                audit.issued(io, spent.since - self.start);
-            }
-            self.device.prepare(io, self.pattern);
+            let first = match &mut self.audit {
+                Some(audit) => audit.begin(io, spent.since - self.start, self.device),
+                None => *io,
+            };
+            self.device.prepare(&first, self.pattern);
             self.unsubmitted += 1;
             if payload_bytes >= PAYLOAD_BUNDLE_BYTES {
                 self.submit(&submissions[prepared..=index], decided, &mut spent)?;
@@ -540,7 +586,7 @@ impl<C: Clock> Engine<'_, C> {
         let after = self.clock.now();
         let took = after - before;
         self.totals.submission_max = self.totals.submission_max.max(took);
-        if took > LATENESS_TOLERATED && self.was_preempted() {
+        if took > LATENESS_TOLERATED && self.was_preempted() && self.was_host(took) {
             spent.put_aside += took;
         } else {
             spent.submitting += took;
@@ -563,6 +609,18 @@ impl<C: Clock> Engine<'_, C> {
     fn was_preempted(&mut self) -> bool {
         let before = std::mem::replace(&mut self.preemptions, self.clock.preemptions());
         self.preemptions > before
+    }
+
+    /// Whether the host may have taken most of what a call took, in which it did put this thread
+    /// aside: the thread may also have slept, for the device's sake, and far longer.
+    fn was_host(&mut self, took: Nanos) -> bool {
+        let waited = self.clock.waited();
+        let before = std::mem::replace(&mut self.waited, waited);
+        match (before, waited) {
+            // Of what it waited since that was looked at last some may lie before the call.
+            (Some(before), Some(waited)) => waited - before >= Nanos(took.0 / 2),
+            _ => true,
+        }
     }
 
     /// Lets time pass until there is something to do; answers when the engine meant to be back.
@@ -589,6 +647,10 @@ impl<C: Clock> Engine<'_, C> {
             if now > self.preemptions_at + PREEMPTIONS_EVERY {
                 self.preemptions_at = now;
                 self.was_preempted();
+            }
+            if now > self.waited_at + WAITED_EVERY {
+                self.waited_at = now;
+                self.waited = self.clock.waited();
             }
             self.device.wait(until + self.start, &mut self.completions)?;
             self.was_woken = true;

@@ -19,6 +19,8 @@
 //! conflicting requests are in flight together except under `allow`; conflicting requests are
 //! issued in order; nothing is issued before it is due.
 
+mod past;
+
 use std::collections::VecDeque;
 
 use ioecho_trace::{Integrity, LateCause, Measured, Nanos, Outcome};
@@ -26,6 +28,7 @@ use ioecho_trace::{Integrity, LateCause, Measured, Nanos, Outcome};
 use crate::conflict::{ConflictMode, Ranges, Strong};
 use crate::device::{Completion, Io};
 use crate::plan::{Planned, TimingMode};
+use past::Past;
 
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
 pub const LATENESS_TOLERATED: Nanos = Nanos::from_micros(100);
@@ -131,13 +134,6 @@ struct Flying {
     late_cause: LateCause,
 }
 
-/// A planned request and whether its lateness is the input's fault.
-#[derive(Clone, Copy, Debug)]
-struct Ahead {
-    planned: Planned,
-    came_late: bool,
-}
-
 /// A request that waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -150,7 +146,7 @@ struct Waiting {
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     config: Config,
-    ahead: VecDeque<Ahead>,
+    ahead: VecDeque<Planned>,
     input_ended: bool,
 
     /// By tag: ordinary requests first, those once pushed back behind them.
@@ -169,6 +165,9 @@ pub struct Scheduler {
     /// Why the first request of the look-ahead could not go at the last step, and when that was.
     held_up: Option<LateCause>,
     stepped_at: Nanos,
+    past: Past,
+    /// Why the last request that fell due by itself was late, if it was.
+    behind: LateCause,
     /// The number behind the last request of the bundle that is waited for, and when that is due.
     bundle_end: u64,
     bundle_release: Nanos,
@@ -198,6 +197,8 @@ impl Scheduler {
             ready: VecDeque::with_capacity(waiting_max),
             held_up: None,
             stepped_at: Nanos(i64::MIN),
+            past: Past::new(),
+            behind: LateCause::None,
             bundle_end: 0,
             bundle_release: Nanos::ZERO,
             ordered_last: None,
@@ -217,12 +218,9 @@ impl Scheduler {
     }
 
     /// Hands over the next planned request. They come in order of `scheduled`; there must be room.
-    /// `starved` tells that the look-ahead was empty and the input had not been ready: then
-    /// lateness is the input's fault.
-    pub fn offer(&mut self, planned: Planned, now: Nanos, starved: bool) {
+    pub fn offer(&mut self, planned: Planned) {
         debug_assert!(self.room() > 0);
-        let came_late = starved && planned.scheduled < now;
-        self.ahead.push_back(Ahead { planned, came_late });
+        self.ahead.push_back(planned);
     }
 
     /// Tells that no more requests come. After a stop the rest of the look-ahead is forgotten.
@@ -237,14 +235,14 @@ impl Scheduler {
     pub fn planned_after(&self, seq: Option<u64>) -> Option<&Planned> {
         let index = match seq {
             None => 0,
-            Some(seq) => self.ahead.partition_point(|ahead| ahead.planned.seq <= seq),
+            Some(seq) => self.ahead.partition_point(|planned| planned.seq <= seq),
         };
-        self.ahead.get(index).map(|ahead| &ahead.planned)
+        self.ahead.get(index)
     }
 
     /// The planned request that falls due last of those held.
     pub fn planned_last(&self) -> Option<&Planned> {
-        self.ahead.back().map(|ahead| &ahead.planned)
+        self.ahead.back()
     }
 
     /// Whether planned requests wait to fall due.
@@ -270,8 +268,8 @@ impl Scheduler {
     /// Advances to `now`.
     ///
     /// `completions` are taken first, then whatever is due goes to `submissions`. Results go to
-    /// `records`. `gap_cause` is why the engine was away since the last step: the blame for
-    /// requests that fell due in between and that nothing else had held up.
+    /// `records`. `gap_cause` is why nothing went out since the last step: the blame for requests
+    /// that fell due in between and that nothing else had held up.
     pub fn step(
         &mut self,
         now: Nanos,
@@ -283,10 +281,30 @@ impl Scheduler {
         for completion in completions {
             self.complete(completion, records);
         }
+        self.remember(now, gap_cause);
         self.issue_ready(now, submissions);
         self.issue_due(now, gap_cause, submissions, records);
         self.stepped_at = now;
         self.wake(now)
+    }
+
+    /// Notes why what is due went out no earlier.
+    fn remember(&mut self, now: Nanos, gap_cause: LateCause) {
+        if self.ahead.front().is_some_and(|planned| planned.scheduled > now) {
+            self.past.clear();
+            self.behind = LateCause::None;
+            return;
+        }
+        let was_away = now.saturating_sub(self.stepped_at) > LATENESS_TOLERATED;
+        let cause = match self.held_up {
+            Some(cause) => cause,
+            None if was_away || gap_cause != LateCause::Host => gap_cause,
+            // It was not away and yet did not come to it: it still made up for what was late
+            // before, or it had too much to do.
+            None if self.behind != LateCause::None => self.behind,
+            None => LateCause::Generator,
+        };
+        self.past.add(now, cause);
     }
 
     /// Names the cause for a request that was handed over later than it was decided on, unless it
@@ -407,8 +425,8 @@ impl Scheduler {
         submissions: &mut Vec<Io>,
         records: &mut Vec<Record>,
     ) {
-        let held_up = self.held_up.take();
-        while let Some(&Ahead { mut planned, came_late }) = self.ahead.front()
+        self.held_up = None;
+        while let Some(&(mut planned)) = self.ahead.front()
             && self.front_is_due(now)
         {
             if self.config.timing != TimingMode::Timed {
@@ -450,12 +468,10 @@ impl Scheduler {
                 return;
             };
             self.ahead.pop_front();
-            let blame = match held_up {
-                Some(cause) if planned.scheduled <= self.stepped_at => cause,
-                _ if came_late => LateCause::Input,
-                _ => gap_cause,
-            };
-            self.launch(tag, planned, false, late(now, &planned, blame), submissions);
+            let is_old = planned.scheduled <= self.stepped_at;
+            let since = is_old.then(|| self.past.cause_since(planned.scheduled)).flatten();
+            self.behind = late(now, &planned, since.unwrap_or(gap_cause));
+            self.launch(tag, planned, false, self.behind, submissions);
         }
     }
 
@@ -467,7 +483,7 @@ impl Scheduler {
     /// When the first request of the look-ahead is to be issued: when it is due, or when the last
     /// of its bundle is.
     fn release(&mut self) -> Nanos {
-        let Some(front) = self.ahead.front().map(|ahead| ahead.planned) else { return Nanos::MAX };
+        let Some(front) = self.ahead.front().copied() else { return Nanos::MAX };
         if self.config.timing != TimingMode::Timed {
             return Nanos::ZERO;
         }
@@ -476,10 +492,10 @@ impl Scheduler {
         }
         if self.bundle_end <= front.seq {
             let until = front.scheduled + self.config.bundle;
-            let bundle = self.ahead.iter().take_while(|ahead| ahead.planned.scheduled <= until);
+            let bundle = self.ahead.iter().take_while(|planned| planned.scheduled <= until);
             if let Some(last) = bundle.last() {
-                self.bundle_end = last.planned.seq + 1;
-                self.bundle_release = last.planned.scheduled;
+                self.bundle_end = last.seq + 1;
+                self.bundle_release = last.scheduled;
             }
         }
         self.bundle_release

@@ -14,12 +14,17 @@ use ioecho_replay::pattern::{Pattern, SplitMix64, read_stamp};
 use ioecho_replay::plan::{Planner, TargetLimits, Timing};
 use ioecho_replay::schedule::Config;
 use ioecho_replay::sim::{Mischief, MischiefKind, SimClock, SimDevice, SimSpec};
-use ioecho_replay::verify::{Finding, MemoryTable, Verifier, VerifyConfig, final_pass};
-use ioecho_replay::{Device, Record, Scheduler};
+use ioecho_replay::verify::{
+    Expected, Finding, Legal, Look, MemoryTable, Verifier, VerifyConfig, final_pass,
+};
+use ioecho_replay::{Clock, Completion, Device, Io, Payload, Record, Scheduler};
 use ioecho_trace::{Bytes, Integrity, Nanos, Op, Outcome, Request};
 
 /// 1 MiB: small enough that places are written again and again.
 const SECTORS: u64 = 2048;
+
+/// When the replay begins, on the clock.
+const START: Nanos = Nanos::from_millis(1);
 
 /// Reads and writes of up to 8 KiB at random places of a small device, a few in flight together.
 fn load(seed: u64) -> Vec<Request> {
@@ -45,9 +50,40 @@ struct Run {
 
 /// Replays the load on a device that lies in this way, verifies reads and all that was written.
 fn run(seed: u64, mischief: Mischief) -> Run {
+    run_with(seed, mischief, false)
+}
+
+/// The same; `preread` also reads before it overwrites.
+fn run_with(seed: u64, mischief: Mischief, preread: bool) -> Run {
     let clock = SimClock::new(Nanos(30));
+    let mut device = sim(seed, &clock).misbehaving(mischief);
+    let (records, mut verifier) = replayed(seed, &mut device, &clock, preread);
+    let (wrong, stray) = wrong_sectors(&mut device, &records);
+    // From here on reads are honest: what they find is what the device holds.
+    let mut device = device.misbehaving(Mischief::default());
+    pass(&mut device, &clock, &mut verifier);
+    Run { device, records, findings: verifier.findings().to_vec(), wrong, stray }
+}
+
+fn sim(seed: u64, clock: &SimClock) -> SimDevice {
     let spec: SimSpec = format!("size=1M,model=exp,service=60us,seed={seed}").parse().unwrap();
-    let mut device = SimDevice::new(spec, clock.clone()).misbehaving(mischief);
+    SimDevice::new(spec, clock.clone()).with_data()
+}
+
+/// Reads all that was written.
+fn pass(device: &mut dyn Device, clock: &SimClock, verifier: &mut Verifier) {
+    let never = AtomicBool::new(false);
+    let pass = final_pass(device, clock, verifier, &never, &mut |_| {}).unwrap();
+    assert!(!pass.stopped && pass.read > Bytes::ZERO);
+}
+
+/// Replays the load and verifies its reads.
+fn replayed(
+    seed: u64,
+    device: &mut dyn Device,
+    clock: &SimClock,
+    preread: bool,
+) -> (Vec<Record>, Verifier) {
     let limits = TargetLimits {
         capacity: device.capacity(),
         block_size: device.block_size(),
@@ -63,26 +99,20 @@ fn run(seed: u64, mischief: Mischief) -> Run {
     let mut verifier = Verifier::new(config, Box::new(MemoryTable::default()), None);
     let mut records: Vec<Record> = Vec::new();
     let (totals, result) = Replay {
-        device: &mut device,
-        clock: &clock,
+        device,
+        clock,
         scheduler: Scheduler::new(Config::with_in_flight_max(16)),
         input: &mut planned.into_iter(),
         recorder: &mut records,
         pattern: &mut Pattern::new(seed),
-        pacing: Pacing::default(),
+        pacing: Pacing { start_at: Some(START), ..Pacing::default() },
         control: &Control::default(),
-        verify: Some(Verification { verifier: &mut verifier, reread_writes: false }),
+        verify: Some(Verification { verifier: &mut verifier, reread_writes: false, preread }),
     }
     .run();
     result.unwrap();
     assert_eq!(totals.counts.issued, 2_000);
-    let (wrong, stray) = wrong_sectors(&mut device, &records);
-    // From here on reads are honest: what they find is what the device holds.
-    let mut device = device.misbehaving(Mischief::default());
-    let never = AtomicBool::new(false);
-    let pass = final_pass(&mut device, &clock, &mut verifier, &never, &mut |_| {}).unwrap();
-    assert!(!pass.stopped && pass.read > Bytes::ZERO);
-    Run { device, records, findings: verifier.findings().to_vec(), wrong, stray }
+    (records, verifier)
 }
 
 /// Compares what the device holds with the last write to each sector, and tells the others apart
@@ -113,20 +143,13 @@ fn wrong_sectors(device: &mut SimDevice, records: &[Record]) -> (BTreeSet<u64>, 
 
 /// The sectors of the findings of the last pass.
 fn found(run: &Run) -> BTreeSet<u64> {
-    run.findings
-        .iter()
-        .filter(|finding| finding.read.is_none())
-        .flat_map(|finding| {
-            let first = finding.offset.sectors();
-            first..first + finding.length.sectors()
-        })
-        .collect()
+    run.findings.iter().filter(|finding| finding.read.is_none()).flat_map(sectors_of).collect()
 }
 
 #[test]
 fn an_honest_device_is_never_accused() {
-    for seed in 0..8 {
-        let run = run(seed, Mischief::default());
+    for (seed, preread) in (0..8).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let run = run_with(seed, Mischief::default(), preread);
         assert!(run.findings.is_empty(), "seed {seed}: {}", run.findings[0]);
         assert!(run.wrong.is_empty() && run.device.misdeeds().is_empty());
         let checked = run.records.iter().filter(|record| {
@@ -211,4 +234,182 @@ fn a_read_that_brings_an_older_version_is_found_and_named() {
         }
     }
     assert!(betrayed > 50 && kinds.contains(&Integrity::Stale), "{betrayed} {kinds:?}");
+}
+
+#[test]
+fn whatever_is_betrayed_is_found_before_it_is_overwritten() {
+    let kinds = [
+        MischiefKind::LostWrite,
+        MischiefKind::TornWrite,
+        MischiefKind::FlippedBit,
+        MischiefKind::ZeroedSector,
+    ];
+    let mut found = [0, 0];
+    let mut betrayed = 0;
+    for (seed, kind) in (0..3).flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        for preread in [false, true] {
+            let mischief = Mischief { share: 0.02, kinds: vec![kind] };
+            let run = run_with(seed, mischief, preread);
+            for misdeed in run.device.misdeeds() {
+                // A finding names the write that should have been there.
+                let should = Expected::Own(Legal::Version(misdeed.request));
+                let named = run.findings.iter().filter(|f| f.expected.contains(&should));
+                let covered: BTreeSet<u64> = named.flat_map(sectors_of).collect();
+                let all = misdeed.sectors.clone().all(|sector| covered.contains(&sector));
+                assert!(all || !preread, "{kind:?}, seed {seed}: {misdeed:?} was not found");
+                found[usize::from(preread)] += u64::from(all);
+                betrayed += u64::from(preread);
+            }
+            for record in run.records.iter().filter(|_| preread) {
+                let looked = run.findings.iter().any(|finding| {
+                    finding.read == Some(record.planned.seq) && finding.look == Look::BeforeWrite
+                });
+                let damaged = record.measured.integrity.is_damage();
+                assert!(!looked || damaged, "the request's own row tells: {record:?}");
+            }
+        }
+    }
+    assert!(betrayed > 50 && found[1] == betrayed);
+    assert!(found[0] < betrayed, "without reading before there is nothing to show");
+}
+
+fn sectors_of(finding: &Finding) -> std::ops::Range<u64> {
+    let first = finding.offset.sectors();
+    first..first + finding.length.sectors()
+}
+
+/// A device whose sectors rot while nobody asks for them.
+struct Rotting {
+    inner: SimDevice,
+    clock: SimClock,
+    random: SplitMix64,
+    /// What is asked for, by tag: the first sector and the one behind the last.
+    asked: BTreeMap<u32, std::ops::Range<u64>>,
+    /// Which sectors rotted, and when, in the replay's time.
+    rotten: Vec<(u64, Nanos)>,
+}
+
+impl Rotting {
+    fn rot(&mut self) {
+        let sector = self.random.below(SECTORS);
+        let is_asked = self.asked.values().any(|range| range.contains(&sector));
+        let sectors = self.inner.sectors_mut().unwrap();
+        if is_asked || read_stamp(sectors.get(sector)).is_none() {
+            return;
+        }
+        let bytes = sectors.get_mut(sector);
+        match self.random.below(3) {
+            0 => bytes.fill(0),
+            1 => bytes[self.random.below(512) as usize] ^= 4,
+            _ => bytes.fill(0x5A),
+        }
+        self.rotten.push((sector, self.clock.now() - START));
+    }
+
+    fn forget(&mut self, completions: &[Completion]) {
+        completions.iter().for_each(|completion| drop(self.asked.remove(&completion.tag)));
+    }
+}
+
+impl Device for Rotting {
+    fn capacity(&self) -> Bytes {
+        self.inner.capacity()
+    }
+    fn block_size(&self) -> Bytes {
+        self.inner.block_size()
+    }
+    fn length_max(&self) -> Bytes {
+        self.inner.length_max()
+    }
+    fn supports(&self, op: Op) -> bool {
+        self.inner.supports(op)
+    }
+    fn keep_data(&mut self, keep: bool) {
+        self.inner.keep_data(keep);
+    }
+    fn data(&mut self, tag: u32) -> &[u8] {
+        self.inner.data(tag)
+    }
+    fn release(&mut self, tag: u32) {
+        self.inner.release(tag);
+    }
+
+    fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
+        let first = io.offset.sectors();
+        self.asked.insert(io.tag, first..first + io.length.sectors());
+        self.inner.prepare(io, payload);
+    }
+
+    fn submit(&mut self) -> std::io::Result<(Nanos, usize)> {
+        if self.random.below(5) == 0 {
+            self.rot();
+        }
+        self.inner.submit()
+    }
+
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> std::io::Result<()> {
+        let from = completions.len();
+        self.inner.reap(completions)?;
+        self.forget(&completions[from..]);
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Nanos, completions: &mut Vec<Completion>) -> std::io::Result<()> {
+        let from = completions.len();
+        self.inner.wait(until, completions)?;
+        self.forget(&completions[from..]);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// How many sectors rotted, and how many of them were found before they were overwritten.
+fn rotted(seed: u64, preread: bool) -> (usize, usize) {
+    let clock = SimClock::new(Nanos(30));
+    let mut device = Rotting {
+        inner: sim(seed, &clock),
+        clock: clock.clone(),
+        random: SplitMix64(seed),
+        asked: BTreeMap::new(),
+        rotten: Vec::new(),
+    };
+    let (records, mut verifier) = replayed(seed, &mut device, &clock, preread);
+    pass(&mut device.inner, &clock, &mut verifier);
+    let rotten: BTreeSet<u64> = device.rotten.iter().map(|(sector, _)| *sector).collect();
+    for finding in verifier.findings() {
+        assert!(sectors_of(finding).all(|sector| rotten.contains(&sector)), "{finding}");
+    }
+    let found = device.rotten.iter().filter(|(sector, at)| {
+        let overwrites = records.iter().filter(|record| {
+            let planned = &record.planned;
+            planned.op == Op::Write
+                && (planned.offset.sectors()..planned.end().sectors()).contains(sector)
+        });
+        let overwritten = overwrites.filter_map(|o| o.measured.submitted).filter(|o| o > at).min();
+        verifier.findings().iter().any(|finding| {
+            let in_time = match finding.look {
+                Look::Pass => overwritten.is_none(),
+                _ => finding.at > *at && overwritten.is_none_or(|by| finding.at <= by),
+            };
+            in_time && sectors_of(finding).contains(sector)
+        })
+    });
+    (device.rotten.len(), found.count())
+}
+
+#[test]
+fn what_rots_is_found_before_it_is_overwritten_and_nothing_else_is() {
+    let (mut missed, mut all) = (0, 0);
+    for seed in 0..6 {
+        let (rotten, found) = rotted(seed, true);
+        assert_eq!(found, rotten, "seed {seed}");
+        all += rotten;
+        let (rotten, found) = rotted(seed, false);
+        missed += rotten - found;
+    }
+    assert!(all > 300, "{all} sectors rotted");
+    assert!(missed > 50, "without reading before only {missed} are missed");
 }

@@ -10,6 +10,7 @@ use ioecho_stats::compare::{
     Answer, Blocks, Comparison, Decision, DifferenceMap, Distribution, Obstacle, Outcome, Pair,
     Row, SIZE_NAMES, kind_word, percent,
 };
+use ioecho_trace::visible::replaced;
 use ioecho_trace::{Bytes, Nanos};
 use serde::Serialize;
 
@@ -123,7 +124,7 @@ pub fn compare_html(page: &ComparePage) -> Result<String, ReportError> {
         data: serde_json::to_string(&drawn)?.replace('<', "\\u003c"),
         version: env!("CARGO_PKG_VERSION"),
     };
-    Ok(view.render()?)
+    Ok(replaced(&view.render()?).into_owned())
 }
 
 /// How the intervals were made, in a sentence.

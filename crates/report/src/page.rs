@@ -2,7 +2,8 @@
 //! detail is folded away between them; the line under the title has the essentials.
 //!
 //! Names of files and devices come from the outside. The template engine escapes every one of them;
-//! the only texts put in as they are belong to this crate or were written by `data`.
+//! the only texts put in as they are belong to this crate or were written by `data`. What turns the
+//! direction of writing or has no shape is replaced in the page as a whole.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -10,6 +11,7 @@ use std::fmt::{self, Write as _};
 use askama::Template;
 use ioecho_stats::facts::timing;
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
+use ioecho_trace::visible::replaced;
 use serde::Serialize;
 
 use crate::tables::{self, Table};
@@ -120,7 +122,7 @@ pub fn update(page: &Page) -> Result<String, ReportError> {
     let essentials = Escaped(essentials(page)).to_string();
     let texts = [("words", words(page)?), ("tables", tables(page)?), ("essentials", essentials)];
     let update = Update { data: data::data(page, &panels), texts: texts.into() };
-    Ok(serde_json::to_string(&update)?)
+    Ok(replaced(&serde_json::to_string(&update)?).into_owned())
 }
 
 fn render(
@@ -152,7 +154,7 @@ fn render(
         data: data::json(page, &panels)?,
         version: env!("CARGO_PKG_VERSION"),
     };
-    Ok(view.render()?)
+    Ok(replaced(&view.render()?).into_owned())
 }
 
 fn words(page: &Page) -> Result<String, ReportError> {

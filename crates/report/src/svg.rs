@@ -6,6 +6,8 @@
 
 use std::fmt::Write as _;
 
+use ioecho_trace::visible::is_harmless;
+
 use crate::scale::Mark;
 
 /// The size of a figure in units of its `viewBox` where none is asked for.
@@ -297,7 +299,7 @@ fn shortened(text: &str, most: usize) -> String {
     short
 }
 
-/// A text as XML: markup escaped, and what XML 1.0 has no way to say replaced.
+/// A text as XML: markup escaped, and what XML 1.0 has no way to say, or nobody sees, replaced.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -308,8 +310,8 @@ fn escaped(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\n' | '\t' | '\r' => safe.push(' '),
             '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
-            c if c.is_control() => safe.push('\u{fffd}'),
-            c => safe.push(c),
+            c if is_harmless(c) => safe.push(c),
+            _ => safe.push('\u{fffd}'),
         }
     }
     safe
@@ -321,7 +323,10 @@ mod tests {
 
     #[test]
     fn texts_of_the_run_are_no_markup() {
-        assert_eq!(escaped("<a b=\"c\">&\n\0"), "&lt;a b=&quot;c&quot;&gt;&amp; \u{fffd}");
+        assert_eq!(
+            escaped("<a b=\"c\">&\n\0\u{202e}"),
+            "&lt;a b=&quot;c&quot;&gt;&amp; \u{fffd}\u{fffd}"
+        );
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub(crate) fn requests(page: &Page) -> Section {
             LateCause::Input => "trace read too slowly",
             LateCause::Host => "host did not run the replay",
             LateCause::Generator => "ioecho was busy preparing others",
+            LateCause::Backlog => "another target's backlog had reached its bound",
+            LateCause::Verification => "verification read what it was to change",
         };
         if *count > 0 {
             let late = LATE.0 / 1_000_000;

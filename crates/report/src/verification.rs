@@ -42,6 +42,8 @@ pub(crate) fn view(figures: &VerifyFigures) -> VerificationView<'_> {
         let count = grouped(figures.unverifiable_sectors);
         parts.push(format!("of {count} nobody can say what they must hold"));
     }
+    parts.extend(figures.doubt_told());
+    parts.extend(figures.prereads_told());
     let mut kinds: Vec<(&String, &u64)> = figures.damaged.iter().collect();
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let rows = kinds.into_iter().map(|(name, count)| DamageView {

@@ -3,11 +3,12 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use ioecho_report::{Chart, Page, Section, Sheet, html, svg};
+use ioecho_report::{Chart, Page, Section, Sheet, html, live_html, svg, update};
 use ioecho_stats::facts::timing;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
+use ioecho_trace::visible::is_harmless;
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
 };
@@ -75,6 +76,24 @@ fn the_verdict_and_its_checks_come_before_everything_else() {
     assert!(at("The &#60;b&#62;device&#60;/b&#62; could not.") < at("99 % ≤ 3 s"));
     assert!(at("Replay slower &#38; look again.") < at("class=\"facts\""));
     assert!(at("class=\"facts\"") < at("id=\"panels\""));
+}
+
+#[test]
+fn nobody_elses_words_turn_the_page_around() {
+    let bad = "a\u{202e}b\u{1b}[31m\u{9b}\u{200b}c";
+    let facts =
+        vec![Section { heading: bad.to_owned(), rows: vec![(bad.to_owned(), bad.to_owned())] }];
+    let page = Page {
+        title: bad.to_owned(),
+        command: bad.to_owned(),
+        warnings: vec![bad.to_owned()],
+        facts,
+        ..small()
+    };
+    for text in [html(&page).unwrap(), live_html(&page, "").unwrap(), update(&page).unwrap()] {
+        assert!(text.contains("a\u{fffd}b") && text.chars().all(is_harmless));
+    }
+    assert!(svg(&Chart::default(), &Sheet::of(&page)).chars().all(is_harmless));
 }
 
 #[test]

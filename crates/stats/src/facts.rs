@@ -12,6 +12,8 @@ mod witness;
 
 use std::collections::BTreeMap;
 
+use ioecho_trace::Nanos;
+use ioecho_trace::units::counted;
 use serde::{Deserialize, Serialize};
 
 pub use host::{
@@ -194,7 +196,7 @@ impl EngineFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerifyFigures {
-    /// Which reads were checked: `reads`, `final` or `paranoia`.
+    /// Which reads were checked: `reads`, `final`, `preread` or `paranoia`.
     pub mode: String,
     /// Requests whose data were checked, reads of a final pass aside.
     pub requests: u64,
@@ -206,6 +208,23 @@ pub struct VerifyFigures {
     /// Of those, the sectors of which nothing is known: the run never wrote or has discarded them.
     #[serde(default)]
     pub unknown_sectors: u64,
+    /// Of those that hold what they must, sectors that prepare wrote and the run did not.
+    #[serde(default)]
+    pub prepared_sectors: u64,
+    /// Sectors that the run never wrote, without a stamp among others that prepare wrote: lost, or
+    /// zeroed, discarded or overwritten since.
+    #[serde(default)]
+    pub doubtful_sectors: u64,
+    /// Reads made before something was overwritten (`--verify preread`), which are none of the
+    /// load's.
+    #[serde(default)]
+    pub prereads: u64,
+    /// How many bytes they read.
+    #[serde(default)]
+    pub preread_bytes: u64,
+    /// How long they held up the load's requests, one by one, ns.
+    #[serde(default)]
+    pub preread_ns: u64,
     /// Damaged sectors, by the name of what is wrong (`Integrity::name`).
     #[serde(default)]
     pub damaged: BTreeMap<String, u64>,
@@ -224,6 +243,30 @@ pub struct VerifyFigures {
 }
 
 impl VerifyFigures {
+    /// How many reads were made before something was overwritten, and what they cost, in words;
+    /// `None` where there were none.
+    pub fn prereads_told(&self) -> Option<String> {
+        (self.prereads > 0).then(|| {
+            format!(
+                "{} before something was overwritten held up the load's requests by {}, added up",
+                counted(self.prereads, "read"),
+                Nanos(i64::try_from(self.preread_ns).unwrap_or(i64::MAX))
+            )
+        })
+    }
+
+    /// How many sectors look as if what prepare wrote were lost, in words; `None` where there are
+    /// none.
+    pub fn doubt_told(&self) -> Option<String> {
+        (self.doubtful_sectors > 0).then(|| {
+            format!(
+                "{} without the stamp of prepare among others that bear it (lost, or zeroed, \
+                 discarded or overwritten since)",
+                counted(self.doubtful_sectors, "sector")
+            )
+        })
+    }
+
     /// Whether anything was wrong.
     pub fn is_damaged(&self) -> bool {
         self.damaged_sectors + self.unreadable_sectors > 0

@@ -108,8 +108,8 @@ impl Latencies {
         let Some(theirs) = &other.bins else { return };
         self.min_ns = if self.is_empty() { other.min_ns } else { self.min_ns.min(other.min_ns) };
         self.max_ns = self.max_ns.max(other.max_ns);
-        self.sum_ns += other.sum_ns;
-        self.negative += other.negative;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.negative = self.negative.saturating_add(other.negative);
         let mine = self.bins.get_or_insert_with(empty);
         mine.add(theirs).expect("all histograms of this module have the same range");
     }

@@ -19,7 +19,8 @@ use crate::timeline::Cell;
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program.
+    /// This program, which read or prepared too slowly, kept as much as it may for another target, or
+    /// read what it was to verify.
     Generator,
     /// The host; what nothing explains is counted against the measurement, too.
     Host,
@@ -30,7 +31,10 @@ impl Fault {
     pub const fn of(cause: LateCause) -> Self {
         match cause {
             LateCause::Conflict | LateCause::InFlightCap | LateCause::Submission => Self::Device,
-            LateCause::Input | LateCause::Generator => Self::Generator,
+            LateCause::Input
+            | LateCause::Generator
+            | LateCause::Backlog
+            | LateCause::Verification => Self::Generator,
             LateCause::Host | LateCause::None => Self::Host,
         }
     }
@@ -147,19 +151,19 @@ impl Interval {
             (mine, theirs) => mine.or(theirs),
         };
         self.in_flight_max = self.in_flight_max.max(other.in_flight_max);
-        self.requests += other.requests;
-        self.failed += other.failed;
-        self.not_issued += other.not_issued;
-        self.dropped += other.dropped;
-        self.pushed_back += other.pushed_back;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.not_issued = self.not_issued.saturating_add(other.not_issued);
+        self.dropped = self.dropped.saturating_add(other.dropped);
+        self.pushed_back = self.pushed_back.saturating_add(other.pushed_back);
         for (mine, theirs) in self.completed_by_kind.iter_mut().zip(other.completed_by_kind) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
         self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
         self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
         self.sonar.merge(&other.sonar);
         for (mine, theirs) in self.late.iter_mut().zip(other.late) {
-            mine.requests += theirs.requests;
+            mine.requests = mine.requests.saturating_add(theirs.requests);
             mine.lateness_ns = mine.lateness_ns.saturating_add(theirs.lateness_ns);
         }
         let theirs = other.spans.iter().flatten();

@@ -13,7 +13,7 @@ use ioecho_trace::{Integrity, LateCause, Nanos};
 
 use crate::facts::{WitnessFacts, timing};
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures};
+use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 pub use checks::WRAPAROUND;
 use checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
@@ -134,7 +134,19 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
 }
 
 /// Causes that are this program's.
-const GENERATOR: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+const GENERATOR: [LateCause; 4] =
+    [LateCause::Input, LateCause::Generator, LateCause::Backlog, LateCause::Verification];
+
+/// Those of them that nobody asked for: reading and preparing requests.
+const OWN: [LateCause; 2] = [LateCause::Input, LateCause::Generator];
+
+/// Whether most of what is laid to this program came of one of its causes.
+fn is_mostly(cause: LateCause, figures: &RunFigures) -> bool {
+    let cost = |cause: LateCause| figures.late(cause).lateness_ns;
+    let others = GENERATOR.into_iter().filter(|other| *other != cause);
+    cost(cause) > others.map(cost).fold(0, i64::saturating_add)
+}
+
 /// Causes that are the host's; what nothing explains is counted against the measurement.
 const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
 
@@ -227,6 +239,16 @@ fn sentence(
              late.",
             all.max().unwrap_or_default()
         ),
+        Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
+            "Generator-limited: a target lags so far behind its load that its backlog reached the \
+             bound, and the others got their requests too late; do not use these figures."
+                .to_owned()
+        }
+        Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => format!(
+            "Slowed by verification: what was about to be overwritten was read first (--verify \
+             preread), so that requests were issued up to {} late; do not use these figures.",
+            all.max().unwrap_or_default()
+        ),
         Finding::GeneratorLimited => {
             "Generator-limited: this program could not issue in time; do not use these figures."
                 .to_owned()
@@ -275,8 +297,10 @@ fn altered(figures: &RunFigures, engine: &EngineFacts) -> String {
         )
     });
     let counted = |count: u64, what: &str| (count > 0).then(|| format!(" {count} {what}."));
+    let slowed = engine.verify.as_ref().and_then(VerifyFigures::prereads_told);
     [
         dropped,
+        slowed.map(|told| format!(" Verification: {told}.")),
         counted(engine.substituted, "writes were replayed as reads"),
         counted(engine.copies, "requests are copies made for a higher rate"),
     ]

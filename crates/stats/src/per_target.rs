@@ -70,8 +70,13 @@ impl PerTarget {
             (Some(service), Outcome::Ok) => {
                 one.service.record(service.max(Nanos::ZERO));
                 match request.op {
-                    Op::Read => figures.bytes_read += request.length.0,
-                    Op::Write => figures.bytes_written += request.length.0,
+                    Op::Read => {
+                        figures.bytes_read = figures.bytes_read.saturating_add(request.length.0);
+                    }
+                    Op::Write => {
+                        figures.bytes_written =
+                            figures.bytes_written.saturating_add(request.length.0);
+                    }
                     _ => {}
                 }
             }
@@ -93,13 +98,13 @@ impl PerTarget {
             mine.lateness.merge(&theirs.lateness);
             mine.service.merge(&theirs.service);
             let (mine, theirs) = (&mut mine.figures, &theirs.figures);
-            mine.requests += theirs.requests;
-            mine.issued += theirs.issued;
-            mine.failed += theirs.failed;
-            mine.damaged += theirs.damaged;
-            mine.late += theirs.late;
-            mine.bytes_read += theirs.bytes_read;
-            mine.bytes_written += theirs.bytes_written;
+            mine.requests = mine.requests.saturating_add(theirs.requests);
+            mine.issued = mine.issued.saturating_add(theirs.issued);
+            mine.failed = mine.failed.saturating_add(theirs.failed);
+            mine.damaged = mine.damaged.saturating_add(theirs.damaged);
+            mine.late = mine.late.saturating_add(theirs.late);
+            mine.bytes_read = mine.bytes_read.saturating_add(theirs.bytes_read);
+            mine.bytes_written = mine.bytes_written.saturating_add(theirs.bytes_written);
             mine.last_submitted_ns = mine.last_submitted_ns.max(theirs.last_submitted_ns);
         }
     }

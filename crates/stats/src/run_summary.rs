@@ -167,8 +167,12 @@ impl RunFigures {
             self.last_scheduled = self.last_scheduled.max(measured.scheduled);
             if measured.completed.is_some() && measured.outcome == Outcome::Ok {
                 match request.op {
-                    Op::Read => self.bytes_read += request.length.0,
-                    Op::Write => self.bytes_written += request.length.0,
+                    Op::Read => {
+                        self.bytes_read = self.bytes_read.saturating_add(request.length.0);
+                    }
+                    Op::Write => {
+                        self.bytes_written = self.bytes_written.saturating_add(request.length.0);
+                    }
                     _ => {}
                 }
             } else if measured.outcome.was_issued() {
@@ -190,25 +194,25 @@ impl RunFigures {
     /// Adds the figures of another part of the same run, in any order.
     pub fn merge(&mut self, other: &Self) {
         self.picture.merge(&other.picture);
-        self.recorded += other.recorded;
-        self.issued += other.issued;
-        self.pushed_back += other.pushed_back;
-        self.dropped += other.dropped;
+        self.recorded = self.recorded.saturating_add(other.recorded);
+        self.issued = self.issued.saturating_add(other.issued);
+        self.pushed_back = self.pushed_back.saturating_add(other.pushed_back);
+        self.dropped = self.dropped.saturating_add(other.dropped);
         self.in_flight_peak = self.in_flight_peak.max(other.in_flight_peak);
-        self.failed += other.failed;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
+        self.failed = self.failed.saturating_add(other.failed);
+        self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
+        self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
         self.last_scheduled = self.last_scheduled.max(other.last_scheduled);
         self.last_submitted = self.last_submitted.max(other.last_submitted);
         for (mine, theirs) in self.late.iter_mut().zip(other.late) {
-            mine.requests += theirs.requests;
+            mine.requests = mine.requests.saturating_add(theirs.requests);
             mine.lateness_ns = mine.lateness_ns.saturating_add(theirs.lateness_ns);
         }
         for (mine, theirs) in self.integrity.iter_mut().zip(other.integrity) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
         for (mine, theirs) in self.unsupported.iter_mut().zip(other.unsupported) {
-            *mine += theirs;
+            *mine = mine.saturating_add(theirs);
         }
         self.per_target.merge(&other.per_target);
         self.load.merge(&other.load);
@@ -227,6 +231,16 @@ impl RunFigures {
             targets: self.per_target.count().max(1),
             ..EngineFacts::default()
         }
+    }
+
+    /// Requests that had to wait for one that they overlap.
+    pub fn pushed_back(&self) -> u64 {
+        self.pushed_back
+    }
+
+    /// The largest number in flight together on a target.
+    pub fn in_flight_peak(&self) -> u32 {
+        self.in_flight_peak
     }
 
     /// Requests left out on conflict.
@@ -363,5 +377,7 @@ pub fn cause_name(cause: LateCause) -> &'static str {
         LateCause::Input => "input",
         LateCause::Host => "host",
         LateCause::Generator => "generator",
+        LateCause::Backlog => "backlog",
+        LateCause::Verification => "verification",
     }
 }

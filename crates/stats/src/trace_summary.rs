@@ -59,7 +59,7 @@ impl Seconds {
         match self.recent.back_mut() {
             Some((last, requests, sum)) if *last >= second => {
                 *requests += 1;
-                *sum += bytes;
+                *sum = sum.saturating_add(bytes);
             }
             _ => self.recent.push_back((second, 1, bytes)),
         }
@@ -108,6 +108,8 @@ pub struct VolumeCount {
 pub struct TraceSummary {
     ops: [OpCount; Op::ALL.len()],
     flags: [u64; 5],
+    /// Bytes of all requests: more than 64 bits hold where a recording lies.
+    bytes: u128,
     first: Option<Nanos>,
     last: Nanos,
     sizes: BTreeMap<u64, u64>,
@@ -118,6 +120,7 @@ pub struct TraceSummary {
     latency: Latencies,
     completions: BinaryHeap<Reverse<i64>>,
     in_flight_max: u64,
+    in_flight_uncounted: u64,
     busy_ns: i128,
     last_completion: Nanos,
     measured: u64,
@@ -149,7 +152,8 @@ impl TraceSummary {
         let Request { issue, op, flags, offset, length, volume, .. } = *request;
         let count = &mut self.ops[usize::from(op.code())];
         count.requests += 1;
-        count.bytes += length.0;
+        count.bytes = count.bytes.saturating_add(length.0);
+        self.bytes += u128::from(length.0);
         if !flags.is_empty() {
             for (counter, (flag, _)) in self.flags.iter_mut().zip(FLAGS) {
                 *counter += u64::from(flags.contains(flag));
@@ -200,6 +204,8 @@ impl TraceSummary {
         }
         if self.completions.len() < IN_FLIGHT_MAX {
             self.completions.push(Reverse(completion.0));
+        } else {
+            self.in_flight_uncounted += 1;
         }
         self.in_flight_max = self.in_flight_max.max(self.completions.len() as u64);
     }
@@ -208,7 +214,7 @@ impl TraceSummary {
     pub fn figures(&self) -> TraceFigures {
         let op = |op: Op| self.ops[usize::from(op.code())];
         let requests: u64 = self.ops.iter().map(|count| count.requests).sum();
-        let bytes = op(Op::Read).bytes + op(Op::Write).bytes;
+        let sum = |one: Op, other: Op| op(one).bytes.saturating_add(op(other).bytes);
         let first = self.first.unwrap_or_default();
         let duration = self.last.saturating_sub(first);
         let per_second = |count: u64| {
@@ -232,17 +238,15 @@ impl TraceSummary {
             zone_operations: op(Op::Zone).requests,
             bytes_read: op(Op::Read).bytes,
             bytes_written: op(Op::Write).bytes,
-            bytes_discarded: op(Op::Discard).bytes + op(Op::WriteZeroes).bytes,
+            bytes_discarded: sum(Op::Discard, Op::WriteZeroes),
             first_issue_ns: first.0,
             duration_ns: duration.0,
             mean_requests_per_s: per_second(requests),
-            mean_bytes_per_s: per_second(bytes),
+            mean_bytes_per_s: per_second(sum(Op::Read, Op::Write)),
             peak: self.seconds.peak,
             length_min: self.sizes.keys().next().copied().map(Bytes),
             length_max: self.sizes.keys().next_back().copied().map(Bytes),
-            length_mean: (with_range > 0).then(|| {
-                self.ops.iter().map(|count| count.bytes).sum::<u64>() as f64 / with_range as f64
-            }),
+            length_mean: (with_range > 0).then(|| self.bytes as f64 / with_range as f64),
             aligned_4k_share: if with_range > 0 {
                 self.aligned_4k as f64 / with_range as f64
             } else {
@@ -258,6 +262,7 @@ impl TraceSummary {
                 .collect(),
             per_volume: self.volumes.iter().map(|(id, count)| (*id, *count)).collect(),
             in_flight_max: (!self.latency.is_empty()).then_some(self.in_flight_max),
+            in_flight_uncounted: self.in_flight_uncounted,
             in_flight_mean: (busy_span.0 > 0 && !self.latency.is_empty())
                 .then(|| self.busy_ns as f64 / busy_span.0 as f64),
             latency: self.latency.summary(),
@@ -295,7 +300,7 @@ pub struct TraceFigures {
     pub write_zeroes: u64,
     /// Zone operations.
     pub zone_operations: u64,
-    /// Bytes that reads cover.
+    /// Bytes that reads cover; 2⁶⁴ − 1 stands for more, as in all sums of bytes here.
     pub bytes_read: u64,
     /// Bytes that writes cover.
     pub bytes_written: u64,
@@ -327,8 +332,11 @@ pub struct TraceFigures {
     pub flags: BTreeMap<String, u64>,
     /// The volumes' parts.
     pub per_volume: Vec<(VolumeId, VolumeCount)>,
-    /// Most recorded requests in flight together, where latencies are known.
+    /// Most recorded requests in flight together, where latencies are known; at least so many where
+    /// some were not counted.
     pub in_flight_max: Option<u64>,
+    /// Requests that met 1,048,576 others in flight, beyond which these are not counted.
+    pub in_flight_uncounted: u64,
     /// Their mean over time (Little's law: the sum of latencies over the time they span).
     pub in_flight_mean: Option<f64>,
     /// Recorded latencies.
@@ -403,6 +411,27 @@ mod tests {
         ]);
         assert_eq!(figures.in_flight_max, Some(2));
         assert!((figures.in_flight_mean.unwrap() - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn no_sum_of_bytes_wraps() {
+        let huge = 1 << 63;
+        let mut reads = [at(0, Op::Read, huge, None), at(1, Op::Read, huge, None)];
+        reads.iter_mut().for_each(|read| read.offset = Bytes::ZERO);
+        let figures = summary(&reads);
+        assert_eq!((figures.bytes_read, figures.peak.bytes_per_s), (u64::MAX, u64::MAX));
+        assert_eq!(figures.length_mean, Some(2_f64.powi(63)));
+    }
+
+    #[test]
+    fn more_in_flight_than_are_counted_is_told() {
+        let mut summary = TraceSummary::default();
+        for _ in 0..=IN_FLIGHT_MAX {
+            summary.add(&at(0, Op::Read, 512, Some(10)));
+        }
+        let figures = summary.figures();
+        assert_eq!(figures.in_flight_max, Some(IN_FLIGHT_MAX as u64));
+        assert_eq!(figures.in_flight_uncounted, 1);
     }
 
     #[test]

@@ -468,7 +468,7 @@ pub(crate) mod tests {
                     in_flight: 3,
                     outcome: Outcome::from_code(measured.2).unwrap(),
                     pushed_back: measured.0 % 2 == 0,
-                    late_cause: LateCause::from_code((measured.0 % 6) as u8).unwrap(),
+                    late_cause: LateCause::from_code((measured.0 % 8) as u8).unwrap(),
                     target: (measured.0 % 3) as u16,
                     integrity: Integrity::from_code((measured.0 % 10) as u8).unwrap(),
                 }),

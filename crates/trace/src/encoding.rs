@@ -22,6 +22,11 @@ pub fn is_marked(first_bytes: &[u8]) -> bool {
     rest.iter().take(LOOK_BYTES).all(|byte| is_of_text(*byte))
 }
 
+/// The bytes behind such a mark, or all of them.
+pub fn unmarked(first_bytes: &[u8]) -> &[u8] {
+    if is_marked(first_bytes) { &first_bytes[MARK.len()..] } else { first_bytes }
+}
+
 /// What `iconv` calls the encoding of a file that begins with these bytes, if that is UTF-16.
 pub fn utf16(first_bytes: &[u8]) -> Option<&'static str> {
     let (name, is_big, chars, chars_min) = match first_bytes {

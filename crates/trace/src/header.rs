@@ -6,6 +6,7 @@
 //! native file it is JSON in the Parquet footer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,11 +37,19 @@ pub struct Volume {
 pub struct Note {
     /// What happened, as a phrase that follows a number: "junk lines", "times shifted".
     pub what: String,
-    /// How often.
+    /// How often; 2⁶⁴ − 1 stands for that and any number beyond it.
     pub count: u64,
     /// The first cases, as the source had them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
+}
+
+impl fmt::Display for Note {
+    /// `2 junk lines`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = if self.count == u64::MAX { "at least " } else { "" };
+        write!(f, "{least}{} {}", self.count, self.what)
+    }
 }
 
 /// A list of notes in the order of their first case.
@@ -60,7 +69,7 @@ impl Notes {
             self.0.len() - 1
         });
         let note = &mut self.0[index];
-        note.count += count;
+        note.count = note.count.saturating_add(count);
         if let Some(mut example) = example
             && note.examples.len() < EXAMPLES_MAX
         {
@@ -189,6 +198,15 @@ mod tests {
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].count, 10);
         assert_eq!(all[0].examples, ["line 0", "line 1", "line 2"]);
+    }
+
+    #[test]
+    fn a_sum_beyond_what_can_be_counted_is_told_as_at_least_so_many() {
+        let mut notes = Notes::default();
+        notes.add("events", u64::MAX / 2 + 1, None);
+        notes.add("events", u64::MAX / 2 + 1, None);
+        let told: Vec<_> = notes.iter().map(Note::to_string).collect();
+        assert_eq!(told, ["at least 18446744073709551615 events"]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod stream;
 pub mod text;
 pub mod transform;
 pub mod units;
+pub mod visible;
 
 pub use batch::{Batch, Columns};
 pub use error::TraceError;

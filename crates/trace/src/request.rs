@@ -193,11 +193,16 @@ pub enum LateCause {
     Host = 5,
     /// This program was busy preparing other requests, such as the data of large writes.
     Generator = 6,
+    /// The trace was not read on, because another target lags so far behind that what waits for it
+    /// had reached its bound.
+    Backlog = 7,
+    /// Verification first read what the request was about to change.
+    Verification = 8,
 }
 
 impl LateCause {
     /// Every cause, in the order of its code.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::None,
         Self::Conflict,
         Self::InFlightCap,
@@ -205,6 +210,8 @@ impl LateCause {
         Self::Input,
         Self::Host,
         Self::Generator,
+        Self::Backlog,
+        Self::Verification,
     ];
 
     /// The cause with this code.
@@ -217,6 +224,8 @@ impl LateCause {
             4 => Some(Self::Input),
             5 => Some(Self::Host),
             6 => Some(Self::Generator),
+            7 => Some(Self::Backlog),
+            8 => Some(Self::Verification),
             _ => None,
         }
     }

@@ -159,9 +159,13 @@ impl Add for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Three significant digits in binary units: `4.00 KiB`, `1.46 GiB`.
+    /// Three significant digits in binary units: `4.00 KiB`, `1.46 GiB`. The largest number stands
+    /// for any beyond it, because sums are held there: `at least 16.0 EiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        if self.0 == u64::MAX {
+            f.write_str("at least ")?;
+        }
         if self.0 < 1024 {
             return write!(f, "{} B", self.0);
         }
@@ -367,6 +371,8 @@ mod tests {
         assert_eq!(Bytes(512).to_string(), "512 B");
         assert_eq!(Bytes(4096).to_string(), "4.00 KiB");
         assert_eq!(Bytes(1_048_575).to_string(), "1.00 MiB");
+        assert_eq!(Bytes(u64::MAX - 1).to_string(), "16.0 EiB");
+        assert_eq!(Bytes(u64::MAX).to_string(), "at least 16.0 EiB");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
+use ioecho_replay::verify::After;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
@@ -202,6 +203,15 @@ pub(crate) struct DataArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) verify: VerifyArg,
 
+    /// Go on from this earlier run on the same targets: what it wrote is known to this one, and so
+    /// is what the runs wrote that it continued
+    #[arg(long, value_name = "RUN")]
+    pub(crate) continues: Option<PathBuf>,
+
+    /// What came between that run and this one [default: kill]
+    #[arg(long, value_enum, requires = "continues")]
+    pub(crate) after: Option<AfterArg>,
+
     /// A request that is not aligned to the blocks of its target is left out and counted (refuse),
     /// or widened to whole blocks (round)
     #[arg(long, value_enum, default_value_t)]
@@ -218,6 +228,8 @@ pub(crate) enum VerifyArg {
     Reads,
     /// Every read, and at the end everything that was written
     Final,
+    /// As final, and what is known is read before it is overwritten; slows the load
+    Preread,
     /// As final, and every write is read again as soon as it has completed
     Paranoia,
 }
@@ -228,7 +240,27 @@ impl VerifyArg {
             Self::Off => "off",
             Self::Reads => "reads",
             Self::Final => "final",
+            Self::Preread => "preread",
             Self::Paranoia => "paranoia",
+        }
+    }
+}
+
+/// What came between a run and whoever looks at its targets now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AfterArg {
+    /// The run ended or was killed; the host went on
+    #[default]
+    Kill,
+    /// The power failed: only what a flush or FUA made durable must be there
+    PowerCut,
+}
+
+impl AfterArg {
+    pub(crate) fn after(self) -> After {
+        match self {
+            Self::Kill => After::Kill,
+            Self::PowerCut => After::PowerCut,
         }
     }
 }

@@ -3,8 +3,6 @@
 pub(crate) mod part;
 mod text;
 
-use std::io::{self, BufWriter, Write};
-
 use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
 use ioecho_trace::{Batch, Header};
@@ -12,15 +10,17 @@ use serde::Serialize;
 
 use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell_damage, unprinted};
+use crate::commands::tell_damage;
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing};
+use crate::print::Out;
 use crate::run::directory;
 use crate::run::pass::{self, Counted, Input};
 
-pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
     if let Some(path) = &args.output {
-        outputs::check(path, [&*args.file], Writing::Replacing)?;
+        gate.check(path, Writing::Replacing)?;
     }
     let (analysis, header) = match part::read(&args.file)? {
         Some(whole) => {
@@ -30,18 +30,17 @@ pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<u8> {
         None => count(args)?,
     };
     if let Some(path) = &args.output {
-        part::write(path, &analysis, &header)?;
+        part::write(&gate, path, &analysis, &header)?;
         tell_damage(&header);
     } else {
         let figures = analysis.figures(&header, &args.asked());
-        let stdout = io::stdout().lock();
         let run = directory::read_facts(&args.file);
-        let printed = if args.json {
-            print_json(stdout, &figures, &header, run.as_ref())
+        if args.json {
+            let verdict = run.as_ref().and_then(|run| run.get("verdict"));
+            out.json_line(&Printed { figures: &figures, verdict, trace: &header })?;
         } else {
-            text::print(stdout, &args.file, &figures, &header, run.as_ref())
-        };
-        printed.map_err(unprinted)?;
+            text::print(out, &args.file, &figures, &header, run.as_ref())?;
+        }
     }
     Ok(if header.damage.is_some() { exit::DAMAGED } else { exit::OK })
 }
@@ -107,23 +106,7 @@ impl Counted for Analysis {
     }
 }
 
-/// The keys are stable; what is not known is `null`, empty or missing.
-fn print_json(
-    out: impl Write,
-    figures: &AnalysisFigures,
-    header: &Header,
-    run: Option<&toml::Table>,
-) -> io::Result<()> {
-    let verdict = run.and_then(|run| run.get("verdict"));
-    let all = Printed { figures, verdict, trace: header };
-    let mut out = BufWriter::new(out);
-    serde_json::to_writer(&mut out, &all)?;
-    writeln!(out)?;
-    out.flush()
-}
-
-/// The whole output. It is written as it is made: a tree of a million values costs more than many
-/// a trace.
+/// The whole output. The keys are stable; what is not known is `null`, empty or missing.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(flatten)]

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::print::{Out, is_watched};
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -116,7 +117,7 @@ struct Quick {
     highest_per_s: Option<u32>,
 }
 
-pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &CalibrateArgs, out: &mut Out) -> anyhow::Result<u8> {
     let setup = HostSetup {
         cpus: args.cpus.clone(),
         fifo: args.fifo,
@@ -131,10 +132,8 @@ pub(crate) fn run(args: &CalibrateArgs) -> anyhow::Result<u8> {
     let calibration = measure(args, applied.facts(), applied.warnings(true));
     // Whoever reads the output does not do so with a real-time priority.
     drop(applied);
-    let mut out = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &calibration)?;
-        writeln!(out)?;
+        out.json(&calibration)?;
     } else {
         write!(out, "{calibration}")?;
     }
@@ -156,7 +155,7 @@ fn measure(args: &CalibrateArgs, setup: Vec<String>, warnings: Vec<String>) -> C
     let plan =
         PacePlan { span: args.span, limit: args.limit, near: sleep.near, ..PacePlan::default() };
     let rates = pace_limit(&plan, &mut host, |rate| {
-        if !args.json && std::io::IsTerminal::is_terminal(&std::io::stderr()) {
+        if !args.json && is_watched() {
             tell(&format!("tried {} requests/s", grouped(rate.asked_per_s)));
         }
     });

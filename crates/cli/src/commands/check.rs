@@ -9,8 +9,6 @@ mod beside;
 mod sides;
 mod text;
 
-use std::io::{self, Write};
-
 use ioecho_stats::fidelity::{
     self, Assessment, Blind, Event, FidelityFigures, Limits, Pair, Settings, assess,
 };
@@ -20,6 +18,7 @@ use serde::Serialize;
 use crate::args::CheckArgs;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::print::Out;
 use sides::{Known, Sides};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
@@ -38,13 +37,12 @@ struct Printed<'a> {
     figures: &'a FidelityFigures,
 }
 
-pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &CheckArgs, out: &mut Out) -> anyhow::Result<u8> {
     let limits = Limits::with(&args.limit);
     let sides = sides::open(args)?;
     let (figures, known) = sides.compare(args, limits.late_ns())?;
     refuse_strangers(&figures, &known)?;
     let assessment = assess(&figures, &limits, known.has_schedule);
-    let mut stdout = io::stdout().lock();
     if args.json {
         let printed = Printed {
             version: CHECK_VERSION,
@@ -54,9 +52,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<u8> {
             known: &known,
             figures: &figures,
         };
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&printed)?)?;
+        out.json(&printed)?;
     } else {
-        text::print(&mut stdout, &figures, &assessment, &known)?;
+        text::print(out, &figures, &assessment, &known)?;
     }
     for damage in &known.damage {
         tell(&format!("warning: a trace ends before its end: {}", visible(damage)));

@@ -3,20 +3,19 @@
 mod runs;
 mod text;
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use ioecho_report::{ComparePage, Section};
 use ioecho_stats::compare::{
     Answer, Comparison, Criterion, Group, Obstacle, Outcome, Settings, Weight, compare,
 };
-use ioecho_trace::TraceError;
 use serde::Serialize;
 
 use crate::args::CompareArgs;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing};
+use crate::print::Out;
 use runs::{Difference, Member, Systems};
 
 /// What is printed as JSON.
@@ -36,16 +35,17 @@ struct SystemPrinted<'a> {
     runs: Vec<String>,
 }
 
-pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let systems = runs::systems(args)?;
     if systems.systems.len() < 2 {
         let text = "there is nothing to compare with\n  = help: name two runs; repeated runs of \
                     one system are joined by a comma";
         return Err(Coded::error(exit::USAGE, text));
     }
+    let runs = systems.systems.iter().flat_map(|(_, runs)| runs);
+    let gate = Gate::reading(Inputs::of(runs.map(AsRef::as_ref)));
     if let Some(path) = &args.output {
-        let runs = systems.systems.iter().flat_map(|(_, runs)| runs);
-        outputs::check(path, runs.map(AsRef::as_ref), Writing::Over)?;
+        gate.check(path, Writing::Over)?;
     }
     let (members, paired) = runs::read(&systems)?;
     let mut obstacles = runs::obstacles(&members);
@@ -60,10 +60,13 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<u8> {
     };
     let comparison = compare(&groups(&systems, members), &settings);
     let criteria = held(&args.fail_if, &comparison);
-    if let Some(path) = &args.output {
-        write_page(path, &systems, &comparison, &obstacles, &differences, &criteria)?;
-    }
-    let mut stdout = io::stdout().lock();
+    let fails = |outcome: &Outcome| match outcome.answer {
+        // A criterion on something that nobody measured guards nothing.
+        Answer::Met | Answer::NothingMeasured => true,
+        Answer::DoubtfullyMet => args.fail_on_doubt,
+        Answer::NotMet | Answer::DoubtfullyNotMet => false,
+    };
+    let code = if criteria.iter().any(fails) { exit::CRITERION_MET } else { exit::OK };
     if args.json {
         let printed = Printed {
             comparison: &comparison,
@@ -79,21 +82,16 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<u8> {
             differences: &differences,
             criteria: &criteria,
         };
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&printed)?)?;
+        out.json(&printed)?;
     } else {
-        text::print(&mut stdout, &comparison, &obstacles, &differences)?;
-        text::print_criteria(&mut stdout, &criteria)?;
+        text::print(out, &comparison, &obstacles, &differences)?;
+        text::print_criteria(out, &criteria)?;
     }
-    if let Some(path) = &args.output {
-        tell(&format!("written: {}", path.display()));
-    }
-    let fails = |outcome: &Outcome| match outcome.answer {
-        // A criterion on something that nobody measured guards nothing.
-        Answer::Met | Answer::NothingMeasured => true,
-        Answer::DoubtfullyMet => args.fail_on_doubt,
-        Answer::NotMet | Answer::DoubtfullyNotMet => false,
-    };
-    Ok(if criteria.iter().any(fails) { exit::CRITERION_MET } else { exit::OK })
+    let Some(path) = &args.output else { return Ok(code) };
+    let written =
+        write_page(&gate, path, &systems, &comparison, &obstacles, &differences, &criteria);
+    let written = written.map(|()| tell(&format!("written: {}", path.display())));
+    exit::unless_worse(code, written)
 }
 
 /// Ends the command where something is in the way that was not allowed; what was allowed stays as a
@@ -144,6 +142,7 @@ fn held(criteria: &[Criterion], comparison: &Comparison) -> Vec<Outcome> {
 }
 
 fn write_page(
+    gate: &Gate,
     path: &Path,
     systems: &Systems,
     comparison: &Comparison,
@@ -171,6 +170,5 @@ fn write_page(
         ],
     };
     let html = ioecho_report::compare_html(&page)?;
-    std::fs::write(path, html).map_err(|error| TraceError::write(path, error))?;
-    Ok(())
+    gate.put(path, html.as_bytes())
 }

@@ -4,10 +4,11 @@ use std::io::Write;
 
 use crate::args::{Args, CompletionsArgs};
 use crate::exit;
+use crate::print::Out;
 
-pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &CompletionsArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::line(), "ioecho", &mut script);
-    std::io::stdout().write_all(&script)?;
+    out.write_all(&script)?;
     Ok(exit::OK)
 }

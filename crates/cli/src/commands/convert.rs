@@ -1,49 +1,54 @@
 //! `ioecho convert`: any trace in, any trace out.
 
-use std::iter;
 use std::path::Path;
 
 use anyhow::Context;
 use ioecho_trace::compression::STANDARD_OUTPUT;
-use ioecho_trace::formats::write;
-use ioecho_trace::transform::Asked;
 use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::units::counted;
-use ioecho_trace::{Header, Source, TraceError, stream};
+use ioecho_trace::{Header, Source, stream};
 
 use crate::args::ConvertArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{tell, tell_import};
+use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit::{self, Coded};
-use crate::library::file_named;
-use crate::run::directory::RunDirectory;
+use crate::outputs::{Gate, Inputs, Writing};
 use crate::run::labelled::Labelled;
 use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
-    refuse_same_file(args, &args.output)?;
+    let gate = Gate::reading(Inputs::of_load(&args.input, &args.load));
+    if !is_standard(&args.output) {
+        gate.check(&args.output, Writing::Over)?;
+    }
     open::refuse_endless(&args.input, &args.load)?;
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let described =
         |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };
     if let Some(parts) = open::parts(&stop, &args.input, &options, &args.load, described)? {
-        return into_parts(args, parts);
+        return into_parts(args, &gate, parts);
     }
     refuse_place(&args.output)?;
     let source = open::trace_until(&stop, &args.input, &options, &args.load)?;
     // What a transform holds on disk is long, too.
     let mut source = Labelled::new(stop.over(source), label(args));
-    let sink = write::create_as(args.to, &args.output, source.header())?;
-    let (requests, written) = stream::copy(&mut source, sink)
-        .with_context(|| format!("converting {}", args.input.display()))?;
+    let sink = gate.trace(args.to, &args.output, source.header())?;
+    let copied = stream::copy(&mut source, sink);
+    if copied.as_ref().is_err_and(exit::is_readers_leave) {
+        // Whoever reads only the first lines has no error to see, but what is known by then.
+        return Ok(tell_damage(source.header()));
+    }
+    let (requests, written) =
+        copied.with_context(|| format!("converting {}", args.input.display()))?;
     let code = tell_import(source.header());
-    let output = match args.output.to_str() {
-        Some(STANDARD_OUTPUT) => "the standard output".to_owned(),
-        _ => args.output.display().to_string(),
+    let output = if is_standard(&args.output) {
+        "the standard output".to_owned()
+    } else {
+        args.output.display().to_string()
     };
     for note in written.lost.iter() {
-        tell(&format!("lost in {output}: {} {}", note.count, note.what));
+        tell(&format!("lost in {output}: {note}"));
     }
     let what = if written.requests == requests {
         counted(requests, "request")
@@ -72,7 +77,7 @@ fn refuse_place(output: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes each part of a trace that was divided into an output of its own.
-fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u8> {
+fn into_parts(args: &ConvertArgs, gate: &Gate, mut parts: Box<dyn Parts>) -> anyhow::Result<u8> {
     let name = args.output.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.contains(PLACE) {
         let output = args.output.display();
@@ -83,47 +88,22 @@ fn into_parts(args: &ConvertArgs, mut parts: Box<dyn Parts>) -> anyhow::Result<u
         return Err(Coded::error(exit::USAGE, text));
     }
     let path = |part: &str| args.output.with_file_name(name.replace(PLACE, part));
-    let written = copy(parts.as_mut(), &mut |part, header| {
-        let path = path(part);
-        if refuse_same_file(args, &path).is_err() {
-            return Err(TraceError::Unusable {
-                path,
-                reason: "this is both input and output".to_owned(),
-                remedy: "write to files of another name".to_owned(),
-            });
-        }
-        write::create_as(args.to, &path, header)
-    })
-    .with_context(|| format!("converting {}", args.input.display()))?;
+    let written = copy(parts.as_mut(), &mut |part, header| gate.part(args.to, &path(part), header))
+        .with_context(|| format!("converting {}", args.input.display()))?;
     let code = written.first().map_or(exit::OK, |_| tell_import(&parts.header(0)));
     for (part, written) in &written {
         let output = path(part);
         let output = output.display();
         for note in written.lost.iter() {
-            tell(&format!("lost in {output}: {} {}", note.count, note.what));
+            tell(&format!("lost in {output}: {note}"));
         }
         tell(&format!("{} written to {output}", counted(written.requests, "request")));
     }
     Ok(code)
 }
 
-/// Writing over a file that is being read would lose both.
-fn refuse_same_file(args: &ConvertArgs, output: &Path) -> anyhow::Result<()> {
-    if output.to_str() == Some(STANDARD_OUTPUT) {
-        return Ok(());
-    }
-    let merged = args.load.transforms.chain.iter().filter_map(Asked::other_trace);
-    for name in iter::once(&*args.input).chain(merged) {
-        let input = RunDirectory::at(name).map_or_else(|| file_named(name), |run| run.requests());
-        if let (Ok(input), Ok(output)) = (input.canonicalize(), output.canonicalize())
-            && input == output
-        {
-            let name = name.display();
-            let text = format!("{name} is both input and output\n  = help: write to another file");
-            return Err(Coded::error(exit::USAGE, text));
-        }
-    }
-    Ok(())
+fn is_standard(output: &Path) -> bool {
+    output == Path::new(STANDARD_OUTPUT)
 }
 
 /// Puts the description and the terms that the user gave it into the header of a trace.

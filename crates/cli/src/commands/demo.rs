@@ -19,6 +19,8 @@ use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 use crate::args::{Args, Command, DemoArgs, LoadArgs, WindowArgs};
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
+use crate::outputs::Gate;
+use crate::print::Out;
 use crate::run::execute::execute;
 use crate::run::open;
 use crate::run::plan::{ReplayPlan, dated};
@@ -33,33 +35,39 @@ const WINDOW: WindowArgs =
 /// The size of the device that it was recorded on.
 const SCRATCH: Bytes = Bytes(1 << 30);
 
-pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let directory = args.output.clone().unwrap_or_else(|| dated("ioecho-demo"));
     if directory.join("run").exists() {
         let name = directory.display();
         let text = format!("{name} holds a demo already\n  = help: name another with -o");
         return Err(Coded::error(exit::OUTPUT, text));
     }
-    let write_error = |what: &Path, error: &std::io::Error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", what.display()))
-    };
-    fs::create_dir_all(&directory).map_err(|error| write_error(&directory, &error))?;
+    let gate = Gate::default();
+    gate.directory(&directory)?;
     let trace = directory.join("pgbench.parquet");
-    fs::write(&trace, RECORDING).map_err(|error| write_error(&trace, &error))?;
+    // What a demo that was killed left will do; a file of somebody else's stays his.
+    if !fs::read(&trace).is_ok_and(|there| there == RECORDING) {
+        let made = gate.new_file(&trace).and_then(|mut file| file.write_all(RECORDING));
+        made.map_err(|error| {
+            let name = trace.display();
+            let text = format!("cannot make {name}: {error}\n  = help: name another with -o");
+            Coded::error(exit::OUTPUT, text)
+        })?;
+    }
     let scratch = directory.join("scratch.img");
     let target: OsString = if args.sim {
         format!("sim:size={}", SCRATCH.0).into()
     } else {
         writeln!(
-            std::io::stdout(),
+            out,
             "preparing a scratch file of {SCRATCH} (removed afterwards): {}",
             scratch.display()
         )?;
-        prepare(&trace, &scratch)?;
+        prepare(&gate, &trace, &scratch)?;
         scratch.clone().into()
     };
     writeln!(
-        std::io::stdout(),
+        out,
         "replaying {} of a recorded PostgreSQL load at its natural speed",
         WINDOW.duration.unwrap_or_default()
     )?;
@@ -77,8 +85,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<u8> {
     let finished = execute(&plan, source);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
-    conclude(&finished, &mut std::io::stdout())?;
-    writeln!(std::io::stdout(), "next: ioecho replay TRACE --target DEVICE")?;
+    conclude(&finished, out)?;
+    writeln!(out, "next: ioecho replay TRACE --target DEVICE")?;
     // A demonstration has shown what it should, whatever this host could do.
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;
     Ok(if incomplete { exit::INCOMPLETE } else { exit::OK })
@@ -91,7 +99,7 @@ fn part() -> LoadArgs {
 
 /// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as
 /// its own.
-fn prepare(trace: &Path, scratch: &Path) -> anyhow::Result<()> {
+fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
     let mut source = open::trace(trace, &ReadOptions::default(), &part())?;
     let mut batch = Batch::new(source.header().columns);
     let mut pattern = Pattern::new(0);
@@ -116,12 +124,7 @@ fn prepare(trace: &Path, scratch: &Path) -> anyhow::Result<()> {
     let unwritable = |error: std::io::Error| {
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", scratch.display()))
     };
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(scratch)
-        .map_err(unwritable)?;
+    let file = gate.new_file(scratch).map_err(unwritable)?;
     file.set_len(SCRATCH.0).map_err(unwritable)?;
     while source.next_batch(&mut batch)? {
         for request in batch.iter().filter(|request| request.op != Op::Flush) {

@@ -7,9 +7,9 @@ use ioecho_stats::judge;
 use crate::args::ExplainArgs;
 use crate::exit::{self, Coded};
 use crate::pitfalls;
+use crate::print::Out;
 
-pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
+pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     let names = judge::names();
     let Some(name) = &args.check else {
         for name in &names {

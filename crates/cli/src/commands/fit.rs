@@ -17,7 +17,10 @@ use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs, Writing};
+use crate::print::Out;
 use crate::run::open;
+use crate::run::target::same_file;
 
 /// The version of the JSON.
 const VERSION: u32 = 1;
@@ -64,7 +67,18 @@ struct Fit<'a> {
     lost: &'a str,
 }
 
-pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let gate = Gate::reading(Inputs::of_load(&args.trace, &args.load));
+    for path in [&args.output, &args.fio].into_iter().flatten() {
+        gate.check(path, Writing::Over)?;
+    }
+    if let (Some(line), Some(job)) = (&args.output, &args.fio)
+        && same_file(line, job)
+    {
+        let name = job.display();
+        let text = format!("{name} is named twice\n  = help: give -o and --fio a file each");
+        return Err(Coded::error(exit::USAGE, text));
+    }
     open::refuse_endless(&args.trace, &args.load)?;
     let stop = stop_on_signals()?;
     let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
@@ -86,7 +100,7 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
     let model = measure(&mut *artificial)?;
     for (path, text) in [(&args.output, Some(format!("{line}\n"))), (&args.fio, job.clone())] {
         if let (Some(path), Some(text)) = (path, text) {
-            std::fs::write(path, text).map_err(|error| TraceError::write(path, error))?;
+            gate.put(path, text.as_bytes())?;
         }
     }
     let aspects = compare(&natural, &model);
@@ -100,11 +114,10 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<u8> {
         aspects,
         lost: LOST,
     };
-    let mut stdout = io::stdout().lock();
     if args.json {
-        writeln!(stdout, "{}", serde_json::to_string_pretty(&fit)?)?;
+        out.json(&fit)?;
     } else {
-        print_text(&mut stdout, &fit, args.output.is_none())?;
+        print_text(out, &fit, args.output.is_none())?;
     }
     for path in [&args.output, &args.fio].into_iter().flatten() {
         tell(&format!("written: {}", path.display()));

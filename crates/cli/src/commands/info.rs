@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{unprinted, visible};
+use crate::commands::visible;
 use crate::exit;
+use crate::print::Out;
 use crate::run::{directory, open};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
@@ -27,7 +28,7 @@ const VOLUMES_SHOWN: usize = 32;
 /// How many request sizes the text lists.
 const SIZES_SHOWN: usize = 8;
 
-pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
     open::refuse_endless(&args.file, &args.load)?;
     let stop = stop_on_signals()?;
     let mut source = open::trace_until(&stop, &args.file, &args.read.options(), &args.load)?;
@@ -38,24 +39,21 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<u8> {
     }
     let (header, figures) = (source.header(), summary.figures());
     let run = directory::read_facts(&args.file);
-    let stdout = io::stdout().lock();
-    let printed = if args.json {
-        print_json(stdout, header, &figures, run.as_ref())
+    if args.json {
+        out.json(&json_of(header, &figures, run.as_ref())?)?;
     } else {
-        print_text(stdout, &args.file, header, &figures, run.as_ref())
-    };
-    printed.map_err(unprinted)?;
+        print_text(out, &args.file, header, &figures, run.as_ref())?;
+    }
     let damaged = header.damage.is_some();
     Ok(if damaged { exit::DAMAGED } else { exit::OK })
 }
 
 /// The keys are stable; what is not known is `null` or missing.
-fn print_json(
-    mut out: impl Write,
+fn json_of(
     header: &Header,
     figures: &TraceFigures,
     run: Option<&toml::Table>,
-) -> io::Result<()> {
+) -> serde_json::Result<Value> {
     let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
     let volumes: Vec<Value> = figures
         .per_volume
@@ -81,8 +79,7 @@ fn print_json(
             all.insert("run".to_owned(), serde_json::to_value(run)?);
         }
     }
-    writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
-    Ok(())
+    Ok(all)
 }
 
 /// Prints one line of the text.
@@ -171,7 +168,8 @@ fn print_text(
         row!(out, "", "and {} more (--json lists them)", counted(more as u64, "volume"))?;
     }
     if let (Some(max), Some(mean)) = (figures.in_flight_max, figures.in_flight_mean) {
-        row!(out, "in flight", "mean {mean:.2}, max {max} (as recorded)")?;
+        let least = if figures.in_flight_uncounted > 0 { "at least " } else { "" };
+        row!(out, "in flight", "mean {mean:.2}, max {least}{max} (as recorded)")?;
     }
     print_latencies(&mut out, figures)?;
     print_notes(&mut out, header)
@@ -279,7 +277,7 @@ fn print_notes(out: &mut impl Write, header: &Header) -> io::Result<()> {
             row!(out, kind, "{none}")?;
         }
         for note in notes.iter() {
-            row!(out, kind, "{} {}", note.count, note.what)?;
+            row!(out, kind, "{note}")?;
             for example in &note.examples {
                 row!(out, "", "| {example}")?;
             }

@@ -6,18 +6,16 @@
 //! after a while the files are then removed from outside, and the process ends; at once where it
 //! waits for a server.
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use ioecho_trace::Stop;
 use ioecho_trace::compression::PartialFile;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::commands::tell;
 use crate::exit;
-use crate::run::fetch;
+use crate::run::{fetch, signals};
 
 /// How long good order may take.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -26,11 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let asked = stop.clone();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    if !is_ignored(SIGHUP) {
-        signals.add_signal(SIGHUP)?;
-    }
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    let mut signals = Signals::new(signals::ending())?;
+    ioecho_linux::thread::start("signals", move || {
         if signals.forever().next().is_none() {
             return;
         }
@@ -45,12 +40,4 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
         std::process::exit(exit::INCOMPLETE.into());
     })?;
     Ok(stop)
-}
-
-/// Whether this signal is ignored, as `nohup` asks for that of the end of a terminal.
-pub(crate) fn is_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

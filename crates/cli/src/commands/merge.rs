@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use crate::args::MergeArgs;
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing};
+use crate::print::Out;
 use crate::run::directory::RunDirectory;
 
-pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let is_run = |path: &PathBuf| RunDirectory::at(path).is_some();
     if args.inputs.iter().all(is_run) {
-        return runs::run(args);
+        return runs::run(args, out);
     }
     if args.align.is_some() {
         let text = "--align is for runs: parts of an analysis know their own time";
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
         return Err(Coded::error(exit::TRACE, text));
     }
     let inputs = args.inputs.iter().map(PathBuf::as_path);
-    outputs::check(&args.output, inputs, Writing::Replacing)?;
-    parts::run(&args.inputs, &args.output)
+    let gate = Gate::reading(Inputs::of(inputs));
+    gate.check(&args.output, Writing::Replacing)?;
+    parts::run(&args.inputs, &args.output, &gate)
 }

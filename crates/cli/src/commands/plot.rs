@@ -1,7 +1,6 @@
 //! `ioecho plot`: pictures of a run or of a load, under the names that blkreplay's users know.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,10 +17,12 @@ use crate::args::{LoadArgs, PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs};
+use crate::print::Out;
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, inside, open, page, pass, settle};
 
-pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let in_order = |origin: &_| orders(&args.file, &options, &args.load, &stop, origin);
@@ -31,14 +32,15 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<u8> {
     let sheet = sheet(&args.file, size, &found)?;
     let chosen = chosen(all, &args.only)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
-    fs::create_dir_all(&directory).map_err(|error| unwritable(&directory, &error))?;
+    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
+    gate.directory(&directory)?;
     let path = |chart: &Chart| name(&directory, &args.file, chart, args.to);
     let (empty, drawn): (Vec<Chart>, Vec<Chart>) = chosen.into_iter().partition(Chart::is_empty);
     for chart in &empty {
         tell(&format!("skipped: {}: nothing to draw", chart.name));
     }
-    write_all(&drawn, &sheet, args.to, &path)?;
-    let mut out = std::io::stdout().lock();
+    write_all(&gate, &drawn, &sheet, args.to, &path)?;
+    out.tells_of_files();
     for chart in &drawn {
         writeln!(out, "{}", visible(&path(chart).display().to_string()))?;
     }
@@ -58,6 +60,7 @@ const MAIN: [&str; 6] = [
 /// Writes the main pictures of what was counted, as SVG and as PNG, under the names that they have
 /// elsewhere.
 pub(crate) fn write_main(
+    gate: &Gate,
     file: &Path,
     options: &ReadOptions,
     load: &LoadArgs,
@@ -72,9 +75,10 @@ pub(crate) fn write_main(
         chosen(all, &only)?.into_iter().filter(|chart| !chart.is_empty()).collect();
     let size = Sheet::of(&Page::default()).size;
     let sheet = sheet(file, size, found)?;
-    fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+    gate.directory(directory)?;
     for format in [PictureFormat::Svg, PictureFormat::Png] {
-        write_all(&drawn, &sheet, format, &|chart: &Chart| name(directory, file, chart, format))?;
+        let path = |chart: &Chart| name(directory, file, chart, format);
+        write_all(gate, &drawn, &sheet, format, &path)?;
     }
     Ok(())
 }
@@ -131,6 +135,7 @@ fn damaged(header: &Header) -> u8 {
 
 /// Draws and writes the pictures, on every processor.
 fn write_all(
+    gate: &Gate,
     charts: &[Chart],
     sheet: &Sheet,
     format: PictureFormat,
@@ -143,8 +148,7 @@ fn write_all(
             PictureFormat::Svg => svg.into_bytes(),
             PictureFormat::Png => ioecho_report::png(&svg, 1.0)?,
         };
-        let path = path(chart);
-        fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
+        gate.put(&path(chart), &bytes)
     };
     // Some weigh ten times as much as others: whoever is done takes the next one.
     let next = AtomicUsize::new(0);
@@ -226,10 +230,6 @@ fn prefix(path: &Path) -> String {
 /// A name as a part of a file's name.
 fn file_part(name: &str) -> String {
     name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect()
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! nothing at all. What is filled once keeps its filling: replays overwrite it with data of the
 //! same kind. So this is done once for a device, and a later run sees from the data that it was.
 
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,15 +20,17 @@ use ioecho_linux::{
 };
 use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
-use ioecho_replay::plan::{Planner, Timing};
-use ioecho_trace::{Batch, Bytes, Op};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use ioecho_replay::plan::{Planner, TargetLimits, Timing};
+use ioecho_trace::{Batch, Bytes, Op, Source};
 
 use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs, Writing};
+use crate::print::{Out, is_watched};
 use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
 use crate::run::open;
+use crate::run::signals;
 use crate::run::target::{Target, guard_all};
 
 /// The largest write: what the largest buffer of a device holds.
@@ -113,7 +115,7 @@ fn blocks(text: &str, most: Bytes) -> Result<Bytes, String> {
     Ok(size)
 }
 
-pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let name = args.target.to_string_lossy();
     // A trace that cannot be read is told before a file is made.
     let trace = match (&args.trace, args.part) {
@@ -127,7 +129,8 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
         }
         (None, _) => None,
     };
-    let made = make_file(args)?;
+    let inputs = Inputs::of(args.trace.as_deref());
+    let made = make_file(args, &Gate::reading(inputs.clone()))?;
     let looked_at = Target::look_at(&name, false, args.allow_cached)?;
     let Target::Real { options, .. } = &looked_at else {
         return Err(Coded::error(exit::USAGE, "a simulated target needs no filling"));
@@ -136,40 +139,46 @@ pub(crate) fn run(args: &PrepareArgs) -> anyhow::Result<u8> {
         let text = format!("{name} is both the trace and the target");
         return Err(Coded::error(exit::USAGE, text));
     }
-    let options = *options;
+    looked_at.refuse_inputs(&inputs)?;
     let limits = looked_at.limits();
-    let mut extent = Extent::all(limits.capacity, limits.block_size);
-    if let Some(mut source) = trace {
-        extent = Extent::nothing(limits.capacity, limits.block_size);
-        let map = Map::spread(&source.header().volumes, &[limits]);
-        let mut planner = Planner::mapped(vec![limits], map, Timing::default());
-        let mut batch = Batch::new(source.header().columns);
-        let mut planned = Vec::new();
-        while source.next_batch(&mut batch)? {
-            planned.clear();
-            for request in batch.iter() {
-                planner.plan(&request, &mut planned);
-            }
-            for request in &planned {
-                if request.op != Op::Flush && request.refusal.is_none() {
-                    extent.touch(request.offset, request.length);
-                }
+    writeln!(out, "target        {name}: {}", limits.capacity)?;
+    guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
+    // A device is this process's alone from here on, however long the trace is read.
+    let claimed = (!args.dry_run).then(|| target::claim(&args.target, *options)).transpose()?;
+    let extent = match trace {
+        Some(source) => touched(source, limits)?,
+        None => Extent::all(limits.capacity, limits.block_size),
+    };
+    writeln!(
+        out,
+        "part          {} ({})",
+        Bytes(extent.bytes_from(0)),
+        if args.part == Part::All { "all of it" } else { "what the trace touches" }
+    )?;
+    let Some(opened) = claimed else { return Ok(exit::OK) };
+    looked_at.look_again(&opened, &args.destroy, "")?;
+    write(args, opened, &extent, made, out)
+}
+
+/// What a replay of the trace touches on a target with these limits.
+fn touched(mut source: Box<dyn Source>, limits: TargetLimits) -> anyhow::Result<Extent> {
+    let mut extent = Extent::nothing(limits.capacity, limits.block_size);
+    let map = Map::spread(&source.header().volumes, &[limits]);
+    let mut planner = Planner::mapped(vec![limits], map, Timing::default());
+    let mut batch = Batch::new(source.header().columns);
+    let mut planned = Vec::new();
+    while source.next_batch(&mut batch)? {
+        planned.clear();
+        for request in batch.iter() {
+            planner.plan(&request, &mut planned);
+        }
+        for request in &planned {
+            if request.op != Op::Flush && request.refusal.is_none() {
+                extent.touch(request.offset, request.length);
             }
         }
     }
-    let total = extent.bytes_from(0);
-    writeln!(io::stdout(), "target        {name}: {}", limits.capacity)?;
-    writeln!(
-        io::stdout(),
-        "part          {} ({})",
-        Bytes(total),
-        if args.part == Part::All { "all of it" } else { "what the trace touches" }
-    )?;
-    guard_all(std::slice::from_ref(&looked_at), &args.destroy, "")?;
-    if args.dry_run {
-        return Ok(exit::OK);
-    }
-    write(args, target::claim(&args.target, options)?, &extent, made)
+    Ok(extent)
 }
 
 fn is_simulated(args: &PrepareArgs) -> bool {
@@ -197,7 +206,7 @@ impl Drop for MadeFile<'_> {
 }
 
 /// Makes the file that was asked for; refuses to make one unasked.
-fn make_file(args: &PrepareArgs) -> anyhow::Result<Option<MadeFile<'_>>> {
+fn make_file<'a>(args: &'a PrepareArgs, gate: &Gate) -> anyhow::Result<Option<MadeFile<'a>>> {
     let name = args.target.display();
     let Some(size) = args.size else {
         if args.target.exists() || is_simulated(args) {
@@ -223,7 +232,10 @@ fn make_file(args: &PrepareArgs) -> anyhow::Result<Option<MadeFile<'_>>> {
         );
         Coded::error(exit::TARGET, text)
     };
-    let file = File::create_new(&args.target).map_err(refused)?;
+    if fs::symlink_metadata(&args.target).is_err() {
+        gate.check(&args.target, Writing::Replacing)?;
+    }
+    let file = gate.new_file(&args.target).map_err(refused)?;
     let made = MadeFile(Some(&args.target));
     file.set_len(size.0).map_err(refused)?;
     Ok(Some(made))
@@ -235,8 +247,8 @@ fn write(
     opened: OpenedTarget,
     extent: &Extent,
     made: Option<MadeFile<'_>>,
+    out: &mut Out,
 ) -> anyhow::Result<u8> {
-    let mut out = io::stdout();
     let (seed, from) = if args.resume {
         let (seed, from) = resume(&opened, extent, args.seed)?;
         let done = extent.bytes_from(0) - extent.bytes_from(from);
@@ -248,11 +260,8 @@ fn write(
     writeln!(out, "fill          number {:016x}, --seed {seed}", fill_run(seed))?;
 
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal ends the process at once; the first only asks the fill to end.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    signals::raise(&stop)?;
+    out.tells_of_files();
     let left = extent.bytes_from(from);
     let clock = MonotonicClock::new();
     let options = DeviceOptions { in_flight_max: DEPTH, ..DeviceOptions::default() };
@@ -286,7 +295,12 @@ fn write(
     )?;
     if !complete {
         let name = args.target.display();
-        tell(&format!("stopped by a signal\n  = help: go on with ioecho prepare {name} --resume"));
+        // Behind what is filled stands what may be lost, and it is asked after again.
+        let destroy =
+            if args.destroy.is_empty() { String::new() } else { format!(" --destroy {name}") };
+        tell(&format!(
+            "stopped by a signal\n  = help: go on with ioecho prepare {name} --resume{destroy}"
+        ));
         return Ok(exit::INCOMPLETE);
     }
     let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
@@ -312,7 +326,7 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn new(total: u64, quiet: bool) -> Self {
-        let bar = (!quiet && io::stderr().is_terminal()).then(|| {
+        let bar = (!quiet && is_watched()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
             let template = "{bar:30} {binary_bytes} of {binary_total_bytes}, \
                             {binary_bytes_per_sec}, ETA {eta}";
@@ -360,6 +374,8 @@ fn progress(written: u64, total: u64, elapsed: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -14,7 +14,7 @@ use ioecho_trace::units::{counted, counted_in};
 use crate::args::{IssuedArg, RecordArgs, Segment};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Writing};
 use crate::run::recording::{Outcome, Session, convert};
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
@@ -170,7 +170,7 @@ fn check_output(args: &RecordArgs, output: &Path) -> anyhow::Result<()> {
                     output has no place beside it\n  = help: name a file with -o";
         return Err(Coded::error(exit::USAGE, text));
     }
-    outputs::check(output, args.devices.iter().map(|path| &**path), Writing::Replacing)?;
+    Gate::default().check(output, Writing::Replacing)?;
     write::check(args.to, output)?;
     Ok(())
 }

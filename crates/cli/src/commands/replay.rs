@@ -11,18 +11,19 @@ use ioecho_trace::units::counted;
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
+use crate::print::Out;
 use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;
 use crate::run::{settle, witness};
 
-pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (plan, mut source) = ReplayPlan::new(args)?;
     if args.safety.dry_run {
-        writeln!(std::io::stdout(), "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
+        writeln!(out, "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
         for line in witness::planned(&plan)? {
-            writeln!(std::io::stdout(), "{line}")?;
+            writeln!(out, "{line}")?;
         }
         plan.guard()?;
         return Ok(tell_import(source.header()));
@@ -30,16 +31,14 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     let mut finished = execute(&plan, source)?;
     let live = finished.live.take();
     // The outcome stands on standard error where lines for programs take the standard output.
-    let mut out: Box<dyn Write> = if plan.live.takes_stdout() {
-        Box::new(std::io::stderr())
-    } else {
-        Box::new(std::io::stdout())
-    };
-    let page = conclude(&finished, &mut out)?;
-    let unmet = tell_required(&mut out, &plan.required, &finished.summary)?;
+    if plan.live.takes_stdout() {
+        out.make_way();
+    }
+    let page = conclude(&finished, out)?;
+    let unmet = tell_required(out, &plan.required, &finished.summary)?;
     // Last: whoever reads slowly holds up nothing that matters.
     if let Some(live) = live {
-        live.finish(Some(page));
+        live.finish(page);
     }
     Ok(match exit::of_run(&finished.summary) {
         exit::OK if unmet => exit::REQUIRED,
@@ -47,18 +46,20 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// Draws the report, prints the outcome, and answers what was drawn.
-pub(crate) fn conclude(finished: &Finished, out: &mut dyn Write) -> anyhow::Result<Page> {
+/// Draws the report, prints the outcome, and answers what was drawn. A report that cannot be made
+/// or written (a full disk) is no reason to hide the outcome.
+pub(crate) fn conclude(finished: &Finished, out: &mut Out) -> std::io::Result<Option<Page>> {
     let Finished { run, summary, .. } = finished;
-    let page = settle::page(run, summary)?;
-    // A report that cannot be written (a full disk) is no reason to hide the outcome.
-    let report = settle::write_report(run, &page);
+    out.tells_of_files();
+    let page = settle::page(run, summary);
+    let report = page.as_ref().map(|page| settle::write_report(run, page));
     print_outcome(out, summary)?;
     match report {
-        Ok(()) => writeln!(out, "report        {}", run.report().display())?,
-        Err(error) => tell(&format!("warning: {error}")),
+        Ok(Ok(())) => writeln!(out, "report        {}", run.report().display())?,
+        Ok(Err(error)) => tell(&format!("warning: {error}")),
+        Err(error) => tell(&format!("warning: there is no report: {error:#}")),
     }
-    Ok(page)
+    Ok(page.ok())
 }
 
 /// Says whether what was required holds; answers whether something does not.
@@ -112,6 +113,9 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
             verify.unverifiable_sectors,
             verify.unknown_sectors
         )?;
+        for told in [verify.doubt_told(), verify.prereads_told()].into_iter().flatten() {
+            writeln!(out, "  {told}")?;
+        }
     }
     for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
         writeln!(out, "  {count} {outcome}")?;

@@ -1,9 +1,9 @@
 //! `ioecho report`: the page of a run, again or for the first time, or of a load.
 
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ioecho_report::Page;
 use ioecho_trace::Stop;
 use ioecho_trace::formats::ReadOptions;
 
@@ -12,15 +12,22 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::plot;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
-use crate::outputs::{self, Writing};
+use crate::outputs::{Gate, Inputs, Writing, refuse_stranger};
+use crate::print::Out;
 use crate::run::directory::RunDirectory;
 use crate::run::{everything, page, settle};
 
-pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
-    if let Some(path) = &args.output {
-        outputs::check(path, [&*args.run], Writing::Over)?;
+pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let gate = Gate::reading(Inputs::of_load(&args.run, &args.load));
+    if let Some(directory) = &args.figures {
+        // Before the page is written, which comes first.
+        refuse_stranger(directory)?;
     }
-    let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args) };
+    let Some(run) = RunDirectory::at(&args.run) else { return of_trace(args, &gate, out) };
+    let gate = gate.and_page_of(&args.run);
+    if let Some(path) = &args.output {
+        gate.check(path, Writing::Over)?;
+    }
     let window = &args.load.window;
     let is_part = window.start.is_some() || window.duration.is_some();
     if is_part || !args.load.transforms.chain.is_empty() {
@@ -31,7 +38,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
         );
         return Err(Coded::error(exit::USAGE, text));
     }
-    let summary = if run.journal().exists() && !run.summary().exists() {
+    let is_unsettled = run.journal().exists() || !run.requests().exists();
+    let summary = if is_unsettled && !run.summary().exists() {
         settle::recover(&run)?
     } else {
         settle::read_summary(&run)?
@@ -45,24 +53,36 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let (options, load, stop) = (ReadOptions::default(), LoadArgs::default(), Stop::default());
     let found = everything::count(run.path(), &options, &load, &stop)?;
     let page = settle::page_of(&run, &summary, &found)?;
-    let report = if let Some(path) = &args.output {
-        write(path, ioecho_report::html(&page)?.as_bytes())?;
-        path.clone()
-    } else {
-        settle::write_report(&run, &page)?;
-        run.report()
-    };
-    if let Some(directory) = &args.figures {
-        plot::write_main(&args.run, &options, &load, &stop, &found, directory)?;
+    out.tells_of_files();
+    print_outcome(out, &summary)?;
+    let unmet = tell_required(out, &args.require, &summary)?;
+    let code = if unmet { exit::REQUIRED } else { exit::OK };
+    let written = write_of_run(args, &gate, &run, &page).and_then(|report| {
+        if let Some(directory) = &args.figures {
+            plot::write_main(&gate, &args.run, &options, &load, &stop, &found, directory)?;
+        }
+        Ok(writeln!(out, "report        {}", report.display())?)
+    });
+    exit::unless_worse(code, written)
+}
+
+/// Writes the page where it was asked for, or into the run's directory; answers where it is.
+fn write_of_run(
+    args: &ReportArgs,
+    gate: &Gate,
+    run: &RunDirectory,
+    page: &Page,
+) -> anyhow::Result<PathBuf> {
+    if let Some(path) = &args.output {
+        gate.put(path, ioecho_report::html(page)?.as_bytes())?;
+        return Ok(path.clone());
     }
-    print_outcome(&mut std::io::stdout().lock(), &summary)?;
-    writeln!(std::io::stdout(), "report        {}", report.display())?;
-    let unmet = tell_required(&mut std::io::stdout(), &args.require, &summary)?;
-    Ok(if unmet { exit::REQUIRED } else { exit::OK })
+    settle::write_report(run, page)?;
+    Ok(run.report())
 }
 
 /// The page of a trace that is no run.
-fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
+fn of_trace(args: &ReportArgs, gate: &Gate, out: &mut Out) -> anyhow::Result<u8> {
     if args.run.is_dir() {
         let text = format!(
             "{} is no run: it holds no run.toml\n  = help: name a directory that `ioecho replay \
@@ -78,6 +98,9 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
         );
         return Err(Coded::error(exit::USAGE, text));
     }
+    if let Some(path) = &args.output {
+        gate.check(path, Writing::Over)?;
+    }
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let found = everything::count(&args.run, &options, &args.load, &stop)?;
@@ -86,19 +109,12 @@ fn of_trace(args: &ReportArgs) -> anyhow::Result<u8> {
         let name = page.title.trim_start_matches('-');
         PathBuf::from(format!("{}.html", if name.is_empty() { "load" } else { name }))
     });
-    write(&path, ioecho_report::html(&page)?.as_bytes())?;
+    gate.put(&path, ioecho_report::html(&page)?.as_bytes())?;
     if let Some(directory) = &args.figures {
-        plot::write_main(&args.run, &options, &args.load, &stop, &found, directory)?;
+        plot::write_main(gate, &args.run, &options, &args.load, &stop, &found, directory)?;
     }
-    writeln!(std::io::stdout(), "report        {}", path.display())?;
+    out.tells_of_files();
+    writeln!(out, "report        {}", path.display())?;
     let is_damaged = found.header.damage.is_some();
     Ok(if is_damaged { exit::DAMAGED } else { exit::OK })
-}
-
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    fs::write(path, bytes).map_err(|error| unwritable(path, &error))
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
 }

@@ -1,25 +1,35 @@
 //! `ioecho verify`: reads back what a run wrote, and says whether it is there.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use clap::{ArgAction, ValueEnum};
+use clap::ArgAction;
 use ioecho_replay::verify::{After, PassProgress};
 use ioecho_trace::units::counted;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::args::AfterArg;
 use crate::commands::tell;
 use crate::exit;
+use crate::print::{Out, is_watched};
 use crate::run::directory::RunDirectory;
-use crate::run::verify::later::{Found, Past};
+use crate::run::signals;
+use crate::run::verify::later::{Found, Past, PastTarget};
 use crate::run::verify::result;
 
 /// Findings that are printed; all that are kept stand in `verify.json`.
 const PRINTED: usize = 20;
+
+/// How often to look whether the verification is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long one that is to end may take: it looks ten times a second whether it is, unless the
+/// kernel holds it.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// How often a line tells how far it is.
 const PRINT_EVERY: Duration = Duration::from_secs(10);
@@ -47,51 +57,30 @@ pub(crate) struct VerifyArgs {
     quiet: bool,
 }
 
-/// What came between a run and its verification.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum AfterArg {
-    /// The run ended or was killed; the host went on
-    #[default]
-    Kill,
-    /// The power failed: only what a flush or FUA made durable must be there
-    PowerCut,
-}
-
-pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut past = Past::open(&args.run)?;
     past.retarget(&args.target)?;
-    let after = match args.after {
-        AfterArg::Kill => After::Kill,
-        AfterArg::PowerCut => After::PowerCut,
-    };
+    let after = args.after.after();
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second signal ends the process at once; the first only asks it to end.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    signals::raise(&stop)?;
+    let past = Arc::new(past);
+    let loud = !args.quiet && is_watched();
     let mut found = Vec::new();
     for target in &past.targets {
-        let mut printed = Instant::now();
-        let loud = !args.quiet && std::io::stderr().is_terminal();
-        let mut progress = |progress: PassProgress| {
-            if loud && printed.elapsed() >= PRINT_EVERY {
-                printed = Instant::now();
-                let PassProgress { read, position } = progress;
-                tell(&format!("read {read}, now at {position} of {}", target.path.display()));
-            }
-        };
-        found.push(past.verify(target, after, &stop, &mut progress)?);
+        found.push(patiently(&past, target, after, &stop, loud)?);
     }
     let (complete, damaged) = result::verdict(&found);
+    let code = match (damaged, complete) {
+        (true, _) => exit::DATA_DAMAGED,
+        (false, true) => exit::OK,
+        (false, false) => exit::INCOMPLETE,
+    };
     let after = if after == After::Kill { "kill" } else { "power-cut" };
     if let Some(run) = RunDirectory::at(&args.run) {
         result::keep(&run, past.number, after, &found);
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
-        out.write_all(&result::json(past.number, after, &found))?;
-        writeln!(out)?;
+        out.json(&result::whole(past.number, after, &found))?;
     } else {
         for found in &found {
             out.write_all(text(found).as_bytes())?;
@@ -103,11 +92,47 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<u8> {
         };
         writeln!(out, "verdict       {verdict}")?;
     }
-    Ok(match (damaged, complete) {
-        (true, _) => exit::DATA_DAMAGED,
-        (false, true) => exit::OK,
-        (false, false) => exit::INCOMPLETE,
-    })
+    Ok(code)
+}
+
+/// Verifies a target in a thread of its own. A device that hangs holds that in the kernel, where no
+/// signal reaches it: who is told to end then says so, and does not wait for it.
+fn patiently(
+    past: &Arc<Past>,
+    target: &PastTarget,
+    after: After,
+    stop: &Arc<AtomicBool>,
+    loud: bool,
+) -> anyhow::Result<Found> {
+    let (sender, end) = sync_channel(1);
+    let (their_past, theirs, their_stop) = (Arc::clone(past), target.clone(), Arc::clone(stop));
+    ioecho_linux::thread::start("verify", move || {
+        let mut printed = Instant::now();
+        let mut progress = |progress: PassProgress| {
+            if loud && printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                let PassProgress { read, position } = progress;
+                tell(&format!("read {read}, now at {position} of {}", theirs.path.display()));
+            }
+        };
+        // Refused only where nobody waits for it any more.
+        let _ = sender.send(their_past.verify(&theirs, after, &their_stop, &mut progress));
+    })?;
+    let mut asked = None;
+    loop {
+        match end.recv_timeout(LOOK_EVERY) {
+            Ok(found) => return found,
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("a thread panicked"),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if stop.load(Relaxed) && asked.get_or_insert_with(Instant::now).elapsed() > STUCK {
+            tell(&format!(
+                "warning: {} does not let go: this process ends when it answers or is taken away",
+                target.path.display()
+            ));
+            return Ok(Found::nothing(target));
+        }
+    }
 }
 
 /// What was found on a target, in lines.
@@ -136,6 +161,12 @@ fn text(found: &Found) -> String {
             "unknown",
             figures.unknown,
             "sectors beside them that the run did not write, or discarded",
+        ),
+        (
+            "doubtful",
+            figures.doubtful,
+            "sectors without the stamp of prepare among others that bear it: lost, or zeroed, \
+             discarded or overwritten since",
         ),
         ("shared", figures.shared, "sectors of blocks that are equal on purpose"),
         ("undecided", figures.undecided, "sectors that are wrong, if no discard came last"),

@@ -158,7 +158,8 @@ impl Recorded {
         let names = header.volumes.iter().map(|volume| volume.name.as_str());
         let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
         let sizes = header.volumes.iter().map(|volume| volume.size);
-        let size: Option<u64> = sizes.map(|size| size.map(|size| size.0)).sum();
+        let size = sizes.map(|size| size.map(|size| size.0));
+        let size = size.reduce(|sum, size| Some(sum?.saturating_add(size?))).flatten();
         Self {
             device: (!names.is_empty()).then(|| names.join(", ")),
             size_bytes: size.filter(|size| *size > 0).map(whole),

@@ -5,9 +5,12 @@
 //! when it is whole and on the disk; the index is written last, of what is there. What a crash left
 //! half made, the next one who adds takes away.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use ioecho_linux::Place;
+use ioecho_trace::{Header, Sink};
 
 use super::facts::Facts;
 use super::index::{Index, Unread};
@@ -15,7 +18,8 @@ use super::name::Name;
 use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::run::directory::write_whole;
+use crate::outputs::{refuse_stranger, trace_in};
+use crate::regular;
 use crate::run::lock;
 
 /// What the name of a directory ends with that is still being put together.
@@ -26,13 +30,14 @@ const PARTIAL: &str = ".partial";
 pub(crate) struct Library {
     path: PathBuf,
     /// The directory itself; the lock ends with the process.
-    directory: File,
+    place: Place,
 }
 
 /// A load that is being put together; what is there is taken away unless it is published.
 #[derive(Debug)]
 pub(crate) struct Staged {
     path: PathBuf,
+    place: Place,
     name: Name,
 }
 
@@ -50,12 +55,12 @@ impl Staged {
 
     /// Writes a file of the load, down to the disk.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        let path = self.file(name);
-        let write = || -> io::Result<()> {
-            fs::write(&path, bytes)?;
-            File::open(&path)?.sync_all()
-        };
-        write().map_err(|error| unwritable(&path, &error))
+        self.place.put(name, bytes).map_err(|error| unwritable(&self.file(name), &error))
+    }
+
+    /// Begins the trace of the load.
+    pub(crate) fn trace(&self, name: &str, header: &Header) -> anyhow::Result<Box<dyn Sink>> {
+        trace_in(&self.place, &self.file(name), header)
     }
 }
 
@@ -63,14 +68,16 @@ impl Library {
     /// The library in this directory, a new one if there is nothing. Waits while somebody else
     /// changes it, and says so.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
-        let alone = || -> io::Result<File> {
-            let directory = File::open(path)?;
-            lock::take(&directory, || format!("that changes {}", path.display()))?;
-            Ok(directory)
+        // In the directory of another user, or one of his, he could put links for files.
+        refuse_stranger(path)?;
+        let alone = || -> io::Result<Place> {
+            fs::create_dir_all(path)?;
+            let place = Place::at(path)?;
+            lock::take(place.file(), || format!("that changes {}", path.display()))?;
+            Ok(place)
         };
-        let directory = alone().map_err(|error| unwritable(path, &error))?;
-        let library = Self { path: path.to_owned(), directory };
+        let place = alone().map_err(|error| unwritable(path, &error))?;
+        let library = Self { path: path.to_owned(), place };
         match Index::read(path) {
             Ok(_) => {}
             Err(Unread::Missing(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -147,18 +154,19 @@ impl Library {
             );
             return Err(Coded::error(exit::OUTPUT, text));
         }
-        let path = self.path.join(format!(".{name}{PARTIAL}"));
-        fs::create_dir(&path).map_err(|error| unwritable(&path, &error))?;
-        Ok(Staged { path, name: name.clone() })
+        let staged = format!(".{name}{PARTIAL}");
+        let path = self.path.join(&staged);
+        let place = self.place.make_in(&staged).map_err(|error| unwritable(&path, &error))?;
+        Ok(Staged { path, place, name: name.clone() })
     }
 
     /// Gives the load its name, and writes the index.
     pub(crate) fn publish(&self, staged: Staged) -> anyhow::Result<()> {
         let path = self.path.join(staged.name.as_str());
         let publish = || -> io::Result<()> {
-            File::open(&staged.path)?.sync_all()?;
-            fs::rename(&staged.path, &path)?;
-            self.directory.sync_all()
+            staged.place.sync()?;
+            self.place.rename(format!(".{}{PARTIAL}", staged.name), staged.name.as_str())?;
+            self.place.sync()
         };
         publish().map_err(|error| unwritable(&path, &error))?;
         drop(staged);
@@ -180,8 +188,9 @@ impl Library {
     fn write_index(&self, index: &Index) -> anyhow::Result<()> {
         let mut json = serde_json::to_vec_pretty(index)?;
         json.push(b'\n');
-        write_whole(&self.path.join(INDEX_FILE), &json)?;
-        self.directory.sync_all().map_err(|error| unwritable(&self.path, &error))
+        let index = self.path.join(INDEX_FILE);
+        self.place.put(INDEX_FILE, &json).map_err(|error| unwritable(&index, &error))?;
+        self.place.sync().map_err(|error| unwritable(&self.path, &error))
     }
 }
 
@@ -219,8 +228,9 @@ pub(crate) fn has_loads(library: &Path) -> bool {
 pub(crate) fn facts_of(library: &Path, name: &Name) -> Result<Facts, String> {
     let path = library.join(name.as_str()).join(FACTS_FILE);
     let shown = path.display();
-    let text =
-        fs::read_to_string(&path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let bytes = regular::read_below(library, &[name.as_str(), FACTS_FILE])
+        .map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let no_facts = |error: toml::de::Error| {
         let reason = visible(error.message());
         format!("{shown} does not say what a load is: {reason}")

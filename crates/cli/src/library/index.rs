@@ -1,6 +1,5 @@
 //! The index of a library: a file here, or one that a stranger publishes.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use super::named::named;
 use super::{INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::visible;
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::fetch::{self, Location, digest, is_url};
 
 /// How many names a message lists.
@@ -97,7 +97,7 @@ impl Index {
 
     /// The index of the library in this directory, or why there is none.
     pub(crate) fn read(library: &Path) -> Result<Self, Unread> {
-        let bytes = fs::read(library.join(INDEX_FILE)).map_err(Unread::Missing)?;
+        let bytes = regular::read_below(library, &[INDEX_FILE]).map_err(Unread::Missing)?;
         Self::understand(&bytes)
     }
 

@@ -10,6 +10,7 @@ use ioecho_trace::TraceError;
 use super::index::Index;
 use super::{FACTS_FILE, Facts, INDEX_FILE, LOAD_FILE};
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::fetch::digest;
 
 /// The library and the name of the load that a path is, if it is no file itself.
@@ -49,7 +50,9 @@ pub(crate) fn load_file(library: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let index = Index::of(library)?;
     let Facts { name, sha256: stated, .. } = index.load(name, &library.display().to_string())?;
     let file = library.join(name.as_str()).join(LOAD_FILE);
-    let sha256 = digest::of_file(&file).map_err(|error| TraceError::read(&file, error))?;
+    let opened = regular::open_below(library, &[name.as_str(), LOAD_FILE]);
+    let sha256 = opened.and_then(digest::of_opened);
+    let sha256 = sha256.map_err(|error| TraceError::read(&file, error))?;
     if sha256 != *stated {
         let text = format!(
             "{}: this is not what its library says\n  = note: its SHA-256 is {sha256}, and should \

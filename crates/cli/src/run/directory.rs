@@ -3,22 +3,27 @@
 //! A run may be killed at any moment and its disk may fill up. So `run.toml` says `state =
 //! "running"` from the first moment until everything else is in place, results are appended to a
 //! journal that is readable up to its last record, whole files appear by renaming, and a reserve of
-//! disk space is held until the end so that the last words can be written.
+//! disk space is held until the end so that the last words can be written. The directory is opened
+//! once and held on to, so that nobody leads what is written to another place.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ioecho_linux::Place;
 use ioecho_linux::target::{Layer, TargetContent};
 use ioecho_linux::{HostFacts, TargetFacts};
 use ioecho_replay::conflict::ConflictMode;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::verdict::Verdict;
-use ioecho_trace::Header;
+use ioecho_trace::{Header, Sink};
 use serde::Serialize;
 
 use crate::exit::{self, Coded};
+use crate::outputs::{refuse_stranger, trace_in};
+use crate::print::visible;
+use crate::run::verify::line::Continued;
 use crate::run::witness::WitnessEntry;
 
 /// The version of `run.toml` and of the directory as a whole.
@@ -50,6 +55,8 @@ pub(crate) struct RunFacts {
     /// The process, for whoever wonders whether it still lives.
     pub(crate) pid: u32,
     pub(crate) verdict: Option<Verdict>,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continued>,
     pub(crate) plan: PlanFacts,
     /// In the order in which results name them.
     pub(crate) targets: Vec<TargetEntry>,
@@ -128,17 +135,23 @@ pub(crate) enum TargetEntry {
     },
 }
 
-/// A directory that holds a run.
+/// A directory that holds a run, held on to: whatever its path leads to by now, what is written
+/// goes into it, and no link in it is followed.
 #[derive(Clone, Debug)]
 pub(crate) struct RunDirectory {
     path: PathBuf,
+    place: Place,
+    /// Whether this process has made it: then it is its own, whatever a file server says.
+    made: bool,
 }
 
 impl RunDirectory {
     /// The run in the directory `path`, if there is one.
     pub(crate) fn at(path: &Path) -> Option<Self> {
-        let run = Self { path: path.to_owned() };
-        run.facts_file().is_file().then_some(run)
+        if !path.join("run.toml").is_file() {
+            return None;
+        }
+        Some(Self { path: path.to_owned(), place: Place::at(path).ok()?, made: false })
     }
 
     /// Makes the directory for a new run. It must not exist, or be empty.
@@ -148,10 +161,21 @@ impl RunDirectory {
             let text = format!("{name} is not empty\n  = help: name a new directory with -o");
             return Err(Coded::error(exit::OUTPUT, text));
         }
-        fs::create_dir_all(path).map_err(|error| {
+        // In the directory of another user, or one of his, he could put links for files.
+        refuse_stranger(path)?;
+        let make = || {
+            if path.is_dir() {
+                return Ok((Place::at(path)?, false));
+            }
+            if let Some(above) = path.parent() {
+                fs::create_dir_all(above)?;
+            }
+            Ok((Place::make(path)?, true))
+        };
+        let (place, made) = make().map_err(|error: io::Error| {
             Coded::error(exit::OUTPUT, format!("cannot make the run's directory {name}: {error}"))
         })?;
-        Ok(Self { path: path.to_owned() })
+        Ok(Self { path: path.to_owned(), place, made })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -210,12 +234,12 @@ impl RunDirectory {
     /// Takes the reserve of disk space.
     pub(crate) fn take_reserve(&self) -> anyhow::Result<()> {
         let write = || -> io::Result<()> {
-            let mut file = File::create(self.reserve())?;
+            let mut file = self.new_file(&self.reserve())?;
             file.write_all(&vec![0xA5; RESERVE_BYTES])?;
             file.sync_data()
         };
         write().map_err(|error| {
-            let _ = fs::remove_file(self.reserve());
+            let _ = self.remove(&self.reserve());
             let text = format!(
                 "no room for results in {}: {error}\n  = help: a run needs at least {} MiB and \
                  about 100 bytes per request; name another directory with -o",
@@ -228,7 +252,7 @@ impl RunDirectory {
 
     /// Gives the reserve back; answers whether there was one.
     pub(crate) fn free_reserve(&self) -> bool {
-        fs::remove_file(self.reserve()).is_ok()
+        self.remove(&self.reserve()).is_ok()
     }
 
     /// Writes `run.toml`.
@@ -236,15 +260,10 @@ impl RunDirectory {
         // Process names are in the requests' own header; TOML has no numbers as keys.
         let mut facts = facts.clone();
         facts.trace.processes.clear();
-        write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+        self.put(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
     }
 
     /// `run.toml` as it is.
-    /// The files that hold what a run measured and what it was. The report can be made again.
-    pub(crate) fn own_files(&self) -> [PathBuf; 4] {
-        [self.facts_file(), self.requests(), self.summary(), self.journal()]
-    }
-
     pub(crate) fn read_facts(&self) -> anyhow::Result<toml::Table> {
         let path = self.facts_file();
         let broken = |error: String| {
@@ -281,7 +300,7 @@ impl RunDirectory {
             facts.insert("reason".to_owned(), incomplete.as_str().into());
         }
         facts.insert("verdict".to_owned(), toml::Value::try_from(&summary.verdict)?);
-        write_whole(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+        self.put(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
     }
 
     /// Takes away what a killed run had half written.
@@ -289,16 +308,53 @@ impl RunDirectory {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
             if entry.path().extension().is_some_and(|extension| extension == "partial") {
-                let _ = fs::remove_file(entry.path());
+                let _ = self.remove(&entry.path());
             }
         }
     }
 
+    /// The directory, for whoever writes into it.
+    fn own(&self) -> io::Result<&Place> {
+        match self.place.stranger()? {
+            Some(owner) if !self.made => {
+                let text = format!("the run's directory belongs to the user {owner}");
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+            }
+            _ => Ok(&self.place),
+        }
+    }
+
+    /// Makes a file of the run that is not there yet.
+    pub(crate) fn new_file(&self, file: &Path) -> io::Result<File> {
+        self.own()?.create_new(file.file_name().unwrap_or_default())
+    }
+
+    /// Writes a file of the run so that it appears whole or not at all.
+    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+        let name = file.file_name().unwrap_or_default();
+        let put = self.own().and_then(|place| place.put(name, bytes));
+        put.map_err(|error| {
+            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+        })
+    }
+
+    /// Begins a trace in the run.
+    pub(crate) fn trace(&self, file: &Path, header: &Header) -> anyhow::Result<Box<dyn Sink>> {
+        let place = self.own().map_err(|error| {
+            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+        })?;
+        trace_in(place, file, header)
+    }
+
+    /// Removes a file of the run.
+    pub(crate) fn remove(&self, file: &Path) -> io::Result<()> {
+        self.own()?.remove(file.file_name().unwrap_or_default())
+    }
+
     /// Adds a line with the wall-clock time to `log.txt`. A log that cannot be written ends no run.
     pub(crate) fn log(&self, line: &str) {
-        let file = File::options().create(true).append(true).open(self.path.join("log.txt"));
-        if let Ok(mut file) = file {
-            let _ = writeln!(file, "{} {line}", jiff::Timestamp::now());
+        if let Ok(mut file) = self.own().and_then(|place| place.append("log.txt")) {
+            let _ = writeln!(file, "{} {}", jiff::Timestamp::now(), visible(line));
         }
     }
 }
@@ -320,17 +376,43 @@ pub(crate) fn read_facts(path: &Path) -> Option<toml::Table> {
     RunDirectory::at(path)?.read_facts().ok()
 }
 
-/// Writes a file so that it appears whole or not at all.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let partial = path.with_extension("partial");
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&partial)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&partial);
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
-    })
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_is_planted_in_a_run_leads_nothing_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("precious"), "precious").unwrap();
+        let run = RunDirectory::create(&path("run")).unwrap();
+        for name in ["log.txt", "report.html", "report.partial", "requests.journal", ".reserve"] {
+            symlink(path("precious"), path("run").join(name)).unwrap();
+        }
+        run.log("a line");
+        run.put(&run.report(), b"page").unwrap();
+        run.new_file(&run.journal()).unwrap_err();
+        assert!(run.take_reserve().is_err());
+        assert_eq!(fs::read(path("precious")).unwrap(), b"precious");
+        assert_eq!(fs::read(run.report()).unwrap(), b"page");
+        run.remove_partial_files();
+        assert!(path("precious").exists());
+    }
+
+    #[test]
+    fn what_is_written_goes_into_the_directory_that_was_made_wherever_its_path_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let run = RunDirectory::create(&path("run")).unwrap();
+        fs::rename(path("run"), path("moved")).unwrap();
+        fs::create_dir(path("theirs")).unwrap();
+        symlink(path("theirs"), path("run")).unwrap();
+        run.log("a line");
+        run.put(&run.summary(), b"{}").unwrap();
+        assert!(run.trace(&run.requests(), &Header::default()).is_err());
+        assert_eq!(fs::read_dir(path("theirs")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(path("moved")).unwrap().count(), 2);
+    }
 }

@@ -2,27 +2,33 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
 
+use ioecho_linux::thread::none_left;
 use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::Control;
+use ioecho_replay::journal;
 use ioecho_replay::plan::TimingMode;
-use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
+use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
 
 use crate::args::{PacingArg, VerifyArg};
 use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::ends::{Ends, engine_facts};
-use crate::run::lane::{self, Lane, LaneEnd, LaneWork, Start};
+use crate::run::feeder::Feeding;
+use crate::run::lane::{Lane, LaneWork, Start};
+use crate::run::lanes::Lanes;
 use crate::run::live::Live;
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::signals::{Signals, stop_on_signals};
 use crate::run::target::Target;
+use crate::run::verify::line::Continues;
 use crate::run::watch::host::HostWatch;
 use crate::run::witness::{Witness, Witnessed};
 use crate::run::writer::{self, WriterOptions};
@@ -34,6 +40,8 @@ pub(crate) struct Finished {
     pub(crate) summary: RunSummary,
     /// What told of it while it went on, where it may have more to tell.
     pub(crate) live: Option<Live>,
+    /// What may still hold the targets. Dropped last, it says whom the process waits for.
+    _lanes: Lanes,
 }
 
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
@@ -44,14 +52,15 @@ pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Res
     run.take_reserve()?;
     let result = replay(plan, source, &run, &signals);
     run.free_reserve();
-    if result.is_err() && !run.journal().exists() {
+    if result.is_err() && has_no_results(&run) {
         // Nothing happened yet: leave no half-made directory that looks like a run.
+        let _ = run.remove(&run.journal());
         witness::forget(&run);
-        let _ = std::fs::remove_file(run.facts_file());
-        let _ = std::fs::remove_file(run.path().join("log.txt"));
+        let _ = run.remove(&run.facts_file());
+        let _ = run.remove("log.txt".as_ref());
         for target in 0..plan.targets.len() {
-            let _ = std::fs::remove_file(run.versions(target));
-            let _ = std::fs::remove_file(run.intents(target));
+            let _ = run.remove(&run.versions(target));
+            let _ = run.remove(&run.intents(target));
         }
         let _ = std::fs::remove_dir(run.path());
     }
@@ -87,13 +96,16 @@ fn replay(
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
         facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
     }
+    // Before the directory says that a run goes on: however the process ends, it can be read.
+    let journal = begin_journal(run, run_number)?;
     let witness = Witness::start(plan, run)?;
     facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
     let live = Live::start(plan, run, &facts, &signals.asked)?;
-    let (ends, start) = work(plan, run, lanes, source, planner, run_number, stop, live.as_ref())?;
+    let (ends, start, lanes) =
+        work(plan, run, journal, lanes, source, planner, run_number, stop, live.as_ref())?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
     let never = AtomicBool::new(false);
     let asked = if signals.asked.load(Relaxed) { &never } else { &*signals.asked };
@@ -116,7 +128,9 @@ fn replay(
     let has_schedule = plan.timing.mode == TimingMode::Timed;
     let zero_ns = facts.zero_monotonic_ns;
     let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, has_schedule));
-    let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref())?;
+    let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
+    let unkept = |error| unkept(error, damage.as_ref());
+    let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
 
     facts.ended = Some(now());
     facts.verdict = Some(summary.verdict.clone());
@@ -124,13 +138,43 @@ fn replay(
     facts.reason = (!incomplete.is_empty()).then(|| incomplete.clone());
     facts.state = if incomplete.is_empty() { State::Complete } else { State::Incomplete };
     run.free_reserve();
-    run.write_facts(&facts)?;
-    settle::drop_journal(run, &summary.engine)?;
+    run.write_facts(&facts).map_err(unkept)?;
+    settle::drop_journal(run, &summary.engine).map_err(unkept)?;
     if is_complete {
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
-    Ok(Finished { run: run.clone(), summary, live })
+    Ok(Finished { run: run.clone(), summary, live, _lanes: lanes })
+}
+
+/// The error of results that cannot be kept. It hides no damage that was found on a target.
+fn unkept(error: anyhow::Error, damage: Option<&VerifyFigures>) -> anyhow::Error {
+    let Some(damage) = damage else { return error };
+    let sectors = damage.damaged_sectors + damage.unreadable_sectors;
+    let text = format!(
+        "{} not as they must be, and the results cannot be kept: {error:#}",
+        counted_in(sectors, "sector is", "sectors are")
+    );
+    Coded::error(exit::DATA_DAMAGED, text)
+}
+
+/// Begins the journal, which is locked for as long as the run goes on.
+fn begin_journal(run: &RunDirectory, run_number: u64) -> anyhow::Result<File> {
+    let begin = || {
+        let mut file = run.new_file(&run.journal())?;
+        file.lock()?;
+        file.write_all(&journal::header(run_number))?;
+        Ok(file)
+    };
+    begin().map_err(|error: io::Error| {
+        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
+    })
+}
+
+/// Whether nothing of the load has come back yet.
+fn has_no_results(run: &RunDirectory) -> bool {
+    let empty = journal::JOURNAL_HEADER_BYTES as u64;
+    !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
 }
 
 /// Lets the threads work and gathers what they leave.
@@ -138,43 +182,43 @@ fn replay(
 fn work(
     plan: &ReplayPlan,
     run: &RunDirectory,
+    journal: File,
     lanes: Vec<Lane>,
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
     stop: &Arc<AtomicBool>,
     live: Option<&Live>,
-) -> anyhow::Result<(Ends, Start)> {
+) -> anyhow::Result<(Ends, Arc<Start>, Lanes)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
-        verifiers.push(verification::verifier(plan, run, run_number, number, &lane.limits())?);
+        verifiers.push(verification::verifier(plan, run, run_number, number, lane)?);
     }
-    let journal = File::create_new(run.journal()).and_then(|file| file.lock().map(|()| file));
-    let journal = journal.map_err(|error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
-    })?;
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
-    let (feeder, inputs) = feeder::spawn(
+    let (feeder, inputs) = feeder::spawn(Feeding {
         source,
         planner,
-        lanes.len(),
-        Arc::clone(stop),
-        live.map(|_| plan.live.interval),
-    );
+        controls: controls.clone(),
+        stop: Arc::clone(stop),
+        timed: plan.timing.mode == TimingMode::Timed,
+        interval: live.map(|_| plan.live.interval),
+        run: run.clone(),
+    })?;
     let tally = live.map(|live| live.tally(&controls, &feeder.demand));
+    // Whether every lane has handed over what it has, or never will.
+    let ended = Arc::new(AtomicBool::new(false));
     let durable = plan.verify != VerifyArg::Off;
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
-        run_number,
         targets: lanes.len(),
         durable,
         inside: plan.expert.is_some(),
         real: !simulated,
     };
     let (writer, recorders, moments) =
-        writer::spawn(run, journal, Arc::clone(stop), options, tally);
+        writer::spawn(run, journal, Arc::clone(stop), Arc::clone(&ended), options, tally)?;
     let progress = (!plan.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
@@ -187,27 +231,30 @@ fn work(
             hidden,
         })
     });
-    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref()));
-    let start = Start::new(lanes.len());
+    let progress = progress.transpose()?;
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref())).transpose()?;
+    let start = Arc::new(Start::new(lanes.len()));
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
     let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
         number,
         lane,
         input,
-        read: &feeder.ended,
-        demand: &feeder.demand,
+        filled: Arc::clone(&feeder.filled),
+        demand: Arc::clone(&feeder.demand),
         recorder,
-        control: &controls[number],
+        control: Arc::clone(&controls[number]),
         verifier,
         run_number,
     });
-    let ends = run_lanes(plan, &start, work.collect());
+    let mut lanes = Lanes::start(plan, run, &start, work.collect());
+    let ends = lanes.as_mut().map(Lanes::wait);
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
-    // The feeder may be waiting for room in a ring.
+    // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
+    ended.store(true, Relaxed);
     let panicked = |_| anyhow::anyhow!("a thread of the run panicked");
-    let feeder = feeder.thread.join().map_err(panicked)?;
+    let feeder = feeder.end().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
     if let Some(progress) = progress {
         progress.finish();
@@ -215,37 +262,15 @@ fn work(
     if let Some(live) = live {
         live.run_ended();
     }
-    let mut lanes = ends?;
-    if let Some(error) = lanes.iter_mut().find_map(|lane| lane.host_error.take()) {
-        let _ = std::fs::remove_file(run.journal());
-        return Err(Coded::error(exit::USAGE, error.to_string()));
+    let mut ends = ends.map_err(|error| none_left(&error))??;
+    if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
+        // The guard's refusal has a code of its own; what the host does not give has none.
+        let refusal = error.downcast::<Coded>();
+        return Err(
+            refusal.map_or_else(|error| Coded::error(exit::USAGE, error.to_string()), Into::into)
+        );
     }
-    Ok((Ends { lanes, feeder, writer, host }, start))
-}
-
-/// Runs every lane in a thread of its own.
-fn run_lanes(
-    plan: &ReplayPlan,
-    start: &Start,
-    work: Vec<LaneWork<'_>>,
-) -> anyhow::Result<Vec<LaneEnd>> {
-    let ends = thread::scope(|scope| {
-        let lanes: Vec<_> = work
-            .into_iter()
-            .map(|work| {
-                let name = format!("ioecho-lane-{}", work.number);
-                thread::Builder::new()
-                    .name(name)
-                    .spawn_scoped(scope, move || lane::run(plan, work, start))
-                    .inspect_err(|_| start.give_up())
-            })
-            .collect();
-        lanes
-            .into_iter()
-            .map(|lane| lane?.join().map_err(|_| anyhow::anyhow!("an issuing thread panicked")))
-            .collect::<Vec<anyhow::Result<LaneEnd>>>()
-    });
-    ends.into_iter().collect()
+    Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
 }
 
 fn facts(
@@ -266,6 +291,7 @@ fn facts(
         zero_monotonic_ns: None,
         pid: std::process::id(),
         verdict: None,
+        continues: plan.continues.as_ref().map(Continues::entry),
         plan: PlanFacts {
             trace: plan.recorded_trace.clone(),
             start_ns: plan.window.start.map(|at| at.0),

@@ -101,7 +101,7 @@ pub(crate) fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> anyhow::Re
             } else if planned.op.changes_data() {
                 let changes = &mut forecast.changes[usize::from(planned.target)];
                 changes.requests += 1;
-                changes.bytes += planned.length.0;
+                changes.bytes = changes.bytes.saturating_add(planned.length.0);
                 let end = planned.end().0;
                 let (from, to) = changes.range.unwrap_or((planned.offset.0, end));
                 changes.range = Some((from.min(planned.offset.0), to.max(end)));

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -50,7 +49,7 @@ pub(crate) struct InsideWriter {
     /// What has found no room lately, of each target.
     missing: Vec<Arc<AtomicU64>>,
     file: Option<BufWriter<File>>,
-    path: PathBuf,
+    run: RunDirectory,
     /// Whether the clock is that of the host.
     real: bool,
     /// The longest write since the last line of each target, ns.
@@ -74,8 +73,8 @@ pub(crate) fn rings(
         })
         .unzip();
     let write_max = vec![0; targets];
-    let path = run.inside();
-    (senders, InsideWriter { consumers, missing, file: None, path, real, write_max, error: None })
+    let run = run.clone();
+    (senders, InsideWriter { consumers, missing, file: None, run, real, write_max, error: None })
 }
 
 impl InsideWriter {
@@ -101,7 +100,10 @@ impl InsideWriter {
             while let Ok(interval) = consumer.pop() {
                 let file = match &mut self.file {
                     Some(file) => file,
-                    none => none.insert(BufWriter::new(File::create_new(&self.path)?)),
+                    none => {
+                        let file = self.run.new_file(&self.run.inside())?;
+                        none.insert(BufWriter::new(file))
+                    }
                 };
                 let write_max = self.real.then(|| std::mem::take(&mut self.write_max[target]));
                 serde_json::to_writer(&mut *file, &line(target as u32, &interval, write_max))?;

@@ -2,18 +2,20 @@
 //!
 //! Targets are independent, and a slow one must not hold up the others; but they belong to one
 //! load, so their replays share one time zero on one clock. A lane keeps the order of its own
-//! target; the rings at its ends hold seconds of the load, so that none waits for another.
+//! target; what it is not ready for waits in its backlog, so that none waits for another.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use ioecho_linux::target::{Places, TargetContent};
-use ioecho_linux::{MonotonicClock, open_device, target, thread as host_thread};
+use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::{TargetLimits, TimingMode};
+use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
@@ -25,7 +27,7 @@ use crate::run::ahead::{self, PlacesSeen};
 use crate::run::directory::TargetEntry;
 use crate::run::feeder::{Demand, RingInput};
 use crate::run::plan::ReplayPlan;
-use crate::run::target::Target;
+use crate::run::target::{READS_ALONE, Target};
 use crate::run::watch::lane::{LaneSeen, LaneWatch};
 use crate::run::writer::RingRecorder;
 
@@ -41,6 +43,8 @@ pub(crate) enum Lane {
         content: Box<TargetContent>,
         /// What knows where the target was never written, if anything does.
         places: Option<Places>,
+        /// For one more look at who uses the target, where it is written to.
+        recheck: Option<Box<Recheck>>,
     },
     /// Its clock belongs to the thread that it runs in, so it is made there.
     Simulated { spec: Box<SimSpec> },
@@ -58,17 +62,26 @@ impl Lane {
                 let entry = TargetEntry::Simulated { simulated: text.clone() };
                 Ok((Self::Simulated { spec: spec.clone() }, entry))
             }
-            Target::Real { path, options, .. } => {
-                let opened = target::claim(path, *options)?;
+            Target::Real { options, .. } => {
+                let opened = target.claim(&plan.destroy, READS_ALONE)?;
+                let writes = options.access == Access::ReadWrite;
+                let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
                 let facts = Box::new(opened.facts().clone());
                 let content = Box::new(target::sample(&opened));
                 let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let backend = device.describe();
                 let entry = TargetEntry::Real { backend, facts, content: content.clone(), layers };
-                Ok((Self::Real { device, clock, content, places }, entry))
+                Ok((Self::Real { device, clock, content, places, recheck }, entry))
             }
         }
+    }
+
+    /// The numbers of the fills that the target holds, as far as it was looked at.
+    pub(crate) fn fills(&self) -> Vec<u64> {
+        let Self::Real { content, .. } = self else { return Vec::new() };
+        let prepared = content.runs.iter().filter(|written| written.prepared);
+        prepared.filter_map(|written| u64::from_str_radix(&written.run, 16).ok()).collect()
     }
 
     /// What the target can take.
@@ -131,12 +144,13 @@ impl Start {
         self.moved.notify_all();
     }
 
-    /// Waits until every lane is here; answers whether all can run.
-    fn wait(&self) -> bool {
+    /// Waits until every lane is here for the n-th time, counted from 1; answers whether all can
+    /// run.
+    fn wait(&self, time: usize) -> bool {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.arrived += 1;
         self.moved.notify_all();
-        while gate.arrived < self.lanes && !gate.shut {
+        while gate.arrived < self.lanes * time && !gate.shut {
             gate = self.moved.wait(gate).unwrap_or_else(PoisonError::into_inner);
         }
         !gate.shut
@@ -144,15 +158,15 @@ impl Start {
 }
 
 /// What a lane needs to run.
-pub(crate) struct LaneWork<'a> {
+pub(crate) struct LaneWork {
     pub(crate) number: usize,
     pub(crate) lane: Lane,
     pub(crate) input: RingInput,
-    /// Whether the trace has been read to its end.
-    pub(crate) read: &'a AtomicBool,
-    pub(crate) demand: &'a Mutex<Demand>,
+    /// Whether the rings hold as much as they can before the first request.
+    pub(crate) filled: Arc<AtomicBool>,
+    pub(crate) demand: Arc<Mutex<Demand>>,
     pub(crate) recorder: RingRecorder,
-    pub(crate) control: &'a Control,
+    pub(crate) control: Arc<Control>,
     pub(crate) verifier: Option<Verifier>,
     pub(crate) run_number: u64,
 }
@@ -162,7 +176,7 @@ pub(crate) struct LaneEnd {
     pub(crate) totals: Totals,
     /// The device as a whole failed.
     pub(crate) error: Option<io::Error>,
-    /// The host refused what it was asked for.
+    /// The host refused what it was asked for, or the guard the target.
     pub(crate) host_error: Option<anyhow::Error>,
     pub(crate) results_lost: u64,
     /// What the host gave, and what of it will not do what it seems to.
@@ -182,28 +196,69 @@ pub(crate) struct LaneEnd {
     watch: Option<LaneWatch>,
 }
 
-/// Runs a lane to its end.
-pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneEnd {
-    let LaneWork { number, lane, mut input, read, mut recorder, control, verifier, .. } = work;
-    let mut end = LaneEnd {
-        totals: Totals::default(),
-        error: None,
-        host_error: None,
-        results_lost: 0,
-        host_facts: Vec::new(),
-        verifier,
-        verify_error: None,
-        verify_stopped: false,
-        verify_passed: false,
-        verify_read: Bytes::ZERO,
-        places: PlacesSeen::default(),
-        seen: None,
-        watch: None,
-    };
+impl LaneEnd {
+    fn new(verifier: Option<Verifier>) -> Self {
+        Self {
+            totals: Totals::default(),
+            error: None,
+            host_error: None,
+            results_lost: 0,
+            host_facts: Vec::new(),
+            verifier,
+            verify_error: None,
+            verify_stopped: false,
+            verify_passed: false,
+            verify_read: Bytes::ZERO,
+            places: PlacesSeen::default(),
+            seen: None,
+            watch: None,
+        }
+    }
+
+    /// What is known of a lane whose thread has been stuck in a system call for so long, and may
+    /// never come back.
+    pub(crate) fn given_up(control: &Control, still: Nanos) -> Self {
+        let counts = Counts { issued: control.issued.load(Relaxed), ..Counts::default() };
+        let totals = Totals {
+            counts,
+            stopped: true,
+            silent: true,
+            abandoned: control.in_flight.load(Relaxed).into(),
+            slow_submissions: 1,
+            submission_max: still,
+            ..Totals::default()
+        };
+        Self { totals, ..Self::new(None) }
+    }
+}
+
+/// A device that is still to be closed, which may take as long as it does not answer.
+pub(crate) type Closing = Option<Box<dyn Device + Send>>;
+
+/// Runs a lane to its end, but does not close its device.
+pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd, Closing) {
+    let LaneWork { number, lane, mut input, filled, mut recorder, control, verifier, .. } = work;
+    let control = &*control;
+    let mut end = LaneEnd::new(verifier);
+    let mut closing = None;
     let mut pattern = Pattern::with_fill(work.run_number, number as u16, plan.fill);
-    input.wait_until_filled(read, &control.stop);
+    RingInput::wait_until_filled(&filled, &control.stop);
     match lane {
-        Lane::Real { mut device, clock, content, places } => {
+        Lane::Real { mut device, clock, content, places, recheck } => {
+            // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
+            // them is not.
+            let free = recheck.map_or(Ok(()), |recheck| {
+                plan.targets[number].recheck(&recheck, &plan.destroy, READS_ALONE)
+            });
+            if let Err(refusal) = free {
+                end.host_error = Some(refusal);
+                start.give_up();
+                return (end, Some(device));
+            }
+            // The time zero is fixed when every target may be written to.
+            if !start.wait(1) {
+                return (end, Some(device));
+            }
             let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
             end.places = places;
             if let Some(Target::Real { path, .. }) = plan.targets.get(number)
@@ -233,12 +288,12 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
             }
             if number == 0 && host.is_ok() {
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                warn_of_demand(plan, agreed, work.demand);
+                warn_of_demand(plan, agreed, &work.demand);
             }
-            let all_can = start.wait();
+            let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
                 end.host_error = host.err().map(anyhow::Error::from);
-                return end;
+                return (end, Some(device));
             };
             let pacing =
                 Pacing { start_at: Some(agreed.start_at), spin: agreed.spin, ..pacing(plan) };
@@ -251,11 +306,16 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
                 &mut pattern,
                 (device.as_mut(), &clock, pacing),
             );
+            if end.totals.silent || end.error.is_some() {
+                // The run cannot become whole any more: who waits for its end need not wait longer.
+                control.stop.store(true, Relaxed);
+            }
+            closing = Some(device);
         }
         Lane::Simulated { spec } => {
             input.blocking = true;
             recorder.blocking = true;
-            start.wait();
+            start.wait(1);
             let clock = SimClock::new(SIM_LOOK);
             let device = SimDevice::new(*spec, clock.clone());
             let mut device =
@@ -273,7 +333,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork<'_>, start: &Start) -> LaneE
         }
     }
     end.results_lost = recorder.lost;
-    end
+    (end, closing)
 }
 
 fn replay<C: Clock>(
@@ -289,6 +349,7 @@ fn replay<C: Clock>(
     let verify = end.verifier.as_mut().map(|verifier| Verification {
         verifier,
         reread_writes: plan.verify == VerifyArg::Paranoia,
+        preread: plan.verify == VerifyArg::Preread,
     });
     let (totals, result) = Replay {
         device: &mut *device,

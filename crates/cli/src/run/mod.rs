@@ -2,12 +2,14 @@
 //!
 //! [`plan`] resolves and checks what was typed, with [`target`] and [`routes`], and can be printed
 //! before anything is touched ([`forecast`]). [`execute`] opens everything and starts the threads:
-//! [`feeder`] reads and plans the trace, a [`lane`] for each target issues, [`writer`] keeps the
+//! [`feeder`] reads and plans the trace and keeps what a target is not ready for ([`backlog`]), a
+//! [`lane`] for each target issues, [`writer`] keeps the
 //! results, [`progress`] and [`watch`] look on and [`live`] tells. What they leave ([`ends`]) and
 //! the journal become the final files of the [`directory`] ([`settle`]). Between the threads are
 //! bounded rings and nothing else.
 
 pub(crate) mod ahead;
+pub(crate) mod backlog;
 pub(crate) mod command;
 pub(crate) mod directory;
 pub(crate) mod ends;
@@ -20,6 +22,7 @@ pub(crate) mod forecast;
 pub(crate) mod inside;
 pub(crate) mod labelled;
 pub(crate) mod lane;
+pub(crate) mod lanes;
 pub(crate) mod live;
 pub(crate) mod load;
 pub(crate) mod lock;

@@ -13,6 +13,7 @@ use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 use crate::args::LoadArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
 use crate::run::fetch;
 
@@ -55,6 +56,9 @@ pub(crate) fn trace_until(
             // A directory of a version that this program does not know is refused here.
             run.read_facts()?;
             if run.requests().exists() {
+                // A run that was received may hold a pipe in its place, which nobody writes to.
+                regular::open(&run.requests())
+                    .map_err(|error| TraceError::read(&run.requests(), error))?;
                 formats::open(&run.requests(), options)?
             } else {
                 Box::new(JournalSource::open(&run)?)
@@ -236,7 +240,8 @@ impl JournalSource {
         let file = File::open(&path).map_err(|error| {
             let text = format!(
                 "{} holds no results: {error}\n  = note: neither requests.parquet nor \
-                 requests.journal can be read",
+                 requests.journal can be read; a process that ends before it begins to replay \
+                 leaves neither",
                 run.path().display()
             );
             Coded::error(exit::TRACE, text)

@@ -42,7 +42,7 @@ pub(crate) fn warnings(header: &Header) -> Vec<String> {
     }
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
         for note in notes.iter() {
-            warnings.push(format!("{kind} when the trace was read: {} {}", note.count, note.what));
+            warnings.push(format!("{kind} when the trace was read: {note}"));
         }
     }
     warnings

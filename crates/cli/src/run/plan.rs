@@ -2,7 +2,7 @@
 //! touched.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ioecho_linux::host::HostSetup;
 use ioecho_linux::{Access, Backend, DeviceOptions};
@@ -15,9 +15,11 @@ use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
 
 use crate::args::{InterfaceArg, PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Inputs};
 use crate::required::Requirement;
 use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
+use crate::run::verify::line::Continues;
 use crate::run::{command, open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
@@ -56,6 +58,8 @@ pub(crate) struct ReplayPlan {
     pub(crate) host: HostSetup,
     pub(crate) fill: Fill,
     pub(crate) verify: VerifyArg,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continues>,
     /// The storage's cache, as its user named it.
     pub(crate) cache_size: Option<Bytes>,
     /// Checks that must pass.
@@ -89,6 +93,9 @@ impl ReplayPlan {
         follows_what_is_known(args, source.header())?;
         let routes = routes::read(&args.map, args.map_file.as_deref())?;
         let targets = targets(args, &routes)?;
+        let output = args.output.clone().unwrap_or_else(default_output);
+        let gate = gate(args, &targets, &output)?;
+        let continues = Continues::new(&args.data, &targets)?;
         let scheduler = Config {
             conflicts: args.engine.conflicts.mode(),
             strong: crate::args::strong(args.engine.strong),
@@ -147,11 +154,12 @@ impl ReplayPlan {
             },
             fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
             verify: args.data.verify,
+            continues,
             cache_size: args.data.cache_size,
-            output: args.output.clone().unwrap_or_else(default_output),
+            output,
             required: args.require.clone(),
             quiet: args.quiet,
-            live: LivePlan::new(&args.live),
+            live: LivePlan::new(&args.live, gate),
             expert: args.watched.expert,
             witness: args.watched.witness,
             is_scratch: false,
@@ -163,7 +171,13 @@ impl ReplayPlan {
 
     /// Refuses targets that may hold somebody's data, unless they were named for it.
     pub(crate) fn guard(&self) -> anyhow::Result<()> {
-        guard_all(&self.targets, &self.destroy, READS_ALONE)
+        guard_all(&self.targets, &self.destroy, READS_ALONE)?;
+        if self.timing.writes == Writes::Issue {
+            // Of what is mounted that was told already; here a file below another is left.
+            let place = Inputs::of_place(&self.output);
+            self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
+        }
+        Ok(())
     }
 
     /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
@@ -224,7 +238,7 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
     let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
     let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
     let verifies = args.data.verify != VerifyArg::Off;
-    let rules: [(bool, &str, &str); 10] = [
+    let rules: [(bool, &str, &str); 11] = [
         (
             !timed && !unscaled,
             "--speedup has no meaning without a schedule",
@@ -246,9 +260,14 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
             "leave out --dedup or --verify",
         ),
         (
-            verifies && args.safety.reads_only(),
+            args.data.continues.is_some() && args.data.dedup > 1.0,
+            "blocks that share their content (--dedup) cannot be told from those of an earlier run",
+            "leave out --dedup or --continues",
+        ),
+        (
+            verifies && args.safety.reads_only() && args.data.continues.is_none(),
             "a run that writes nothing has nothing to verify",
-            "leave out --verify; `ioecho verify RUN` checks what an earlier run wrote",
+            "leave out --verify; or name the run that wrote with --continues RUN",
         ),
         (
             args.safety.reads_only() && !args.safety.destroy.is_empty(),
@@ -272,7 +291,8 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
         ),
         (
             args.watched.witness.is_some() && args.data.verify >= VerifyArg::Final,
-            "what --verify final and paranoia read again would stand among the witnessed requests",
+            "what --verify final, preread and paranoia read besides the load would stand among the \
+             witnessed requests",
             "leave out --witness, or verify afterwards with `ioecho verify RUN`",
         ),
     ];
@@ -312,6 +332,24 @@ fn follows_what_is_known(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()
         return Err(Coded::error(exit::USAGE, text));
     }
     Ok(())
+}
+
+/// What the files of this replay go through. Refuses targets that hold what the replay reads: it
+/// would be overwritten.
+fn gate(args: &ReplayArgs, targets: &[Target], output: &Path) -> anyhow::Result<Gate> {
+    let inputs = Inputs::of_load(&args.trace, &args.load);
+    let inputs = args.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
+    let is_written = !args.safety.reads_only();
+    let mut gate = Gate::reading(inputs.clone()).and_run(output);
+    for target in targets {
+        if is_written {
+            target.refuse_inputs(&inputs)?;
+        }
+        if let Target::Real { path, .. } = target {
+            gate = gate.and_target(path, is_written);
+        }
+    }
+    Ok(gate)
 }
 
 /// The targets that were named, and those that only the map names.
@@ -410,6 +448,9 @@ impl fmt::Display for ReplayPlan {
         )?;
         if self.verify != VerifyArg::Off {
             writeln!(f, "verification  {}", self.verify.name())?;
+        }
+        if let Some(continues) = &self.continues {
+            writeln!(f, "continues     {continues}")?;
         }
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;

@@ -1,6 +1,6 @@
 //! The line that a person watches while a run goes on.
 
-use std::io::IsTerminal;
+use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ioecho_replay::engine::Control;
 use ioecho_trace::Nanos;
 
+use crate::print::{is_watched, tell};
 use crate::run::feeder::Demand;
 use crate::run::writer::Live;
 
@@ -40,11 +41,15 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Starts drawing on standard error.
-    pub(crate) fn start(watched: Watched) -> Self {
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub(crate) fn start(watched: Watched) -> io::Result<Self> {
         let end = Arc::new(AtomicBool::new(false));
         let their_end = Arc::clone(&end);
-        let thread = thread::spawn(move || watch(&watched, &their_end));
-        Self { thread, end }
+        let draw = move || watch(&watched, &their_end);
+        let thread = ioecho_linux::thread::start("ioecho-progress", draw)?;
+        Ok(Self { thread, end })
     }
 
     /// Takes the line away.
@@ -56,7 +61,7 @@ impl Progress {
 }
 
 fn watch(watched: &Watched, end: &AtomicBool) {
-    let terminal = std::io::stderr().is_terminal();
+    let terminal = is_watched();
     let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
@@ -81,7 +86,7 @@ fn watch(watched: &Watched, end: &AtomicBool) {
             bar.set_message(line);
             bar.tick();
         } else {
-            eprintln!("{line}");
+            tell(&line);
         }
     }
 }

@@ -11,7 +11,7 @@ use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 
 use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
-use crate::run::directory::{RunDirectory, targets_of, write_whole};
+use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::ends::MEMORY;
 use crate::run::everything::{self, Found};
 use crate::run::inside;
@@ -42,7 +42,7 @@ pub(crate) fn settle(
     if !engine.incomplete.is_empty() {
         header.damage = Some(format!("the run is incomplete: {}", engine.incomplete));
     }
-    let mut sink = Some(formats::create(&run.requests(), &header)?);
+    let mut sink = Some(run.trace(&run.requests(), &header)?);
     let mut failure = None;
     let mut figures = RunFigures::default();
     let mut batch = Batch::new(header.columns);
@@ -68,9 +68,13 @@ pub(crate) fn settle(
                 format!("results stay in requests.journal, they could not be converted: {error}");
         }
     }
+    // A lane that was given up could not tell, and the records do.
+    engine.pushed_back = engine.pushed_back.max(figures.pushed_back());
+    engine.dropped = engine.dropped.max(figures.dropped());
+    engine.in_flight_peak = engine.in_flight_peak.max(figures.in_flight_peak());
     engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
     let summary = figures.summary(engine);
-    write_whole(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    run.put(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     Ok(summary)
 }
 
@@ -80,7 +84,7 @@ pub(crate) fn settle(
 /// wrote them.
 pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> anyhow::Result<()> {
     if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
-        fs::remove_file(run.journal()).context("removing the journal")?;
+        run.remove(&run.journal()).context("removing the journal")?;
     }
     Ok(())
 }
@@ -203,7 +207,7 @@ pub(crate) fn page_of(
     let header = &found.header;
     for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
         for note in notes.iter() {
-            warnings.push(format!("{kind} when the trace was read: {} {}", note.count, note.what));
+            warnings.push(format!("{kind} when the trace was read: {note}"));
         }
     }
     for (outcome, count) in &summary.outcomes {
@@ -408,5 +412,5 @@ pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
 
 /// Writes the report page of a run.
 pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
-    write_whole(&run.report(), ioecho_report::html(page)?.as_bytes())
+    run.put(&run.report(), ioecho_report::html(page)?.as_bytes())
 }

@@ -2,7 +2,8 @@
 //!
 //! A typing error in a device's name costs somebody's data. So a target is looked at without being
 //! opened for writing, what speaks against overwriting it is gathered, and it takes its exact name
-//! a second time to go on all the same.
+//! a second time to go on all the same. What was seen then may have changed by the first write: so
+//! the same is asked again of what was opened, and who uses it once more right before.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,15 +11,24 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ioecho_linux::{Access, Hazard, OpenOptions, TargetError, TargetFacts, guard, target};
+use ioecho_linux::target::Ground;
+use ioecho_linux::{
+    Access, Hazard, OpenOptions, OpenedTarget, Recheck, TargetError, TargetFacts, guard, target,
+};
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::sim::SimSpec;
 use ioecho_trace::{Bytes, Op};
 
+use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::Inputs;
 
 /// How long a target that somebody uses is looked at before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long one that this run has opened is: whoever tries to open it at the same moment, as
+/// another run does, tries for a second.
+const PATIENCE_OPENED: Duration = Duration::from_secs(3);
 
 /// How long to wait between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -54,7 +64,8 @@ impl Target {
         // Only looking: the target is opened for writing when the guard has agreed.
         let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
         let facts = target::open(path, looking)?.facts().clone();
-        let hazards = if reads_only { Vec::new() } else { inspect(path)? };
+        let hazards =
+            if reads_only { Vec::new() } else { lasting(PATIENCE, || guard::inspect(path))? };
         Ok(Self::Real { path: path.to_owned(), options, facts: Box::new(facts), hazards })
     }
 
@@ -83,6 +94,22 @@ impl Target {
         matches!(self, Self::Real { path: mine, .. } if same_file(mine, path))
     }
 
+    /// Refuses a target that shares bytes with what the command reads, by whatever names: what is
+    /// written to the one changes the other.
+    pub(crate) fn refuse_inputs(&self, inputs: &Inputs) -> anyhow::Result<()> {
+        let Self::Real { path, .. } = self else { return Ok(()) };
+        let ground = Ground::of(path).ok();
+        let Some(input) = ground.as_ref().and_then(|ground| inputs.touched_by(ground)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "what is written to the target {} changes {input}, which this command needs\n  = \
+             help: take another target, or move {input} to another disk",
+            path.display()
+        );
+        Err(Coded::error(exit::USAGE, text))
+    }
+
     /// The limits that the target sets, as far as they are known without opening it for writing.
     pub(crate) fn limits(&self) -> TargetLimits {
         let (capacity, block_size) = match self {
@@ -93,34 +120,105 @@ impl Target {
         TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }
     }
 
-    /// Refuses a target that may hold somebody's data, unless `destroy` names it. `otherwise` ends
-    /// the help: what can be done all the same.
+    /// Opens the target for this run alone, and looks at it once more.
+    pub(crate) fn claim(
+        &self,
+        destroy: &[PathBuf],
+        otherwise: &str,
+    ) -> anyhow::Result<OpenedTarget> {
+        let Self::Real { path, options, .. } = self else {
+            return Err(Coded::error(exit::USAGE, "a simulated target cannot be opened"));
+        };
+        let opened = target::claim(path, *options)?;
+        self.look_again(&opened, destroy, otherwise)?;
+        Ok(opened)
+    }
+
+    /// Refuses what was opened in place of what was looked at, and what has come to hold or to be
+    /// used by anything that is not to be lost since then.
+    pub(crate) fn look_again(
+        &self,
+        opened: &OpenedTarget,
+        destroy: &[PathBuf],
+        otherwise: &str,
+    ) -> anyhow::Result<()> {
+        let Self::Real { path, facts, .. } = self else { return Ok(()) };
+        if !opened.facts().is_same_as(facts) {
+            return Err(TargetError::Changed { path: path.clone() }.into());
+        }
+        if opened.access() == Access::ReadOnly {
+            return Ok(());
+        }
+        let hazards = lasting(PATIENCE_OPENED, || guard::inspect_opened(opened))?;
+        self.refuse(&hazards, destroy, otherwise)
+    }
+
+    /// Refuses a target that somebody has begun to use since it was opened. The last thing before
+    /// the first write; reads nothing of it.
+    pub(crate) fn recheck(
+        &self,
+        recheck: &Recheck,
+        destroy: &[PathBuf],
+        otherwise: &str,
+    ) -> anyhow::Result<()> {
+        let hazards = lasting(PATIENCE_OPENED, || Ok(recheck.users()))?;
+        self.refuse(&hazards, destroy, otherwise)
+    }
+
+    /// Refuses a target that may hold somebody's data, unless `destroy` names it, and says what of
+    /// it cannot be told. `otherwise` ends the help: what can be done all the same.
     fn guard(&self, destroy: &[PathBuf], otherwise: &str) -> anyhow::Result<()> {
         let Self::Real { path, hazards, options, .. } = self else { return Ok(()) };
         if options.access == Access::ReadOnly {
             return Ok(());
         }
+        self.refuse(hazards, destroy, otherwise)?;
+        for hazard in hazards.iter().filter(|hazard| is_unknown(hazard)) {
+            tell(&format!(
+                "warning: {}: {hazard}\n  = help: it was named in --destroy, so ioecho goes on",
+                path.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses the target for those of the hazards that it was not named for.
+    fn refuse(
+        &self,
+        hazards: &[Hazard],
+        destroy: &[PathBuf],
+        otherwise: &str,
+    ) -> anyhow::Result<()> {
+        let Self::Real { path, .. } = self else { return Ok(()) };
         let named = destroy.iter().any(|named| same_file(named, path));
-        let against: Vec<String> = hazards
-            .iter()
-            .filter(|hazard| !(named && hazard.can_be_named()))
-            .map(|hazard| format!("  - {hazard}"))
-            .collect();
+        let against: Vec<&Hazard> =
+            hazards.iter().filter(|hazard| !(named && hazard.can_be_named())).collect();
         if against.is_empty() {
             return Ok(());
         }
-        let help = if hazards.iter().all(Hazard::can_be_named) {
-            format!("if all of that may be lost: --destroy {}{otherwise}", path.display())
-        } else {
+        let name = path.display();
+        let help = if !hazards.iter().all(Hazard::can_be_named) {
             format!("what is in use cannot be overruled: give it free first{otherwise}")
+        } else if against.iter().any(|hazard| is_unknown(hazard)) {
+            format!(
+                "if you know that nobody uses it and that what it holds may be lost: --destroy \
+                 {name}{otherwise}"
+            )
+        } else {
+            format!("if all of that may be lost: --destroy {name}{otherwise}")
         };
+        let against: Vec<String> =
+            against.into_iter().map(|hazard| format!("  - {hazard}")).collect();
         let text = format!(
-            "{} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
-            path.display(),
+            "{name} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
             against.join("\n")
         );
         Err(Coded::error(exit::REFUSED, text))
     }
+}
+
+fn is_unknown(hazard: &Hazard) -> bool {
+    matches!(hazard, Hazard::CannotTell { .. })
 }
 
 /// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them.
@@ -144,12 +242,15 @@ pub(crate) fn guard_all(
     targets.iter().try_for_each(|target| target.guard(destroy, otherwise))
 }
 
-/// What speaks against writing to a target. The kernel takes down what a killed process had open in
-/// its own time, so one that is only in use is looked at again for a second.
-fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
-    let deadline = Instant::now() + PATIENCE;
+/// What speaks against writing to a target, by this look. The kernel takes down what a killed
+/// process had open in its own time, so one that is only in use is looked at again for a while.
+fn lasting(
+    patience: Duration,
+    look: impl Fn() -> Result<Vec<Hazard>, TargetError>,
+) -> Result<Vec<Hazard>, TargetError> {
+    let deadline = Instant::now() + patience;
     loop {
-        let hazards = guard::inspect(path)?;
+        let hazards = look()?;
         let mut lasting = hazards.iter().filter(|hazard| !hazard.can_be_named()).peekable();
         let may_pass = lasting.peek().is_some() && lasting.all(Hazard::may_pass);
         if !may_pass || Instant::now() >= deadline {

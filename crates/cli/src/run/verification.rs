@@ -1,16 +1,14 @@
 //! Verification as a part of a run: what follows each target, and what it found.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
-use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::verify::{Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
 
 use crate::args::VerifyArg;
 use crate::run::directory::RunDirectory;
-use crate::run::lane::LaneEnd;
+use crate::run::lane::{Lane, LaneEnd};
 use crate::run::plan::ReplayPlan;
 use crate::run::verify;
 use crate::run::verify::later::Found;
@@ -25,7 +23,7 @@ pub(crate) fn verifier(
     run: &RunDirectory,
     run_number: u64,
     target: usize,
-    limits: &TargetLimits,
+    lane: &Lane,
 ) -> anyhow::Result<Option<Verifier>> {
     if plan.verify == VerifyArg::Off {
         return Ok(None);
@@ -34,7 +32,13 @@ pub(crate) fn verifier(
         VerifyConfig { run: run_number, target: target as u16, isolated: plan.is_isolated() };
     let tags = plan.scheduler.device_slots();
     let simulated = plan.targets[target].is_simulated();
-    verify::verifier(run, config, limits.capacity, tags, simulated).map(Some)
+    let capacity = lane.limits().capacity;
+    let mut verifier =
+        verify::verifier(run, config, plan.continues.as_ref(), capacity, tags, simulated)?;
+    for fill in lane.fills() {
+        verifier.is_filled_by(fill);
+    }
+    Ok(Some(verifier))
 }
 
 /// What verification found on all targets together; `None` where nothing is verified.
@@ -48,6 +52,11 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         sectors: 0,
         intact_sectors: 0,
         unknown_sectors: 0,
+        prepared_sectors: 0,
+        doubtful_sectors: 0,
+        prereads: 0,
+        preread_bytes: 0,
+        preread_ns: 0,
         damaged: BTreeMap::new(),
         damaged_sectors: 0,
         unreadable_sectors: 0,
@@ -61,6 +70,11 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
         all.sectors += figures.sectors;
         all.intact_sectors += figures.intact;
         all.unknown_sectors += figures.unknown;
+        all.prepared_sectors += figures.prepared;
+        all.doubtful_sectors += figures.doubtful;
+        all.prereads += figures.prereads;
+        all.preread_bytes += figures.preread_bytes;
+        all.preread_ns += figures.preread_ns;
         for (kind, sectors) in figures.damaged.iter() {
             *all.damaged.entry(kind.name().to_owned()).or_default() += sectors;
         }
@@ -82,7 +96,7 @@ pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes
     }
     let mut found = Vec::new();
     for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
-        let _ = fs::remove_file(run.versions(number));
+        let _ = run.remove(&run.versions(number));
         let Some(verifier) = &lane.verifier else { continue };
         let mut notes = vec![format!("while the run went on, --verify {}", plan.verify.name())];
         if !lane.verify_passed {
@@ -118,6 +132,6 @@ fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
 /// Takes the rings away: of a run that came to its end the results alone tell all that they do.
 pub(crate) fn drop_rings(plan: &ReplayPlan, run: &RunDirectory) {
     for number in 0..plan.targets.len() {
-        let _ = fs::remove_file(run.intents(number));
+        let _ = run.remove(&run.intents(number));
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ioecho_replay::Record;
 use ioecho_replay::engine::Recorder;
 use ioecho_replay::engine::inside::Inside;
-use ioecho_replay::journal::{encode, header};
+use ioecho_replay::journal::encode;
 use ioecho_stats::facts::RecorderFacts;
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -110,8 +110,6 @@ impl WriterEnd {
 /// How results are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriterOptions {
-    /// The run's number.
-    pub(crate) run_number: u64,
     /// How many recorders there are.
     pub(crate) targets: usize,
     /// Whether what is written survives a power cut, as far as it can: once a second it is put on
@@ -123,15 +121,16 @@ pub(crate) struct WriterOptions {
     pub(crate) real: bool,
 }
 
-/// Starts the thread. It ends when the recorders are dropped and everything is written. When the
-/// disk is full it stops the run, frees the reserve and goes on.
+/// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
+/// comes from those that are not, and everything is written. When the disk is full it stops the run, frees the reserve and goes on.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     options: WriterOptions,
     tally: Option<Tally>,
-) -> (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>) {
+) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>)> {
     let (senders, inside) =
         options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
@@ -146,8 +145,8 @@ pub(crate) fn spawn(
     let writer = Writer {
         journal,
         run: run.clone(),
-        run_number: options.run_number,
         stop,
+        ended,
         buffer: Vec::with_capacity(BUFFER_BYTES),
         buffered: 0,
         durable: options.durable,
@@ -157,15 +156,16 @@ pub(crate) fn spawn(
         end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
     let their_live = Arc::clone(&live);
-    let thread = thread::spawn(move || writer.work(consumers, &their_live));
-    (thread, recorders, live)
+    let thread =
+        ioecho_linux::thread::start("ioecho-writer", move || writer.work(consumers, &their_live))?;
+    Ok((thread, recorders, live))
 }
 
 struct Writer {
     journal: File,
     run: RunDirectory,
-    run_number: u64,
     stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
     buffer: Vec<u8>,
     buffered: u64,
     durable: bool,
@@ -179,10 +179,10 @@ struct Writer {
 
 impl Writer {
     fn work(mut self, mut consumers: Vec<Consumer<Record>>, live: &Mutex<Live>) -> WriterEnd {
-        self.buffer.extend_from_slice(&header(self.run_number));
         let mut flushed = Instant::now();
         loop {
-            let abandoned = consumers.iter().all(Consumer::is_abandoned);
+            let abandoned =
+                self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
             // Looked at before the rings: what a lane put in before it came so far is there.
             let running = consumers.iter().map(|consumer| !consumer.is_abandoned());
             let clock = self.tally.as_ref().and_then(|tally| tally.clock(running));

@@ -100,7 +100,7 @@ pub fn open_device(
         ring = Some(made.map_err(|error| reason(&error, io_uring_disabled()))?);
         Ok(())
     };
-    let aio = || {
+    let mut aio = || {
         aio_available(1)?;
         let made = AioQueue::new(&target, in_flight_max, clock);
         context = Some(made.map_err(|error| aio::reason(&error))?);
@@ -113,10 +113,11 @@ pub fn open_device(
         && aio_available(1).is_ok()
         && !takes_requests_without_waiting(&target);
     let note = if waits {
-        // If there is no room for it after all, that is told.
-        let aio_options = DeviceOptions { backend: Backend::Aio, ..*options };
-        choose(&aio_options, direct, uring, aio)?;
-        Some(WAITS.to_owned())
+        Some(match aio() {
+            Ok(()) => WAITS.to_owned(),
+            // Nobody asked for it by name, so threads take its place.
+            Err(reason) => format!("{WAITS}; no aio: {reason}"),
+        })
     } else {
         choose(options, direct, uring, aio)?
     };

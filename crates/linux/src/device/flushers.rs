@@ -31,7 +31,7 @@ use rustix::fs::fdatasync;
 use super::duty::{Budget, Duty, Expected};
 use crate::clock::MonotonicClock;
 use crate::target::OpenedTarget;
-use crate::thread::set_timer_slack_ns;
+use crate::thread::{set_timer_slack_ns, start_by};
 
 /// Small: a flusher only makes system calls.
 const STACK: usize = 128 << 10;
@@ -160,10 +160,8 @@ impl Flushers {
         };
         for number in 0..count as usize {
             let shared = Arc::clone(&flushers.shared);
-            let thread = Builder::new()
-                .name(format!("ioecho-flush-{number}"))
-                .stack_size(STACK)
-                .spawn(move || shared.serve(number));
+            let builder = Builder::new().name(format!("ioecho-flush-{number}")).stack_size(STACK);
+            let thread = start_by(builder, move || shared.serve(number));
             // Where there can be no more, dropping them ends those that there are.
             flushers.threads.push(thread?);
         }

@@ -20,6 +20,7 @@ use super::buffers::Buffer;
 use super::{CLOSING, expected, outcome};
 use crate::clock::MonotonicClock;
 use crate::target::{self, OpenedTarget, TargetKind};
+use crate::thread::start_by;
 
 /// Small: a worker only makes system calls.
 const STACK: usize = 128 << 10;
@@ -64,10 +65,10 @@ impl Workers {
             .map(|number| {
                 let (waiting, finished) = (waiting.clone(), finished.clone());
                 let (target, bell) = (Arc::clone(target), bell.cloned());
-                Builder::new()
-                    .name(format!("ioecho-io-{number}"))
-                    .stack_size(STACK)
-                    .spawn(move || work(&target, clock, &waiting, &finished, bell.as_ref()))
+                let builder = Builder::new().name(format!("ioecho-io-{number}")).stack_size(STACK);
+                start_by(builder, move || {
+                    work(&target, clock, &waiting, &finished, bell.as_ref());
+                })
             })
             .collect::<io::Result<_>>()?;
         let prepared = Vec::with_capacity(in_flight_max as usize);

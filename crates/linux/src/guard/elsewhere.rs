@@ -10,10 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::hazard::Hazard;
+use super::unknown::Unknown;
 use super::users::{self, Involved, is_claimed, who_writes};
 use super::writers::Opened;
 use crate::mounts::swaps;
-use crate::target::{Keeper, Storage};
+use crate::target::{Keeper, Storage, loops};
 
 /// Who uses the bytes of the block device with this status by another way than those devices, which
 /// were looked at already. Nobody, where no loop device is concerned.
@@ -43,12 +44,22 @@ pub(super) fn users(data: &Metadata, seen: &[Involved]) -> Vec<Hazard> {
         }
         Keeper::Device(_) | Keeper::Unreachable(_) => None,
     };
-    let by = who_writes(&others, data.rdev(), file);
+    // What is out of sight was told of the target itself.
+    let (by, _) = who_writes(&others, data.rdev(), file);
     if !by.is_empty() || hazards.is_empty() && claimable.iter().any(|path| is_claimed(path)) {
         hazards.push(Hazard::InUse { by });
     }
     if !hazards.is_empty() {
         hazards.push(Hazard::Elsewhere { below: below.clone() });
     }
+    // Where it is not known what a loop device stands on, it may be the same.
+    hazards.extend(
+        loops()
+            .into_iter()
+            .filter(|one| matches!(one.keeper, Keeper::Unreachable(_)))
+            .filter(|one| !others.iter().any(|known| known.dev == one.node.dev))
+            .map(|one| Unknown::BelowLoop { loop_device: one.node.name })
+            .map(|unknown| Hazard::CannotTell { unknown }),
+    );
     hazards
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use ioecho_trace::Bytes;
 use serde::Serialize;
 
+use super::unknown::Unknown;
+
 /// One reason not to write to a target. Its [`Display`](fmt::Display) is a sentence with the
 /// remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,6 +49,11 @@ pub enum Hazard {
         /// The file or disk that keeps them.
         below: PathBuf,
     },
+    /// Whether one of the others is there cannot be found out. Whoever knows may name the target.
+    CannotTell {
+        /// What cannot be told, and why.
+        unknown: Unknown,
+    },
     /// The disk has partitions.
     Partitioned {
         /// Their names below `/dev`.
@@ -84,7 +91,8 @@ impl Hazard {
             | Self::BackingFile { .. }
             | Self::InUse { .. }
             | Self::Elsewhere { .. } => false,
-            Self::Partitioned { .. }
+            Self::CannotTell { .. }
+            | Self::Partitioned { .. }
             | Self::PartOf { .. }
             | Self::Signature { .. }
             | Self::HoldsData { .. } => true,
@@ -129,6 +137,7 @@ impl fmt::Display for Hazard {
                 "what is written to it is written to {}, and so to what was just named",
                 below.display()
             ),
+            Self::CannotTell { unknown } => unknown.fmt(f),
             Self::Partitioned { partitions } => {
                 write!(f, "the disk has partitions: {}", partitions.join(", "))
             }
@@ -167,6 +176,7 @@ mod tests {
         assert!(!Hazard::InUse { by: Vec::new() }.can_be_named());
         assert!(!Hazard::Elsewhere { below: PathBuf::from("/image") }.can_be_named());
         assert!(Hazard::Partitioned { partitions: Vec::new() }.can_be_named());
+        assert!(Hazard::CannotTell { unknown: Unknown::NoProc }.can_be_named());
         assert!(Hazard::HoldsData { at: Bytes(0) }.can_be_named());
     }
 

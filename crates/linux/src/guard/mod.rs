@@ -3,33 +3,42 @@
 //! `/dev/sdb` instead of `/dev/sdc` is one key, and a replay overwrites it without a sound. So
 //! before anything is opened for writing, the target is looked at for every sign that somebody
 //! needs it: it is in use (`users`), it carries the signature of something (`signature`, and
-//! util-linux's blkid for what the table does not know), or it is a file with any data at all that
-//! ioecho did not write (`content`): a file is somebody's document until proven otherwise, while a
-//! device without a signature is a blank one, or one that was filled for a measurement.
+//! util-linux's blkid for what the table does not know), or it holds any data at all that ioecho
+//! did not write (`content`). Files and devices are alike in this: an encrypted volume or a raw
+//! database carries no signature, and nobody can tell it from what a device was filled with for a
+//! measurement, unless ioecho filled it.
 //!
-//! What is in use stays untouchable. The rest may be destroyed by whoever names it.
+//! What is in use stays untouchable. The rest may be destroyed by whoever names it; and where it
+//! cannot be told (`unknown`), whoever names the target says that he knows.
+//!
+//! Between a look and the first write time passes: a trace is read, a file system is made. So the
+//! target is looked at once more when it is open ([`inspect_opened`]), and who uses it again right
+//! before the first write ([`Recheck`]).
 
 mod blkid;
 mod content;
 mod elsewhere;
 mod hazard;
 mod signature;
+mod unknown;
 mod users;
 pub(crate) mod writers;
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::target::{TargetError, TargetKind, kind_of, size_of, status};
-use content::Content;
+use crate::target::{OpenedTarget, TargetError, TargetKind, block_of, kind_of, size_of, status};
+use content::{Content, Seen, Time};
+use users::Ours;
 
 pub use hazard::Hazard;
+pub use unknown::Unknown;
 
 /// Everything that speaks against writing to the block device or file at `path`, the gravest first;
-/// nothing where it is blank and nobody uses it. Reads only.
+/// nothing where it is blank and nobody uses it. Reads only, for some seconds at most.
 ///
 /// Call it before the target is opened: its own user would be a hazard too.
 pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
@@ -37,24 +46,87 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
     let kind = kind_of(path, &data)?;
     let mut hazards = Vec::new();
     if kind == TargetKind::BlockDevice {
-        hazards = users::of_device(path, &data);
+        hazards = users::of_device(path, &data, Ours::NotYet);
     }
-    let file = match rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(file) => File::from(file),
+    let file = match open(path) {
+        Ok(file) => file,
         // That it is mounted says more than that it may not be opened.
         Err(_) if !hazards.is_empty() => return Ok(hazards),
         Err(error) => return Err(TargetError::opening(path, false, error)),
     };
-    let size = size_of(&file, kind)
-        .map_err(|error| TargetError::system(path, "ask for its size", error))?;
+    if kind == TargetKind::File {
+        hazards = users::of_file(&file, &data, Ours::NotYet);
+    }
+    add_contents(&mut hazards, path, &file, &data, Time::FIRST)?;
+    Ok(hazards)
+}
+
+/// What [`inspect`] finds of a target that this process has opened to write to it. The target is
+/// what is open, wherever its path leads by now.
+pub fn inspect_opened(target: &OpenedTarget) -> Result<Vec<Hazard>, TargetError> {
+    let recheck = Recheck::of(target)?;
+    let mut hazards = recheck.users();
+    let Recheck { file, path, data } = &recheck;
+    add_contents(&mut hazards, path, file, data, Time::AGAIN)?;
+    Ok(hazards)
+}
+
+/// A target that is open, to see who uses it when a device has taken it over.
+#[derive(Debug)]
+pub struct Recheck {
+    file: File,
+    path: PathBuf,
+    data: Metadata,
+}
+
+impl Recheck {
+    /// Of a target that this process has opened to write to it.
+    pub fn of(target: &OpenedTarget) -> Result<Self, TargetError> {
+        let path = target.facts().path.clone();
+        let both = target.file.try_clone().and_then(|file| Ok((file.metadata()?, file)));
+        match both {
+            Ok((data, file)) => Ok(Self { file, path, data }),
+            Err(source) => Err(TargetError::System { path, action: "look at it again", source }),
+        }
+    }
+
+    /// Who uses it beside this process, the gravest first. Does not read it.
+    pub fn users(&self) -> Vec<Hazard> {
+        let Self { file, path, data } = self;
+        if data.file_type().is_file() {
+            users::of_file(file, data, Ours::Already)
+        } else {
+            users::of_device(path, data, Ours::Already)
+        }
+    }
+}
+
+/// Past the page cache where that is possible.
+fn open(path: &Path) -> rustix::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty())
+        .or_else(|_| rustix::fs::open(path, flags, Mode::empty()))
+        .map(File::from)
+}
+
+/// Adds what speaks against losing what the target holds.
+fn add_contents(
+    hazards: &mut Vec<Hazard>,
+    path: &Path,
+    file: &File,
+    data: &Metadata,
+    time: Time,
+) -> Result<(), TargetError> {
+    let kind = kind_of(path, data)?;
+    let system = |error| TargetError::system(path, "ask for its size", error);
+    let size = size_of(file, kind).map_err(system)?;
     if kind == TargetKind::BlockDevice && size == 0 {
         return Err(TargetError::no_medium(path, data.rdev()));
     }
-    if kind == TargetKind::File {
-        hazards = users::of_file(&file, &data);
+    let mut content = Content::new(file, size, block_of(file, kind));
+    if kind == TargetKind::BlockDevice {
+        content = content.of_device();
     }
-
-    let content = Content::new(&file, size);
     let mut signatures = signature::find(&content).map_err(|source| TargetError::System {
         path: path.to_owned(),
         action: "read it",
@@ -63,9 +135,20 @@ pub fn inspect(path: &Path) -> Result<Vec<Hazard>, TargetError> {
     if signatures.is_empty() {
         signatures.extend(blkid::ask(path));
     }
+    // What is in use is not written to, whatever it holds; and one reason to name it is enough.
+    let is_free = hazards.iter().all(Hazard::can_be_named);
+    let is_told = |hazard: &Hazard| !matches!(hazard, Hazard::CannotTell { .. });
+    let needs_a_look = is_free && signatures.is_empty() && !hazards.iter().any(is_told);
     hazards.append(&mut signatures);
-    if kind == TargetKind::File && hazards.iter().all(|hazard| !hazard.can_be_named()) {
-        hazards.extend(content.foreign_data().map(|at| Hazard::HoldsData { at }));
+    if needs_a_look {
+        match content.look(time) {
+            Seen::Blank => {}
+            Seen::Foreign(at) => hazards.push(Hazard::HoldsData { at }),
+            Seen::TooLittle(places) => {
+                let unknown = Unknown::Contents { places };
+                hazards.push(Hazard::CannotTell { unknown });
+            }
+        }
     }
-    Ok(hazards)
+    Ok(())
 }

@@ -175,7 +175,7 @@ mod tests {
         for (at, bytes) in parts {
             file.write_all_at(bytes, *at).unwrap();
         }
-        find(&Content::new(&file, SIZE)).unwrap()
+        find(&Content::new(&file, SIZE, 512)).unwrap()
     }
 
     #[test]
@@ -211,6 +211,6 @@ mod tests {
     fn a_target_too_small_for_a_signature_is_not_read_beyond_its_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(100).unwrap();
-        assert_eq!(find(&Content::new(&file, 100)).unwrap(), []);
+        assert_eq!(find(&Content::new(&file, 100, 512)).unwrap(), []);
     }
 }

@@ -16,14 +16,25 @@ use rustix::io::Errno;
 
 use super::elsewhere;
 use super::hazard::Hazard;
-use super::writers::{self, Opened, Writer};
+use super::unknown::Unknown;
+use super::writers::{self, Opened, Writers};
 use crate::mounts::{device_number, mounts, swaps};
-use crate::sysfs::BlockNode;
+use crate::sysfs::{self, BlockNode};
 use crate::target::{Keeper, loops};
 
+/// Whether this process has opened the target for itself alone already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ours {
+    /// It is open for reading at most.
+    NotYet,
+    /// It is open for writing, a device exclusively.
+    Already,
+}
+
 /// Who uses the block device at `path`, and whether it has partitions.
-pub(super) fn of_device(path: &Path, data: &Metadata) -> Vec<Hazard> {
+pub(super) fn of_device(path: &Path, data: &Metadata, ours: Ours) -> Vec<Hazard> {
     let node = BlockNode::of(data.rdev());
+    let is_in_sysfs = node.is_some();
     let partitions = node.as_ref().map(BlockNode::partitions).unwrap_or_default();
     let involved = involved(path, data.rdev(), node, &partitions);
     let mut hazards = users(&involved);
@@ -31,11 +42,16 @@ pub(super) fn of_device(path: &Path, data: &Metadata) -> Vec<Hazard> {
         hazards.extend(behind_loop(&Keeper::Device(device.dev)));
     }
 
-    let by = who_writes(&involved, data.rdev(), None);
-    if !by.is_empty() || hazards.is_empty() && is_claimed(path) {
+    let (by, unknown) = who_writes(&involved, data.rdev(), None);
+    let may_ask = ours == Ours::NotYet && hazards.is_empty();
+    if !by.is_empty() || may_ask && is_claimed(path) {
         hazards.push(Hazard::InUse { by });
     }
     hazards.extend(elsewhere::users(data, &involved));
+    hazards.extend(unknown.map(|unknown| Hazard::CannotTell { unknown }));
+    if !is_in_sysfs {
+        hazards.push(Hazard::CannotTell { unknown: Unknown::NoSys });
+    }
     if !partitions.is_empty() {
         let partitions = partitions.into_iter().map(|partition| partition.name).collect();
         hazards.push(Hazard::Partitioned { partitions });
@@ -44,16 +60,41 @@ pub(super) fn of_device(path: &Path, data: &Metadata) -> Vec<Hazard> {
 }
 
 /// Who uses a regular file.
-pub(super) fn of_file(file: &File, data: &Metadata) -> Vec<Hazard> {
+pub(super) fn of_file(file: &File, data: &Metadata, ours: Ours) -> Vec<Hazard> {
     let mut hazards = Vec::new();
     hazards.extend(
         swaps().into_iter().filter(|area| is_file(area, data)).map(|area| Hazard::Swap { area }),
     );
     hazards.extend(behind_loop(&Keeper::of(data)));
-    if hazards.is_empty() && is_open_for_writing(file) {
-        hazards.push(Hazard::InUse { by: Vec::new() });
+    if hazards.is_empty() {
+        hazards.extend(of_open_file(file, data, ours));
+    }
+    if !sysfs::is_there() {
+        hazards.push(Hazard::CannotTell { unknown: Unknown::NoSys });
     }
     hazards
+}
+
+/// Who has the file open for writing.
+fn of_open_file(file: &File, data: &Metadata, ours: Ours) -> Option<Hazard> {
+    let lease = lease(file, ours);
+    if matches!(lease, Lease::Given) {
+        return None;
+    }
+    // The lease says whether, not who.
+    let Writers { seen, unknown } =
+        writers::of(&[Opened::File { dev: data.dev(), inode: data.ino() }]);
+    let by: Vec<String> = seen.iter().map(ToString::to_string).collect();
+    let is_written = matches!(lease, Lease::Taken) && ours == Ours::NotYet;
+    if is_written || !by.is_empty() {
+        return Some(Hazard::InUse { by });
+    }
+    let unknown = match lease {
+        Lease::Refused(error) => Some(Unknown::NoLease { why: error.to_string() }),
+        // Somebody has it open, and everybody who can be seen only reads.
+        _ => unknown,
+    };
+    unknown.map(|unknown| Hazard::CannotTell { unknown })
 }
 
 /// A device whose use is use of the target.
@@ -131,7 +172,7 @@ pub(super) fn is_claimed(path: &Path) -> bool {
 }
 
 /// Who has one of the devices open for writing, or the file with this path, but for the server of a
-/// device.
+/// device; and why there may be others.
 ///
 /// The client of a network block device (qemu-nbd, nbd-client, rbd-nbd) must keep it open to make
 /// it what it is. The driver tells the number of that thread as the disk's attribute `pid`
@@ -140,7 +181,7 @@ pub(super) fn who_writes(
     involved: &[Involved],
     target: Dev,
     file: Option<(&Path, Opened)>,
-) -> Vec<String> {
+) -> (Vec<String>, Option<Unknown>) {
     let mut wanted: Vec<Opened> =
         involved.iter().map(|device| Opened::Device(device.dev)).collect();
     wanted.extend(file.map(|(_, opened)| opened));
@@ -158,14 +199,16 @@ pub(super) fn who_writes(
             .map(|device| device.name.clone()),
         Opened::File { .. } => file.map(|(path, _)| path.display().to_string()),
     };
-    writers::of(&wanted)
+    let Writers { seen, unknown } = writers::of(&wanted);
+    let by = seen
         .into_iter()
         .filter(|writer| !serves(writer.pid))
-        .map(|Writer { name, pid, opened }| match other(opened) {
-            Some(other) => format!("{name} (pid {pid}, {other})"),
-            None => format!("{name} (pid {pid})"),
+        .map(|writer| match other(writer.opened) {
+            Some(other) => format!("{} (pid {}, {other})", writer.name, writer.pid),
+            None => writer.to_string(),
         })
-        .collect()
+        .collect();
+    (by, unknown)
 }
 
 /// The loop devices that stand on a device or file.
@@ -183,25 +226,40 @@ fn is_file(path: &Path, data: &Metadata) -> bool {
     fs::metadata(path).is_ok_and(same)
 }
 
-/// Whether anybody has the file open for writing: the kernel then refuses a read lease on it
-/// (fcntl(2), `F_SETLEASE`). Where leases do not exist, nobody is seen.
+/// What the kernel says to a wish for a lease on a file (fcntl(2), `F_SETLEASE`).
+enum Lease {
+    /// Nobody else has it open in a way that could change it.
+    Given,
+    /// Somebody has.
+    Taken,
+    /// It does not answer: not to this user, or not on this file system.
+    Refused(std::io::Error),
+}
+
+/// Asks for a lease. A lease for reading is refused where anybody has the file open for writing,
+/// this process too. So where this process has, one for writing is asked for, which is refused
+/// where anybody else has it open at all, for reading too.
 ///
 /// The lease is given back at once. Should somebody open the file in between, the kernel signals
 /// this process, with SIGURG as is set first, because that is ignored where SIGIO would end it.
-fn is_open_for_writing(file: &File) -> bool {
+fn lease(file: &File, ours: Ours) -> Lease {
     /// `include/uapi/asm-generic/fcntl.h`; libc does not have it.
     const F_SETSIG: libc::c_int = 10;
     let control = |command, argument: libc::c_int| {
         // SAFETY: both commands take an integer and touch no memory of this process.
-        unsafe { libc::fcntl(file.as_raw_fd(), command, argument) }
+        match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
     };
-    if control(F_SETSIG, libc::SIGURG) != 0 {
-        return false;
+    let kind = if ours == Ours::Already { libc::F_WRLCK } else { libc::F_RDLCK };
+    match control(F_SETSIG, libc::SIGURG).and_then(|()| control(libc::F_SETLEASE, kind)) {
+        Ok(()) => {
+            // It ends with the descriptor at the latest.
+            let _ = control(libc::F_SETLEASE, libc::F_UNLCK);
+            Lease::Given
+        }
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::AGAIN) => Lease::Taken,
+        Err(error) => Lease::Refused(error),
     }
-    if control(libc::F_SETLEASE, libc::F_RDLCK) != 0 {
-        let error = std::io::Error::last_os_error();
-        return Errno::from_io_error(&error) == Some(Errno::AGAIN);
-    }
-    control(libc::F_SETLEASE, libc::F_UNLCK);
-    false
 }

@@ -4,15 +4,24 @@
 //! forgotten redirection. The kernel lets everybody else in then and says nothing, so the only way
 //! to know is to look at every descriptor of every process, as lsof does.
 //!
-//! Who only reads is no hazard: udev, blkid and monitors do it all the time. What /proc does not
-//! show is not seen: processes outside of this pid namespace or, without root, of other users, and
-//! devices that are kept without a descriptor (a mapping, a file registered with an io_uring).
+//! Who only reads is no hazard: udev, blkid and monitors do it all the time. Where /proc does not
+//! show every process of the host (another pid namespace, `hidepid`, no root), that is told. Not
+//! seen are devices that are kept without a descriptor (a mapping, a file registered with an
+//! io_uring).
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dev, FileType, StatxFlags, makedev};
+
+use super::unknown::Unknown;
+
+/// The pid namespace that every process of a host is in, or in one below it: `PID_NS_INIT_INO` in
+/// the kernel's include/uapi/linux/nsfs.h.
+const OF_THE_HOST: &str = "pid:[4026531836]";
 
 /// What can be open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,29 +43,74 @@ pub(super) struct Writer {
     pub(super) opened: Opened,
 }
 
-/// Every process but this one that has one of these open for writing. Those that end meanwhile, or
-/// that this user may not look at, are passed over.
-pub(super) fn of(wanted: &[Opened]) -> Vec<Writer> {
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.name, self.pid)
+    }
+}
+
+/// Who writes, as far as that can be seen.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Writers {
+    pub(super) seen: Vec<Writer>,
+    /// Why there may be others.
+    pub(super) unknown: Option<Unknown>,
+}
+
+/// Every process but this one that has one of these open for writing. Those that end meanwhile are
+/// passed over.
+pub(super) fn of(wanted: &[Opened]) -> Writers {
+    within(Path::new("/proc"), wanted)
+}
+
+fn within(proc: &Path, wanted: &[Opened]) -> Writers {
     // The number that this /proc knows this process by; another one than getpid(2) where /proc is
     // that of another pid namespace.
-    let own = fs::read_link("/proc/self").ok();
-    entries(Path::new("/proc"))
-        .filter(|process| own.as_deref().map(Path::as_os_str) != process.file_name())
-        .filter_map(|process| {
-            let pid = process.file_name().and_then(OsStr::to_str)?.parse().ok()?;
-            let opened = written_by(&process, wanted)?;
-            Some(Writer { name: name_of(&process), pid, opened })
-        })
-        .collect()
+    let own = fs::read_link(proc.join("self")).ok();
+    let mut writers = Writers { seen: Vec::new(), unknown: out_of_sight(proc) };
+    for process in entries(proc) {
+        let number = process.file_name().and_then(OsStr::to_str);
+        let Some(pid) = number.and_then(|number| number.parse().ok()) else { continue };
+        if own.as_deref().map(Path::as_os_str) == process.file_name() {
+            continue;
+        }
+        match written_by(&process, wanted) {
+            Ok(Some(opened)) => {
+                writers.seen.push(Writer { name: name_of(&process), pid, opened });
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                writers.unknown.get_or_insert(Unknown::OtherUsers);
+            }
+            // It has none of them open, or has ended.
+            Ok(None) | Err(_) => {}
+        }
+    }
+    writers
+}
+
+/// Which processes this /proc does not have. Its first one is in the namespace that it shows, and
+/// to be seen by who may look at all.
+fn out_of_sight(proc: &Path) -> Option<Unknown> {
+    if fs::read_link(proc.join("self")).is_err() {
+        return Some(Unknown::NoProc);
+    }
+    match fs::read_link(proc.join("1/ns/pid")) {
+        Ok(namespace) if namespace.as_os_str() == OF_THE_HOST => None,
+        Ok(_) => Some(Unknown::OtherNamespaces),
+        // A kernel without namespaces.
+        Err(_) if fs::read_dir(proc.join("1/fd")).is_ok() => None,
+        Err(_) => Some(Unknown::OtherUsers),
+    }
 }
 
 /// The first of them that the process has open for writing.
-fn written_by(process: &Path, wanted: &[Opened]) -> Option<Opened> {
-    entries(&process.join("fd")).find_map(|descriptor| {
+fn written_by(process: &Path, wanted: &[Opened]) -> io::Result<Option<Opened>> {
+    let descriptors = fs::read_dir(process.join("fd"))?;
+    Ok(descriptors.flatten().map(|entry| entry.path()).find_map(|descriptor| {
         let opened = opened_as(&descriptor).filter(|opened| wanted.contains(opened))?;
         let info = process.join("fdinfo").join(descriptor.file_name()?);
         allows_writing(&fs::read_to_string(info).ok()?).then_some(opened)
-    })
+    }))
 }
 
 /// The block device or file that a descriptor leads to. The link in /proc leads to what is open,
@@ -100,7 +154,7 @@ pub(crate) fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
 
@@ -128,16 +182,35 @@ mod tests {
         let data = file.as_file().metadata().unwrap();
         let wanted = Opened::File { dev: data.dev(), inode: data.ino() };
         let process = Path::new("/proc/self");
-        assert_eq!(written_by(process, &[wanted]), Some(wanted));
+        assert_eq!(written_by(process, &[wanted]).unwrap(), Some(wanted));
         let path = file.into_temp_path();
         let _reader = fs::File::open(&path).unwrap();
-        assert_eq!(written_by(process, &[wanted]), None);
+        assert_eq!(written_by(process, &[wanted]).unwrap(), None);
     }
 
     #[test]
     fn what_is_gone_or_no_device_is_passed_over() {
         assert_eq!(opened_as(Path::new("/proc/self/fd/99999")), None);
         assert_eq!(opened_as(Path::new("/dev/null")), None);
-        assert_eq!(written_by(Path::new("/proc/4194305"), &[Opened::Device(0)]), None);
+        let ended = written_by(Path::new("/proc/4194305"), &[Opened::Device(0)]);
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn processes_that_cannot_be_seen_are_told() {
+        let proc = tempfile::tempdir().unwrap();
+        let unknown = || within(proc.path(), &[]).unknown;
+        assert_eq!(unknown(), Some(Unknown::NoProc));
+        symlink("77", proc.path().join("self")).unwrap();
+        assert_eq!(unknown(), Some(Unknown::OtherUsers), "hidepid");
+        fs::create_dir_all(proc.path().join("1/ns")).unwrap();
+        symlink("pid:[4026532177]", proc.path().join("1/ns/pid")).unwrap();
+        assert_eq!(unknown(), Some(Unknown::OtherNamespaces));
+        fs::remove_file(proc.path().join("1/ns/pid")).unwrap();
+        symlink(OF_THE_HOST, proc.path().join("1/ns/pid")).unwrap();
+        assert_eq!(unknown(), None);
+        fs::remove_file(proc.path().join("1/ns/pid")).unwrap();
+        fs::create_dir(proc.path().join("1/fd")).unwrap();
+        assert_eq!(unknown(), None, "a kernel without namespaces");
     }
 }

@@ -12,7 +12,6 @@
 mod attach;
 mod blktrace;
 mod buffer;
-mod chain;
 mod clocks;
 mod error;
 mod filter;
@@ -20,7 +19,6 @@ mod interface;
 mod ledger;
 mod mounted;
 mod owner;
-mod place;
 mod recorder;
 mod store;
 mod target;

@@ -17,15 +17,15 @@ use ioecho_trace::recording::{ASKED_TO, DESCRIPTION_VERSION, Description, Totals
 use ioecho_trace::{Bytes, Nanos};
 
 use super::attach::{attach, clean, others};
-use super::chain::Chains;
 use super::clocks::anchor;
 use super::error::RecordError;
 use super::filter::Events;
 use super::interface::{Interface, InterfaceChoice};
-use super::place::Place;
 use super::store::{self, SegmentLimit, Store};
 use super::target::{self, Target};
 use super::worker::Worker;
+use crate::chain::Chains;
+use crate::place::Place;
 
 /// So many sentences are kept; who switches things off and on again makes no more.
 const NOTES_MAX: usize = 100;

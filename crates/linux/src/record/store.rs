@@ -21,7 +21,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::clocks::monotonic_ns;
 use super::error::RecordError;
-use super::place::Place;
+use crate::place::Place;
 use crate::thread::{stand_back, thread_cpu_time};
 
 /// Frames are kept in memory until so many bytes are worth a system call.

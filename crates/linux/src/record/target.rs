@@ -13,8 +13,8 @@ use ioecho_trace::Bytes;
 use ioecho_trace::recording::Device;
 use rustix::fs::{Dev, major, minor};
 
-use super::chain::Chains;
 use super::error::RecordError;
+use crate::chain::Chains;
 use crate::sysfs::BlockNode;
 use crate::target::{TargetError, status};
 

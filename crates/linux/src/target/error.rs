@@ -95,6 +95,16 @@ pub enum TargetError {
         /// The path.
         path: PathBuf,
     },
+    /// Its path led to something else when it was opened.
+    #[error(
+        "{}: leads to another device or file than a moment ago, when it was looked at; nothing was \
+         touched\n  = help: see what changes it (udev, a script), and name the device itself",
+        .path.display()
+    )]
+    Changed {
+        /// The path.
+        path: PathBuf,
+    },
     /// It does not hold a single block.
     #[error(
         "{}: holds {capacity}, less than one block of {block_size}\n  = help: for a file: \

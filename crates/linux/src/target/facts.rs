@@ -11,7 +11,7 @@ use ioecho_trace::Bytes;
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
-use super::storage::Storage;
+use super::storage::{Keeper, Storage};
 use crate::mounts::{Mount, mounts};
 use crate::sysfs::BlockNode;
 
@@ -80,6 +80,9 @@ pub struct TargetFacts {
     pub write_zeroes_max: Option<Bytes>,
     /// `none`, `host-aware` or `host-managed` (`queue/zoned`).
     pub zoned: Option<String>,
+    /// The device or file itself, whatever its path.
+    #[serde(skip)]
+    keeper: Keeper,
     /// Where its bytes really are.
     #[serde(skip)]
     pub(super) storage: Storage,
@@ -128,9 +131,16 @@ impl TargetFacts {
             discard_granularity: number("queue/discard_granularity").map(Bytes),
             write_zeroes_max: number("queue/write_zeroes_max_bytes").map(Bytes),
             zoned: text("queue/zoned"),
+            keeper: Keeper::of(data),
             storage: Storage::of(data),
             canonical,
         }
+    }
+
+    /// Whether both are one device or file with the same bytes behind it: what was opened first and
+    /// what its path led to later.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.keeper == other.keeper && self.storage.is_same_as(&other.storage)
     }
 
     /// Whether both targets have bytes in common, by whatever names they were opened: two links to

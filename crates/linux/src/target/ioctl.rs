@@ -23,7 +23,14 @@ pub(super) struct LoopStatus {
     pub(super) inode: u64,
     /// Where the file is a device, its number; zero otherwise.
     pub(super) rdevice: u64,
-    _rest: [u64; 26],
+    /// Where in the file the device begins, in bytes.
+    pub(super) offset: u64,
+    /// How many bytes of the file the device has at most; zero for all.
+    pub(super) size_limit: u64,
+    _numbers: [u64; 2],
+    /// The path that the file had, with a zero behind it, as far as it fits.
+    pub(super) path: [u8; 64],
+    _rest: [u64; 14],
 }
 
 // The kernel copies so many bytes.

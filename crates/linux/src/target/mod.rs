@@ -6,6 +6,7 @@
 mod content;
 mod error;
 mod facts;
+mod ground;
 mod ioctl;
 mod layers;
 mod open;
@@ -14,8 +15,9 @@ mod storage;
 pub use content::{BlockReader, Part, Places, TargetContent, WrittenBy, doubt, sample};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
+pub use ground::{Ground, use_of};
 pub(crate) use ioctl::discard;
 pub use layers::{Layer, layers};
 pub use open::{Access, OpenOptions, OpenedTarget, claim, open};
-pub(crate) use open::{kind_of, size_of, status};
+pub(crate) use open::{block_of, kind_of, size_of, status};
 pub(crate) use storage::{Keeper, Loop, Storage, loops};

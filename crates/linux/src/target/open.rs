@@ -254,6 +254,15 @@ fn file_geometry(file: &File, data: &fs::Metadata, direct: bool) -> Geometry {
     }
 }
 
+/// What direct I/O on an open file or device must be aligned to, as far as the kernel tells.
+pub(crate) fn block_of(file: &File, kind: TargetKind) -> u64 {
+    let told = match kind {
+        TargetKind::BlockDevice => rustix::fs::ioctl_blksszget(file).ok().map(u64::from),
+        TargetKind::File => direct_alignment(file),
+    };
+    told.or_else(|| file.metadata().ok().map(|data| data.blksize())).unwrap_or(512)
+}
+
 /// `stx_dio_offset_align`, at least a sector; zero means that the file cannot, which the open has
 /// disproved.
 fn direct_alignment(file: &File) -> Option<u64> {

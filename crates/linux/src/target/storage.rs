@@ -5,18 +5,20 @@
 //! one of them be overwritten through another. So every device is followed down to what keeps its
 //! bytes, a file by its inode or a disk by its number, and to the part of it that it has.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, Mode, OFlags};
 
 use super::ioctl;
-use crate::sysfs::{BlockNode, loop_devices, parse_dev};
+use crate::sysfs::{self, BlockNode, loop_devices, parse_dev};
 
 /// The kernel lets loop devices stand on each other; beyond so many they are not followed.
-const DEPTH_MAX: u32 = 16;
+pub(super) const DEPTH_MAX: u32 = 16;
 
 /// `start` and `size` of a partition in sysfs are in these, whatever the disk's blocks are.
 const SECTOR: u64 = 512;
@@ -71,17 +73,37 @@ impl Loop {
     pub(crate) fn of(disk: &BlockNode) -> Option<Self> {
         let path = PathBuf::from(disk.attribute("loop/backing_file")?);
         let offset = disk.number("loop/offset").unwrap_or(0);
-        let end = match disk.number("loop/sizelimit") {
-            None | Some(0) => u64::MAX,
-            Some(limit) => offset.saturating_add(limit),
-        };
-        let keeper = keeper_of_loop(disk).unwrap_or_else(|| Keeper::at(&path));
-        Some(Self { node: disk.clone(), keeper, path, part: offset..end })
+        let part = part_of_loop(offset, disk.number("loop/sizelimit").unwrap_or(0));
+        let told = Path::new("/dev").join(&disk.name);
+        let told = loop_status(&told).filter(|(dev, _)| *dev == disk.dev);
+        let keeper = told.map_or_else(|| Keeper::at(&path), |(_, status)| keeper_of_loop(&status));
+        Some(Self { node: disk.clone(), keeper, path, part })
+    }
+
+    /// What the loop device with this name below `/dev` says of itself, where sysfs is not there.
+    fn by_itself(name: String) -> Option<Self> {
+        let (dev, status) = loop_status(&Path::new("/dev").join(&name))?;
+        let path = status.path.split(|byte| *byte == 0).next().unwrap_or_default();
+        Some(Self {
+            node: BlockNode::without_sysfs(dev, name),
+            keeper: keeper_of_loop(&status),
+            path: PathBuf::from(OsStr::from_bytes(path)),
+            part: part_of_loop(status.offset, status.size_limit),
+        })
     }
 }
 
-/// All loop devices in use.
+fn part_of_loop(offset: u64, size_limit: u64) -> Range<u64> {
+    offset..if size_limit == 0 { u64::MAX } else { offset.saturating_add(size_limit) }
+}
+
+/// All loop devices in use. Without sysfs, those that have their node below `/dev`.
 pub(crate) fn loops() -> Vec<Loop> {
+    if !sysfs::is_there() {
+        let names = fs::read_dir("/dev").into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        return names.filter(|name| name.starts_with("loop")).filter_map(Loop::by_itself).collect();
+    }
     loop_devices()
         .into_iter()
         .filter_map(|(name, _)| {
@@ -91,18 +113,20 @@ pub(crate) fn loops() -> Vec<Loop> {
         .collect()
 }
 
-/// What a loop device stands on, from the device itself: the path in sysfs may lead to another
+/// The number of a loop device, and what it says of itself: the path in sysfs may lead to another
 /// file, or to none, where the file was removed or lies in another mount namespace.
-fn keeper_of_loop(disk: &BlockNode) -> Option<Keeper> {
-    let path = Path::new("/dev").join(&disk.name);
+fn loop_status(path: &Path) -> Option<(Dev, ioctl::LoopStatus)> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let is_it = Keeper::of(&file.metadata().ok()?) == Keeper::Device(disk.dev);
-    let status = is_it.then(|| ioctl::loop_status(&file).ok()).flatten()?;
-    Some(match status.rdevice {
+    let data = file.metadata().ok().filter(|data| data.file_type().is_block_device())?;
+    Some((data.rdev(), ioctl::loop_status(&file).ok()?))
+}
+
+fn keeper_of_loop(status: &ioctl::LoopStatus) -> Keeper {
+    match status.rdevice {
         0 => Keeper::File { dev: status.device, inode: status.inode },
         device => Keeper::Device(device),
-    })
+    }
 }
 
 /// A part of what keeps bytes in the end.
@@ -129,28 +153,42 @@ impl Storage {
         Self { keeper, range: 0..u64::MAX, below: None }
     }
 
-    fn of_device(dev: Dev, depth: u32) -> Self {
+    pub(super) fn of_device(dev: Dev, depth: u32) -> Self {
         let node = BlockNode::of(dev);
         let Some(disk) = node.as_ref().and_then(BlockNode::disk) else {
-            return Self::all_of(Keeper::Device(dev));
+            let by_itself = |one: &Loop| one.node.dev == dev && depth > 0;
+            return match loops().into_iter().find(by_itself) {
+                Some(one) => Self::of_loop(one, &(0..u64::MAX), depth),
+                None => Self::all_of(Keeper::Device(dev)),
+            };
         };
         let part = node.filter(|node| node.dev != disk.dev).map_or(0..u64::MAX, |partition| {
             let bytes = |name: &str| Some(partition.number(name)?.saturating_mul(SECTOR));
             let start = bytes("start").unwrap_or(0);
             start..bytes("size").map_or(u64::MAX, |size| start.saturating_add(size))
         });
-        let Some(one) = Loop::of(&disk).filter(|_| depth > 0) else {
-            return Self { range: part, ..Self::all_of(Keeper::Device(disk.dev)) };
-        };
+        match Loop::of(&disk).filter(|_| depth > 0) {
+            Some(one) => Self::of_loop(one, &part, depth),
+            None => Self { range: part, ..Self::all_of(Keeper::Device(disk.dev)) },
+        }
+    }
+
+    /// That of a part of a loop device.
+    fn of_loop(one: Loop, part: &Range<u64>, depth: u32) -> Self {
         let below = match one.keeper {
             Keeper::Device(dev) => Self::of_device(dev, depth - 1),
             file => Self::all_of(file),
         };
         Self {
             keeper: below.keeper,
-            range: within(&within(&below.range, &one.part), &part),
+            range: within(&within(&below.range, &one.part), part),
             below: below.below.or(Some(one.path)),
         }
+    }
+
+    /// Whether both are the same bytes.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.keeper == other.keeper && self.range == other.range
     }
 
     /// Whether both have bytes in common.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use ioecho_linux::{Hazard, TargetError, inspect};
+use ioecho_linux::{Hazard, OpenedTarget, Recheck, TargetError, Unknown, inspect, inspect_opened};
 use ioecho_replay::pattern::MAGIC;
 use ioecho_trace::Bytes;
 
@@ -17,7 +17,23 @@ const MIB: u64 = 1 << 20;
 /// Inspects while no other test starts a program; the inspection itself starts blkid.
 fn look(path: &Path) -> Result<Vec<Hazard>, TargetError> {
     let _alone = nobody_spawns();
-    inspect(path)
+    inspect(path).map(as_on_a_host)
+}
+
+/// The same of what is open.
+fn look_again(target: &OpenedTarget) -> Vec<Hazard> {
+    let _alone = nobody_spawns();
+    as_on_a_host(inspect_opened(target).unwrap())
+}
+
+/// What is told where every process can be seen. In a container that nobody can know who else
+/// writes is told beside it.
+fn as_on_a_host(mut hazards: Vec<Hazard>) -> Vec<Hazard> {
+    let of_a_container = Hazard::CannotTell { unknown: Unknown::OtherNamespaces };
+    if fs::read_link("/proc/1/ns/pid").ok() != Some("pid:[4026531836]".into()) {
+        hazards.retain(|hazard| *hazard != of_a_container);
+    }
+    hazards
 }
 
 fn write_at(path: &Path, at: u64, bytes: &[u8]) {
@@ -132,7 +148,7 @@ fn a_loop_device_is_in_use_where_another_claims_the_same_part_of_the_file() {
     assert_eq!(look(&across.path).unwrap(), expected);
     let _alone = nobody_spawns();
     drop(claim);
-    assert_eq!(inspect(&across.path).unwrap(), []);
+    assert_eq!(as_on_a_host(inspect(&across.path).unwrap()), []);
 }
 
 #[test]
@@ -155,7 +171,7 @@ fn a_claimed_device_is_in_use() {
     assert_eq!(look(&device.path).unwrap(), [Hazard::InUse { by: Vec::new() }]);
     let _alone = nobody_spawns();
     drop(claim);
-    assert_eq!(inspect(&device.path).unwrap(), []);
+    assert_eq!(as_on_a_host(inspect(&device.path).unwrap()), []);
 }
 
 #[test]
@@ -219,14 +235,54 @@ fn a_file_with_text_is_refused_and_can_be_named() {
 }
 
 #[test]
-fn data_without_a_signature_speak_against_a_file_but_not_against_a_device() {
-    // Devices are filled with random data before a measurement, and nobody must name them for it.
-    let device = or_skip!(LoopDevice::new(64 * MIB));
-    write_at(&device.path, 0, &[0xaa; 4096]);
+fn data_without_a_signature_speak_against_a_device_as_against_a_file() {
+    // A raw database, an encrypted volume, what another program filled it with: all look alike.
+    let size = 128 * MIB;
+    let device = or_skip!(LoopDevice::new(size));
+    let file = Backing::on_disk(size);
+    // The ends of a large device are read always, and of a file all that is no hole.
+    let places = [(&device.path, 0), (&device.path, size - 4096)];
+    let places = places.into_iter().chain([0, size / 2, size - 4096].map(|at| (&file.path, at)));
+    for (path, at) in places {
+        write_at(path, at, &[0xaa; 4096]);
+        let hazards = look(path).unwrap();
+        assert_eq!(hazards, [Hazard::HoldsData { at: Bytes(at) }], "{}", path.display());
+        assert!(hazards[0].can_be_named());
+        write_at(path, at, &[0; 4096]);
+    }
     assert_eq!(look(&device.path).unwrap(), []);
-    let file = Backing::on_disk(64 * MIB);
-    write_at(&file.path, 32 * MIB, &[0xaa; 4096]);
-    assert_eq!(look(&file.path).unwrap(), [Hazard::HoldsData { at: Bytes(32 * MIB) }]);
+    assert_eq!(look(&file.path).unwrap(), []);
+}
+
+#[test]
+fn of_a_small_device_every_sector_is_looked_at() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    for at in [0, 1_234_567, 33 * MIB + 511, 64 * MIB - 1] {
+        write_at(&device.path, at, b"x");
+        let found = [Hazard::HoldsData { at: Bytes(at / 512 * 512) }];
+        assert_eq!(look(&device.path).unwrap(), found);
+        write_at(&device.path, at, b"\0");
+    }
+    assert_eq!(look(&device.path).unwrap(), []);
+}
+
+#[test]
+fn data_in_a_fiftieth_of_a_large_device_are_found_wherever_they_lie() {
+    // Overlooked once in 10^17 times.
+    let device = or_skip!(LoopDevice::new(1024 * MIB));
+    for at in (3..1024).step_by(50) {
+        write_at(&device.path, at * MIB, &vec![0xaa; MIB as usize]);
+    }
+    let hazards = look(&device.path).unwrap();
+    let [Hazard::HoldsData { at }] = hazards[..] else { panic!("{hazards:?}") };
+    assert_eq!(at.0 / MIB % 50, 3);
+}
+
+#[test]
+fn erased_flash_is_blank() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    write_at(&device.path, 0, &vec![0xff; MIB as usize]);
+    assert_eq!(look(&device.path).unwrap(), []);
 }
 
 #[test]
@@ -240,6 +296,63 @@ fn what_ioecho_wrote_may_be_overwritten() {
         write_at(&device.path, at, &sector);
     }
     assert_eq!(look(&device.path).unwrap(), []);
+}
+
+#[test]
+fn who_has_opened_a_target_is_not_in_his_own_way() {
+    let device = or_skip!(LoopDevice::new(MIB));
+    let opened = open_rw(&device.path);
+    assert_eq!(look_again(&opened), []);
+    let file = Backing::on_disk(MIB);
+    let opened = open_rw(&file.path);
+    assert_eq!(look_again(&opened), []);
+    let _reader = Opener::reading(&file.path);
+    assert_eq!(look_again(&opened), [], "who only reads");
+}
+
+#[test]
+fn what_is_made_on_a_target_after_the_first_look_is_seen_on_what_is_open() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    assert_eq!(look(&device.path).unwrap(), []);
+    // Before it is claimed: afterwards mke2fs is refused.
+    or_skip!(run("mke2fs", &["-q", "-t", "ext4", device.path.to_str().unwrap()]));
+    let opened = open_rw(&device.path);
+    let hazards = look_again(&opened);
+    assert!(matches!(&hazards[..], [Hazard::Signature { .. }]), "{hazards:?}");
+    let refused = run("mke2fs", &["-q", "-F", device.path.to_str().unwrap()]);
+    assert!(refused.is_err(), "a claimed device is somebody's");
+}
+
+#[test]
+fn who_begins_to_use_an_open_target_is_seen_before_the_first_write() {
+    let file = or_skip!(Backing::on_tmpfs(64 * MIB));
+    let opened = open_rw(&file.path);
+    let recheck = Recheck::of(&opened).unwrap();
+    let users = || {
+        let _alone = nobody_spawns();
+        as_on_a_host(recheck.users())
+    };
+    assert_eq!(users(), []);
+    {
+        let writer = Opener::writing(&file.path);
+        assert_eq!(users(), [Hazard::InUse { by: vec![writer.name()] }]);
+    }
+    let device = or_skip!(LoopDevice::over(file, &[]));
+    let behind = Hazard::BackingFile { loop_device: device.name().to_owned() };
+    assert_eq!(users(), [behind]);
+}
+
+#[test]
+fn a_second_loop_device_mounted_after_the_first_look_is_seen() {
+    let device = or_skip!(LoopDevice::new(64 * MIB));
+    let opened = open_rw(&device.path);
+    let recheck = Recheck::of(&opened).unwrap();
+    let beside = or_skip!(device.beside(&[]));
+    or_skip!(run("mke2fs", &["-q", "-t", "ext4", beside.path.to_str().unwrap()]));
+    let mount = or_skip!(MountPoint::of(&beside.path));
+    let hazards = recheck.users();
+    let device = beside.path.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(hazards[0], Hazard::Mounted { device, at: mount.path().to_owned() });
 }
 
 #[test]

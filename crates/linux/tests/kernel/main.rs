@@ -10,6 +10,7 @@ mod data;
 mod devices;
 mod faults;
 mod flushes;
+mod ground;
 mod guard;
 mod options;
 mod record;

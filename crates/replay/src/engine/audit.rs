@@ -4,36 +4,75 @@
 //! scheduler does, or a request that overlaps could be issued in between. A write that is read
 //! again stays in flight for the scheduler until that read has completed, so nothing that overlaps
 //! it comes in between either.
+//!
+//! The same holds before: what a request is about to change is read under its tag while the
+//! scheduler takes the request itself for in flight. The record tells of the request alone: it is
+//! submitted when the reads have ended, and what they took is lateness, with its own cause.
 
-use ioecho_trace::{Flags, Nanos, Op, Outcome};
+use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
 
 use super::Verification;
 use crate::device::{Completion, Device, Io, Payload};
 use crate::plan::Planned;
-use crate::schedule::Config;
+use crate::schedule::{Config, LATENESS_TOLERATED};
+use crate::verify::Look;
+
+/// The largest read before a change: discards may be of any size.
+const PREREAD_MAX: u64 = 16 << 20;
 
 /// What is known of the requests in flight, by tag.
 pub(super) struct Audit<'a> {
     verify: Verification<'a>,
-    flying: Vec<Option<Io>>,
-    /// The completion of a write that is being read again.
-    held: Vec<Option<Completion>>,
+    flying: Vec<Option<Flying>>,
+    /// Requests that the reads before them made late.
+    pub(super) held_up: Vec<u32>,
+}
+
+/// A tag in flight.
+#[derive(Clone, Copy, Debug)]
+struct Flying {
+    /// What the device was asked for.
+    io: Io,
+    stage: Stage,
+    /// The worst that was found before the request of the load.
+    integrity: Integrity,
+}
+
+/// How far a request of the load has come.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// What this request is about to change is read.
+    Before(Io),
+    /// It is in flight itself.
+    Itself,
+    /// It has ended like this, and is read again.
+    After(Completion),
 }
 
 impl<'a> Audit<'a> {
     pub(super) fn new(verify: Verification<'a>, config: &Config) -> Self {
         let slots = config.device_slots() as usize;
-        Self { verify, flying: vec![None; slots], held: vec![None; slots] }
+        Self { verify, flying: vec![None; slots], held_up: Vec::with_capacity(slots) }
     }
 
-    /// A request is about to be handed over.
-    pub(super) fn issued(&mut self, io: &Io, now: Nanos) {
-        self.verify.verifier.issued(io, now);
-        self.flying[io.tag as usize] = Some(*io);
+    /// A request is about to be handed over; answers what the device is to be asked for first.
+    pub(super) fn begin(&mut self, io: &Io, now: Nanos, device: &dyn Device) -> Io {
+        let reads = self.verify.preread && io.op.changes_data();
+        let read = if reads { self.next_read(io, io.offset, device) } else { None };
+        match read {
+            Some(read) => self.issue(read, Stage::Before(*io), Integrity::Unchecked, now),
+            None => self.issue(*io, Stage::Itself, Integrity::Unchecked, now),
+        }
     }
 
-    /// Looks at what completed, and takes out writes that are to be read again; answers how many
-    /// reads it prepared for that.
+    fn issue(&mut self, io: Io, stage: Stage, integrity: Integrity, now: Nanos) -> Io {
+        self.verify.verifier.issued(&io, now);
+        self.flying[io.tag as usize] = Some(Flying { io, stage, integrity });
+        io
+    }
+
+    /// Looks at what completed, and takes out what is none of the load's; answers how many requests
+    /// it prepared in its place.
     pub(super) fn take(
         &mut self,
         device: &mut dyn Device,
@@ -42,31 +81,82 @@ impl<'a> Audit<'a> {
     ) -> usize {
         let mut prepared = 0;
         completions.retain_mut(|completion| {
-            let tag = completion.tag as usize;
-            let Some(io) = self.flying[tag].take() else { return true };
-            let data = if io.op == Op::Read { device.data(completion.tag) } else { &[] };
-            completion.integrity = self.verify.verifier.completed(&io, completion, data);
+            let Some(flying) = self.flying[completion.tag as usize].take() else { return true };
+            let next = self.completed(&flying, completion, device);
             device.release(completion.tag);
-            if let Some(write) = self.held[tag].take() {
-                *completion = Completion { integrity: completion.integrity, ..write };
-                return true;
-            }
-            let again = self.verify.reread_writes && io.op == Op::Write;
-            if !again || completion.outcome != Outcome::Ok {
-                return true;
-            }
-            let read = Io { op: Op::Read, flags: Flags::empty(), ..io };
-            self.held[tag] = Some(*completion);
-            self.issued(&read, completion.completed);
-            device.prepare(&read, payload);
+            let Some((io, stage, integrity)) = next else { return true };
+            let io = self.issue(io, stage, integrity, completion.completed);
+            device.prepare(&io, payload);
             prepared += 1;
             false
         });
         prepared
     }
 
+    /// Judges what a completion brings; answers what is to be issued under its tag next. Otherwise
+    /// the completion is that of the load's request.
+    fn completed(
+        &mut self,
+        flying: &Flying,
+        completion: &mut Completion,
+        device: &mut dyn Device,
+    ) -> Option<(Io, Stage, Integrity)> {
+        let Flying { io, stage, integrity } = *flying;
+        let verifier = &mut *self.verify.verifier;
+        let data = if io.op == Op::Read { device.data(completion.tag) } else { &[] };
+        match stage {
+            Stage::Before(change) => {
+                let found = verifier.looked(&io, completion, data, Look::BeforeWrite);
+                let integrity = integrity.max(found);
+                if let Some(read) = self.next_read(&change, io.offset + io.length, device) {
+                    return Some((read, Stage::Before(change), integrity));
+                }
+                if completion.completed.saturating_sub(change.scheduled) > LATENESS_TOLERATED {
+                    self.held_up.push(completion.tag);
+                }
+                Some((change, Stage::Itself, integrity))
+            }
+            Stage::Itself => {
+                completion.integrity = verifier.completed(&io, completion, data).max(integrity);
+                let again = self.verify.reread_writes && io.op == Op::Write;
+                if !again || completion.outcome != Outcome::Ok {
+                    return None;
+                }
+                let read = Io { op: Op::Read, flags: Flags::empty(), ..io };
+                Some((read, Stage::After(*completion), completion.integrity))
+            }
+            Stage::After(write) => {
+                let found = verifier.looked(&io, completion, data, Look::AfterWrite);
+                *completion = Completion { integrity: found.max(integrity), ..write };
+                None
+            }
+        }
+    }
+
+    /// The next read, from `offset` on, of what is known and `change` is about to change.
+    fn next_read(&mut self, change: &Io, offset: Bytes, device: &dyn Device) -> Option<Io> {
+        let block = device.block_size().0.max(1);
+        let most = (device.length_max().0.min(PREREAD_MAX) / block * block).max(block);
+        let end = change.offset.0 + change.length.0;
+        let pieces = (offset.0..end).step_by(most as usize).map(|from| Io {
+            op: Op::Read,
+            flags: Flags::empty(),
+            offset: Bytes(from),
+            length: Bytes(most.min(end - from)),
+            ..*change
+        });
+        let verifier = &mut *self.verify.verifier;
+        pieces.into_iter().find(|read| verifier.knows(read))
+    }
+
     /// A request is given up.
     pub(super) fn abandoned(&mut self, planned: &Planned) {
-        self.verify.verifier.abandoned(&planned.io(0));
+        let io = planned.io(0);
+        let is_it = |flying: &&Flying| flying.io.request == io.request;
+        let reading = self.flying.iter().flatten().find(is_it).filter(|flying| {
+            // The request itself was never issued, or has ended.
+            matches!(flying.stage, Stage::Before(_) | Stage::After(_))
+        });
+        self.verify.verifier.abandoned(&reading.map_or(io, |flying| flying.io));
     }
 }

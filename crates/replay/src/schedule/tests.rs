@@ -34,12 +34,17 @@ impl Story {
             refusal: None,
         };
         self.next_seq += 1;
-        self.scheduler.offer(planned, planned.scheduled, false);
+        self.scheduler.offer(planned);
         self
     }
 
     /// Steps to `at_us` while the requests numbered `done` complete; answers the numbers issued.
     fn step(&mut self, at_us: i64, done: &[u64]) -> (Vec<u64>, Wake) {
+        self.step_after(LateCause::Host, at_us, done)
+    }
+
+    /// The same, where that was why nothing went out since the last step.
+    fn step_after(&mut self, gap: LateCause, at_us: i64, done: &[u64]) -> (Vec<u64>, Wake) {
         let now = Nanos::from_micros(at_us);
         let completions: Vec<Completion> = done
             .iter()
@@ -56,8 +61,7 @@ impl Story {
             .collect();
         let before = self.submissions.len();
         let mut new = Vec::new();
-        let cause = LateCause::Host;
-        let wake = self.scheduler.step(now, cause, &completions, &mut new, &mut self.records);
+        let wake = self.scheduler.step(now, gap, &completions, &mut new, &mut self.records);
         self.submissions.extend(new);
         (self.submissions[before..].iter().map(|s| s.request).collect(), wake)
     }
@@ -207,4 +211,38 @@ fn at_the_end_what_is_in_flight_is_abandoned_and_what_waits_was_never_issued() {
     story.scheduler.abandon(&mut story.records);
     let outcomes = story.records.iter().map(|r| (r.planned.seq, r.measured.outcome));
     assert_eq!(outcomes.collect::<Vec<_>>(), [(0, Outcome::Abandoned)]);
+}
+
+/// Steps to every `at_us` with the cause of the time before it, with a request offered before the
+/// last step that was due at 1 ms; answers its cause.
+fn blamed(steps: &[(i64, LateCause)]) -> LateCause {
+    let mut story = Story::new(config(ConflictMode::Partial));
+    story.step(0, &[]);
+    let (last, before) = steps.split_last().unwrap();
+    for (at, cause) in before {
+        story.step_after(*cause, *at, &[]);
+    }
+    story.offer(1000, Op::Read, 0, K);
+    assert_eq!(story.step_after(last.1, last.0, &[]).0, [0]);
+    story.step(last.0 + 1, &[0]);
+    story.record(0).late_cause
+}
+
+#[test]
+fn who_comes_late_is_laid_to_what_took_most_of_its_delay() {
+    use LateCause::{Backlog, Host, Input, Submission};
+    // It fell due in a stall, and the look-ahead had no room for it until later.
+    assert_eq!(blamed(&[(12_000, Submission), (12_050, Host), (12_090, Host)]), Submission);
+    assert_eq!(blamed(&[(12_000, Host), (13_000, Submission), (13_090, Host)]), Host);
+    assert_eq!(blamed(&[(2_000, Host), (13_000, Submission), (13_090, Host)]), Submission);
+    // What was over before it fell due is none of its business.
+    assert_eq!(blamed(&[(1_000, Submission), (1_500, Input), (1_600, Host)]), Input);
+    assert_eq!(blamed(&[(5_000, Backlog), (5_090, Input), (5_100, Host)]), Backlog);
+    assert_eq!(blamed(&[(1_000, Host), (9_000, Host)]), Host);
+}
+
+#[test]
+fn who_was_there_all_the_time_and_did_not_come_to_it_was_busy() {
+    let steps: Vec<_> = (1..40).map(|step| (900 + step * 50, LateCause::Host)).collect();
+    assert_eq!(blamed(&steps), LateCause::Generator);
 }

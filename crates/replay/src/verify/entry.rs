@@ -5,7 +5,8 @@
 
 use serde::Serialize;
 
-/// What may be read from a sector.
+/// What may be read from a sector. In the table the numbers are versions: the number of a request
+/// and, above it, which run of its line wrote it. In a finding they are numbers of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Legal {
@@ -82,14 +83,25 @@ impl Legal {
         }
     }
 
-    /// The request behind it.
-    pub(crate) const fn request(self) -> Option<u64> {
+    /// The version that it speaks of.
+    pub(crate) const fn version(self) -> Option<u64> {
         match self {
-            Self::Version(request)
-            | Self::Zeroes(request)
-            | Self::Anything(request)
-            | Self::AtLeast(request) => Some(request),
+            Self::Version(version)
+            | Self::Zeroes(version)
+            | Self::Anything(version)
+            | Self::AtLeast(version) => Some(version),
             Self::Untouched | Self::Ambiguous => None,
+        }
+    }
+
+    /// The same of another version.
+    pub(crate) fn map(self, to: impl FnOnce(u64) -> u64) -> Self {
+        match self {
+            Self::Version(version) => Self::Version(to(version)),
+            Self::Zeroes(version) => Self::Zeroes(to(version)),
+            Self::Anything(version) => Self::Anything(to(version)),
+            Self::AtLeast(version) => Self::AtLeast(to(version)),
+            Self::Untouched | Self::Ambiguous => self,
         }
     }
 }
@@ -108,7 +120,7 @@ mod tests {
                 Legal::AtLeast(request),
             ] {
                 assert_eq!(Entry::decode(legal.encode()), Entry::One(legal));
-                assert_eq!(legal.request(), Some(request));
+                assert_eq!(legal.version(), Some(request));
             }
         }
         for legal in [Legal::Untouched, Legal::Ambiguous] {

@@ -280,7 +280,7 @@ impl Verifier {
     }
 
     /// Takes down that a part could not be read.
-    fn unreadable(&mut self, io: &Io) {
+    pub(super) fn unreadable(&mut self, io: &Io) {
         self.figures.unreadable += io.length.0 / SECTOR_BYTES as u64;
     }
 }

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::entry::Legal;
 use super::sector::Found;
+use crate::fill::seed_of;
 
 /// How many findings are kept; all are counted.
 pub const FINDINGS_MAX: usize = 10_000;
@@ -24,56 +25,133 @@ pub struct Finding {
     /// What is wrong.
     pub kind: Integrity,
     /// What could have been there.
-    pub expected: Vec<Legal>,
+    pub expected: Vec<Expected>,
     /// What its first sector holds.
     pub found: Found,
-    /// The request that read it; `None` if it was read to be verified.
+    /// The request that read it, or for whose sake it was read; `None` if that was a pass over
+    /// everything.
     pub read: Option<u64>,
+    /// Why it was read.
+    pub look: Look,
     /// When it was read, from the start of the replay (of the verification, if that came later).
     pub at: Nanos,
+    /// The run that found it, or whose data are verified.
+    #[serde(skip)]
+    pub own: u64,
+}
+
+/// Who wrote something, in words.
+struct By {
+    run: u64,
+    request: u64,
+    /// The run that tells of it.
+    own: u64,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, request, own } = self;
+        if run == own {
+            write!(f, "request {request}")
+        } else if seed_of(*run).is_some() {
+            write!(f, "prepare ({run:016x})")
+        } else {
+            write!(f, "request {request} of the run {run:016x}")
+        }
+    }
+}
+
+/// Why something was read that is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Look {
+    /// The load reads it.
+    Load,
+    /// It is about to be overwritten (`--verify preread`).
+    BeforeWrite,
+    /// It was just written (`--verify paranoia`).
+    AfterWrite,
+    /// Everything is read that was written.
+    Pass,
+}
+
+/// What a sector may hold, as a finding tells it: with the number of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Expected {
+    /// By the run itself, or by nobody.
+    Own(Legal),
+    /// By a run that it continues.
+    Earlier {
+        /// What.
+        #[serde(flatten)]
+        legal: Legal,
+        /// The run.
+        run: u64,
+    },
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Own(legal) | Self::Earlier { legal, .. }) = self;
+        match legal {
+            Legal::Untouched => write!(f, "what was there before the run")?,
+            Legal::Version(request) => write!(f, "what request {request} wrote")?,
+            Legal::Zeroes(request) => write!(f, "the zeroes of request {request}")?,
+            Legal::Anything(request) => write!(f, "anything, discarded by {request}")?,
+            Legal::AtLeast(request) => write!(f, "what request {request} or a younger one wrote")?,
+            Legal::Ambiguous => write!(f, "anything written there")?,
+        }
+        match self {
+            Self::Own(_) => Ok(()),
+            Self::Earlier { run, .. } => write!(f, " in the run {run:016x}"),
+        }
+    }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { target, offset, length, kind, expected, found, read, at } = self;
+        let Self { target, offset, length, kind, expected, found, read, look, at, own } = self;
+        let by = |run, request| By { run, request, own: *own };
         write!(f, "{}: {length} at {} of target {target}: ", kind.name(), offset.0)?;
         match found {
             Found::Stamped(stamp) if *kind == Integrity::Foreign => {
                 write!(f, "data of the run {:016x}", stamp.run)?;
             }
-            Found::Stamped(stamp) if *kind == Integrity::Misdirected => {
-                let (request, position) = (stamp.request, stamp.position);
-                write!(f, "what request {request} wrote to {position} of target {}", stamp.target)?;
+            Found::Stamped(stamp) => {
+                write!(f, "what {} wrote", by(stamp.run, stamp.request))?;
+                if *kind == Integrity::Misdirected {
+                    write!(f, " to {} of target {}", stamp.position, stamp.target)?;
+                }
             }
-            Found::Stamped(stamp) => write!(f, "what request {} wrote", stamp.request)?,
             Found::Zeroes => write!(f, "zeroes")?,
             Found::Flipped { bit, stamp } => {
-                let (byte, bit, request) = (bit / 8, bit % 8, stamp.request);
-                write!(f, "what request {request} wrote, with bit {bit} of byte {byte} flipped")?;
+                let (byte, bit, by) = (bit / 8, bit % 8, by(stamp.run, stamp.request));
+                write!(f, "what {by} wrote, with bit {bit} of byte {byte} flipped")?;
             }
-            Found::Halves { head, tail, cut } => {
-                write!(f, "{cut} bytes of request {head}, and behind them request {tail}")?;
+            Found::Halves { head, run, tail, tail_run, cut } => {
+                let (head, tail) = (by(*run, *head), by(*tail_run, *tail));
+                write!(f, "{cut} bytes of {head}, and behind them {tail}")?;
             }
-            Found::Damaged { request } => write!(f, "what request {request} wrote, damaged")?,
+            Found::Damaged { request, run } => {
+                write!(f, "what {} wrote, damaged", by(*run, *request))?;
+            }
             Found::Unknown => write!(f, "data that no run of ioecho wrote")?,
         }
         write!(f, ", in place of ")?;
-        for (index, legal) in expected.iter().enumerate() {
+        for (index, expected) in expected.iter().enumerate() {
             let or = if index > 0 { " or " } else { "" };
-            match legal {
-                Legal::Untouched => write!(f, "{or}what was there before the run")?,
-                Legal::Version(request) => write!(f, "{or}what request {request} wrote")?,
-                Legal::Zeroes(request) => write!(f, "{or}the zeroes of request {request}")?,
-                Legal::Anything(request) => write!(f, "{or}anything, discarded by {request}")?,
-                Legal::AtLeast(request) => {
-                    write!(f, "{or}what request {request} or a younger one wrote")?;
-                }
-                Legal::Ambiguous => write!(f, "{or}anything written there")?,
-            }
+            write!(f, "{or}{expected}")?;
         }
-        match read {
-            Some(read) => write!(f, " (read by request {read} at {at})"),
-            None => write!(f, " (found by the verification at {at})"),
+        match (look, read) {
+            (Look::BeforeWrite, Some(write)) => {
+                write!(f, " (read at {at}, before request {write} was to overwrite it)")
+            }
+            (Look::AfterWrite, Some(write)) => {
+                write!(f, " (read at {at}, after request {write} had written it)")
+            }
+            (Look::Load, Some(read)) => write!(f, " (read by request {read} at {at})"),
+            _ => write!(f, " (found by the verification at {at})"),
         }
     }
 }
@@ -87,8 +165,14 @@ pub struct VerifyFigures {
     pub sectors: u64,
     /// Sectors that hold what they may hold, as far as the run knows what that is.
     pub intact: u64,
+    /// Of those, sectors that the run never wrote and that tell themselves: prepare wrote them, for
+    /// this place, and they are whole.
+    pub prepared: u64,
     /// Sectors that the run never wrote, or discarded.
     pub unknown: u64,
+    /// Sectors that the run never wrote, without a stamp among others that prepare wrote: what
+    /// prepare wrote there was lost, or somebody has overwritten or discarded it since.
+    pub doubtful: u64,
     /// Sectors of which it can be told no more than that they hold something that the run wrote
     /// there, or that was there before.
     pub ambiguous: u64,
@@ -100,6 +184,12 @@ pub struct VerifyFigures {
     pub undecided: u64,
     /// Sectors with deduplicable data, which cannot be verified.
     pub shared: u64,
+    /// Reads made before something was overwritten, which are none of the load's.
+    pub prereads: u64,
+    /// How much they read.
+    pub preread_bytes: u64,
+    /// How long they took, one after the other, ns: what they held up the load's requests.
+    pub preread_ns: u64,
     /// Sectors that could not be read when they were to be verified.
     pub unreadable: u64,
     /// Sectors that hold what they must not hold, by what is wrong.

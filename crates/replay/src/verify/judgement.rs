@@ -3,17 +3,10 @@
 use ioecho_trace::Integrity;
 
 use super::entry::Legal;
+use super::origins::Origins;
 use super::sector::Found;
 use super::sets::Alternatives;
 use super::unrecorded::{Erasing, Unrecorded};
-
-/// Which place a sector is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) run: u64,
-    pub(crate) target: u16,
-    pub(crate) position: u64,
-}
 
 /// What is said of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +15,10 @@ pub(crate) enum Judgement {
     Intact,
     /// The run does not know what it holds.
     Unknown,
+    /// The same, and it is not where it says that it belongs.
+    Astray,
+    /// The run does not know, and the sector itself tells: it holds what prepare wrote there.
+    Prepared,
     /// More than one thing may be there, and not all of them are known.
     Ambiguous,
     /// A request of which there is no record wrote it, or left the zeroes.
@@ -34,15 +31,18 @@ pub(crate) enum Judgement {
     Damaged(Integrity),
 }
 
-/// Judges a sector.
+/// Judges a sector at `position`.
 pub(crate) fn judge(
     found: &Found,
     legal: &Alternatives,
-    place: &Place,
-    unrecorded: &Unrecorded,
+    position: u64,
+    origins: &Origins,
+    unrecorded: &[Unrecorded],
 ) -> Judgement {
     let legal = legal.as_slice();
-    match (compare(found, legal, place, unrecorded), unrecorded.left(newest(legal))) {
+    let left = |unrecorded: &Unrecorded| unrecorded.left(newest(legal));
+    let left = unrecorded.iter().map(left).max().unwrap_or_default();
+    match (compare(found, legal, position, origins, unrecorded), left) {
         (Judgement::Damaged(_), Erasing::Zeroes | Erasing::Anything) if *found == Found::Zeroes => {
             Judgement::Unrecorded
         }
@@ -52,45 +52,67 @@ pub(crate) fn judge(
 }
 
 /// Judges a sector by what is known and by what it says itself.
-fn compare(found: &Found, legal: &[Legal], place: &Place, unrecorded: &Unrecorded) -> Judgement {
+fn compare(
+    found: &Found,
+    legal: &[Legal],
+    position: u64,
+    origins: &Origins,
+    unrecorded: &[Unrecorded],
+) -> Judgement {
     let may_be = |wanted: fn(&Legal) -> bool| legal.iter().any(wanted);
     let anything = may_be(|legal| matches!(legal, Legal::Anything(_)));
     let ambiguous = may_be(|legal| matches!(legal, Legal::Ambiguous));
     let untouched = may_be(|legal| matches!(legal, Legal::Untouched));
+    // What was there before may be anything, but what bears a stamp tells whether it is whole.
+    let by_itself = untouched && !anything;
+    // Where the run may have written, a sector may be half old and half new.
+    let is_alone = legal == [Legal::Untouched];
     let not_ours = if anything || untouched {
         Some(Judgement::Unknown)
     } else {
         ambiguous.then_some(Judgement::Ambiguous)
     };
     match found {
-        Found::Stamped(stamp) if stamp.run == place.run => {
+        Found::Stamped(stamp) => {
+            let Some((version, is_target)) = origins.version_of(stamp) else {
+                return match by_itself {
+                    true => origins.judge(stamp, position),
+                    false => not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign)),
+                };
+            };
             if stamp.shared {
                 return Judgement::Shared;
             }
             if anything {
                 return Judgement::Unknown;
             }
-            if (stamp.position, stamp.target) != (place.position, place.target) {
+            if stamp.position != position || !is_target {
                 return Judgement::Damaged(Integrity::Misdirected);
             }
-            version(stamp.request, legal, unrecorded)
+            judge_version(version, legal, unrecorded)
         }
         Found::Zeroes if may_be(|legal| matches!(legal, Legal::Zeroes(_))) => Judgement::Intact,
         Found::Zeroes => not_ours.unwrap_or(Judgement::Damaged(Integrity::Zeroed)),
-        Found::Stamped(_) | Found::Unknown => {
-            not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign))
+        Found::Unknown => not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign)),
+        Found::Flipped { stamp, .. } if is_alone && !origins.belongs(stamp, position) => {
+            Judgement::Unknown
         }
-        Found::Flipped { .. } => not_ours.unwrap_or(Judgement::Damaged(Integrity::Flipped)),
-        Found::Halves { .. } => not_ours.unwrap_or(Judgement::Damaged(Integrity::Torn)),
-        Found::Damaged { .. } => not_ours.unwrap_or(Judgement::Damaged(Integrity::Corrupt)),
+        Found::Flipped { .. } | Found::Halves { .. } | Found::Damaged { .. } => {
+            let damage = Judgement::Damaged(match found {
+                Found::Flipped { .. } => Integrity::Flipped,
+                Found::Halves { .. } => Integrity::Torn,
+                _ => Integrity::Corrupt,
+            });
+            if is_alone { damage } else { not_ours.unwrap_or(damage) }
+        }
     }
 }
 
-/// Judges what a request wrote to its own place.
-fn version(found: u64, legal: &[Legal], unrecorded: &Unrecorded) -> Judgement {
+/// Judges what a request of the line wrote to its own place.
+fn judge_version(found: u64, legal: &[Legal], unrecorded: &[Unrecorded]) -> Judgement {
     let permits = |legal: &Legal| match legal {
-        Legal::Version(request) => found == *request,
-        Legal::AtLeast(request) => found >= *request,
+        Legal::Version(version) => found == *version,
+        Legal::AtLeast(version) => found >= *version,
         _ => false,
     };
     if legal.iter().any(permits) {
@@ -100,14 +122,14 @@ fn version(found: u64, legal: &[Legal], unrecorded: &Unrecorded) -> Judgement {
         return Judgement::Ambiguous;
     }
     let newest = newest(legal);
-    if unrecorded.wrote(found, newest) {
+    if unrecorded.iter().any(|unrecorded| unrecorded.wrote(found, newest)) {
         return Judgement::Unrecorded;
     }
     let stale = newest.is_some_and(|newest| found < newest);
     Judgement::Damaged(if stale { Integrity::Stale } else { Integrity::Phantom })
 }
 
-/// The youngest request that may be seen.
+/// The youngest version that may be seen.
 pub(crate) fn newest(legal: &[Legal]) -> Option<u64> {
-    legal.iter().filter_map(|legal| legal.request()).max()
+    legal.iter().filter_map(|legal| legal.version()).max()
 }

@@ -20,11 +20,13 @@ mod final_pass;
 mod finding;
 mod intents;
 mod judgement;
+mod origins;
 mod races;
 mod rebuild;
 mod sector;
 mod sets;
 mod table;
+mod tally;
 mod unrecorded;
 
 use std::cell::Cell;
@@ -33,19 +35,22 @@ use std::io;
 use ioecho_trace::{Integrity, Nanos, Op, Outcome};
 
 use crate::device::{Completion, Io};
-use crate::pattern::{SECTOR_BYTES, read_stamp};
-use judgement::{Judgement, Place, judge, newest};
+use crate::pattern::{SECTOR_BYTES, Stamp, read_stamp};
+use judgement::{Judgement, judge, newest};
+use origins::Origins;
 use races::{Races, Racing, Span};
-use sector::Inspector;
+use sector::{Inspector, begins_like_a_stamp};
 use sets::{Alternatives, Sets};
+use tally::Tally;
 use unrecorded::Unrecorded;
 
 pub use entry::Legal;
 pub use final_pass::{FinalPass, PassProgress, final_pass};
-pub use finding::{Damage, FINDINGS_MAX, Finding, VerifyFigures};
+pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, Look, VerifyFigures};
 pub use intents::{
     INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
 };
+pub use origins::LINE_MAX;
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
 pub use sector::Found;
 pub use table::{MemoryTable, VersionTable, first_touched};
@@ -53,6 +58,9 @@ pub use unrecorded::Erasing;
 
 /// Sectors that are judged at a time, 4 MiB: longer reads are judged in parts.
 const PART_SECTORS: usize = 8192;
+
+/// What the table holds of a sector that was never touched.
+const UNTOUCHED: u64 = Legal::Untouched.encode();
 
 /// What a verifier must know of the run.
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +89,10 @@ pub struct Verifier {
     /// Changes that overlap the read in question.
     overlapping: Vec<Racing>,
     entries: Vec<u64>,
-    /// The youngest request issued.
-    highest: u64,
-    /// Requests without a record.
-    unrecorded: Unrecorded,
+    /// Who may have written what is there.
+    origins: Origins,
+    /// Requests without a record, of each run of the line.
+    unrecorded: Vec<Unrecorded>,
     /// The first error of the table.
     table_error: Option<io::Error>,
     findings: Vec<Finding>,
@@ -95,6 +103,7 @@ pub struct Verifier {
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     request: Option<u64>,
+    look: Look,
     submitted: Nanos,
     completed: Nanos,
 }
@@ -110,45 +119,123 @@ impl Verifier {
             config,
             table,
             intents,
-            inspector: Inspector::new(config.run),
+            inspector: Inspector::new(),
             sets: Sets::new(),
             races: (!config.isolated).then(Races::new),
             overlapping: Vec::with_capacity(1024),
             entries: vec![0; PART_SECTORS],
-            highest: 0,
-            unrecorded: Unrecorded::new(config.isolated),
+            origins: Origins::new(config.run, config.target),
+            unrecorded: vec![Unrecorded::new(0, config.isolated)],
             table_error: None,
             findings: Vec::with_capacity(FINDINGS_MAX),
             figures: VerifyFigures::default(),
         }
     }
 
+    /// Goes on with another run on the same target: what the verifier knows is what that run may
+    /// find. Everything of the runs before has ended. At most [`LINE_MAX`] runs stand in a line.
+    #[must_use]
+    pub fn go_on(mut self, config: VerifyConfig, intents: Option<Box<dyn Intents + Send>>) -> Self {
+        self.origins.go_on(config.run, config.target);
+        self.unrecorded.push(Unrecorded::new(self.origins.current(), config.isolated));
+        // What was in flight together is over: all instants of the runs before are long ago.
+        self.races = (!config.isolated).then(Races::new);
+        self.overlapping.clear();
+        Self { config, intents, ..self }
+    }
+
+    /// Tells that the target holds what the fill of this number wrote, at least in part.
+    pub fn is_filled_by(&mut self, run: u64) {
+        self.origins.is_filled_by(run);
+    }
+
+    /// Whether anything is known of what the range of the request holds: it was written by a run of
+    /// the line, or may have been prepared.
+    pub fn knows(&mut self, io: &Io) -> bool {
+        let (mut at, end) = sectors(io);
+        if self.figures.table_errors > 0 {
+            return false;
+        }
+        let races = || self.races.as_ref().is_some_and(|races| races.is_any(at, end));
+        if self.origins.is_filled() || races() {
+            return true;
+        }
+        let mut entries = std::mem::take(&mut self.entries);
+        let mut knows = false;
+        while at < end && !knows {
+            let count = ((end - at) as usize).min(PART_SECTORS);
+            let known = self.table.get(at, &mut entries[..count]);
+            self.count_table_error(&known);
+            knows = known.is_ok() && entries[..count].iter().any(|entry| *entry != 0);
+            at += count as u64;
+        }
+        self.entries = entries;
+        knows
+    }
+
     /// A request is about to be issued, at `now` or a little later: call this just before
     /// [`crate::Device::submit`].
     pub fn issued(&mut self, io: &Io, now: Nanos) {
-        self.highest = self.highest.max(io.request);
+        self.origins.issued(io.request);
         if let Some(intents) = &mut self.intents
             && io.op.changes_data()
         {
             intents.note(io, now);
         }
+        let io = self.versioned(io);
         if let Some(races) = &mut self.races
             && io.op != Op::Flush
         {
-            let given_up = races.issue(io, sectors(io), effect(io), now);
+            let given_up = races.issue(&io, sectors(&io), effect(&io), now);
             self.give_up(given_up);
         }
+    }
+
+    /// The request, with the version that it writes in place of its number.
+    fn versioned(&self, io: &Io) -> Io {
+        Io { request: self.origins.version(io.request), ..*io }
     }
 
     /// A request has completed: call this before the scheduler hears of it. `data` is what a read
     /// brought, and is empty otherwise. What a read that failed or came short brought is not
     /// judged.
     pub fn completed(&mut self, io: &Io, completion: &Completion, data: &[u8]) -> Integrity {
+        self.completed_read(io, completion, data, Look::Load)
+    }
+
+    /// The same of a read that is none of the load's: it was made for the sake of the request whose
+    /// number it bears. What could not be read is counted.
+    pub fn looked(
+        &mut self,
+        io: &Io,
+        completion: &Completion,
+        data: &[u8],
+        look: Look,
+    ) -> Integrity {
+        if completion.outcome != Outcome::Ok {
+            self.unreadable(io);
+        }
+        if look == Look::BeforeWrite {
+            let held_up = completion.completed.saturating_sub(completion.submitted);
+            self.figures.prereads += 1;
+            self.figures.preread_bytes += io.length.0;
+            self.figures.preread_ns += held_up.0.max(0) as u64;
+        }
+        self.completed_read(io, completion, data, look)
+    }
+
+    fn completed_read(
+        &mut self,
+        io: &Io,
+        completion: &Completion,
+        data: &[u8],
+        look: Look,
+    ) -> Integrity {
         let Completion { submitted, completed, outcome, .. } = *completion;
         let mut integrity = Integrity::Unchecked;
         if io.op == Op::Read && outcome == Outcome::Ok && !data.is_empty() {
             self.figures.reads += 1;
-            let reading = Reading { request: Some(io.request), submitted, completed };
+            let reading = Reading { request: Some(io.request), look, submitted, completed };
             integrity = self.judge(io.offset.0, data, &reading);
         }
         if io.op.changes_data() {
@@ -173,7 +260,8 @@ impl Verifier {
         if io.op.changes_data() && self.races.is_none() {
             self.settle_isolated(io, Outcome::Abandoned);
         }
-        let tag = self.races.as_ref().and_then(|races| races.tag_of(io.request));
+        let version = self.origins.version(io.request);
+        let tag = self.races.as_ref().and_then(|races| races.tag_of(version));
         if let Some(tag) = tag {
             self.end_race(tag, None, true);
         }
@@ -181,7 +269,8 @@ impl Verifier {
 
     /// Judges data read from a range on which nothing was in flight since before the read.
     pub fn check_now(&mut self, io: &Io, data: &[u8], now: Nanos) -> Integrity {
-        let reading = Reading { request: None, submitted: now, completed: now };
+        let (submitted, completed) = (now, now);
+        let reading = Reading { request: None, look: Look::Pass, submitted, completed };
         self.judge(io.offset.0, data, &reading)
     }
 
@@ -204,9 +293,12 @@ impl Verifier {
     /// Tells that there is no record of the requests from `first` up to `last`: what they may have
     /// written is accepted where it is younger than everything known. In ascending order.
     pub fn add_gap(&mut self, first: u64, last: u64) {
-        self.unrecorded.add(first, last);
+        let last_version = self.origins.version(last.min(origins::REQUEST));
+        if let Some(unrecorded) = self.unrecorded.last_mut() {
+            unrecorded.add(self.origins.version(first), last_version);
+        }
         // Otherwise what such a request wrote is not recognised in half a sector.
-        self.highest = self.highest.max(last.min(first.saturating_add(1 << 20)));
+        self.origins.issued(last.min(first.saturating_add(1 << 20)));
     }
 
     /// The range of sectors, at or behind `sector`, that the run has changed.
@@ -214,13 +306,9 @@ impl Verifier {
         self.table.touched_from(sector)
     }
 
-    fn place(&self, position: u64) -> Place {
-        Place { run: self.config.run, target: self.config.target, position }
-    }
-
     /// A change has ended and nothing else was in flight in its range.
     fn settle_isolated(&mut self, io: &Io, outcome: Outcome) {
-        let Some(effect) = effect(io) else { return };
+        let Some(effect) = effect(&self.versioned(io)) else { return };
         match outcome {
             Outcome::Ok => {
                 let (first, end) = sectors(io);
@@ -351,54 +439,77 @@ impl Verifier {
         reading: &Reading,
     ) -> Integrity {
         self.find_overlapping(first, first + entries.len() as u64, reading);
-        let mut figures = std::mem::take(&mut self.figures);
-        let mut worst = Integrity::Unchecked;
-        for (index, sector) in data.chunks_exact(SECTOR_BYTES).enumerate() {
-            let judgement =
-                self.judge_sector(first + index as u64, sector, entries[index], reading);
-            figures.sectors += 1;
-            match judgement {
-                Judgement::Intact => {
-                    figures.intact += 1;
-                    worst = worst.max(Integrity::Intact);
-                }
-                Judgement::Unknown => figures.unknown += 1,
-                Judgement::Ambiguous => figures.ambiguous += 1,
-                Judgement::Unrecorded => figures.unrecorded += 1,
-                Judgement::Undecided => figures.undecided += 1,
-                Judgement::Shared => figures.shared += 1,
-                Judgement::Damaged(kind) => worst = worst.max(kind),
-            }
+        let mut tally = self.tally(first, data, entries, reading, true);
+        if tally.astray > 0 {
+            // Whether these are damage may have shown only by what lies behind them.
+            tally = self.tally(first, data, entries, reading, false);
         }
-        self.figures = figures;
+        let worst = tally.worst;
+        tally.add_to(&mut self.figures);
         if worst.is_damage() { self.report(first, data, entries, reading) } else { worst }
     }
 
-    fn judge_sector(&self, number: u64, sector: &[u8], entry: u64, reading: &Reading) -> Judgement {
+    /// Judges the sectors of a part. Learns from them who wrote to this target, if it is to.
+    fn tally(
+        &mut self,
+        first: u64,
+        data: &[u8],
+        entries: &[u64],
+        reading: &Reading,
+        learns: bool,
+    ) -> Tally {
+        let mut tally = Tally::default();
+        for (index, sector) in data.chunks_exact(SECTOR_BYTES).enumerate() {
+            let (number, entry) = (first + index as u64, entries[index]);
+            let stamp = read_stamp(sector);
+            if let Some(stamp) = &stamp
+                && learns
+                && entry == UNTOUCHED
+                && self.origins.version_of(stamp).is_none()
+            {
+                self.origins.saw(stamp, number * SECTOR_BYTES as u64);
+            }
+            let is_bare = stamp.is_none() && entry == UNTOUCHED && self.overlapping.is_empty();
+            let judgement = self.judge_sector(number, sector, stamp, entry, reading);
+            tally.add(number, judgement, is_bare);
+        }
+        tally
+    }
+
+    fn judge_sector(
+        &self,
+        number: u64,
+        sector: &[u8],
+        stamp: Option<Stamp>,
+        entry: u64,
+        reading: &Reading,
+    ) -> Judgement {
         let position = number * SECTOR_BYTES as u64;
-        let place = self.place(position);
         let quiet = self.overlapping.is_empty();
         // Nearly every sector holds the one version that it must, or was never written by anybody.
-        let stamp = read_stamp(sector);
-        match (&stamp, entry) {
-            (Some(stamp), _)
-                if quiet
-                    && Legal::Version(stamp.request).encode() == entry
-                    && (stamp.run, stamp.target, stamp.position)
-                        == (place.run, place.target, place.position)
-                    && !stamp.shared =>
-            {
-                return Judgement::Intact;
+        match &stamp {
+            Some(stamp) if quiet && !stamp.shared && stamp.position == position => {
+                if let Some((version, true)) = self.origins.version_of(stamp)
+                    && Legal::Version(version).encode() == entry
+                {
+                    return Judgement::Intact;
+                }
             }
-            (None, 0) if quiet => return Judgement::Unknown,
+            None if quiet
+                && entry == UNTOUCHED
+                && !self.origins.is_known_by_words()
+                && !begins_like_a_stamp(sector) =>
+            {
+                return Judgement::Unknown;
+            }
             _ => {}
         }
         let legal = self.legal(number, entry, reading);
         let found = match stamp {
             Some(stamp) => Found::Stamped(stamp),
-            None => self.inspector.look(sector, position, self.highest),
+            None => self.inspector.look(sector, position, &self.origins),
         };
-        judge(&found, &legal, &place, &self.unrecorded)
+        judge(&found, &legal, position, &self.origins, &self.unrecorded)
     }
 
     /// Gathers the changes that the read can have seen in part.
@@ -462,8 +573,8 @@ impl Verifier {
             let number = first + index as u64;
             let position = number * SECTOR_BYTES as u64;
             let legal = self.legal(number, entries[index], reading);
-            let found = self.inspector.look(sector, position, self.highest);
-            let kind = match judge(&found, &legal, &self.place(position), &self.unrecorded) {
+            let found = self.inspector.look(sector, position, &self.origins);
+            let kind = match judge(&found, &legal, position, &self.origins, &self.unrecorded) {
                 Judgement::Damaged(kind) => Some(kind),
                 _ => None,
             };
@@ -476,7 +587,7 @@ impl Verifier {
             .iter()
             .filter(|sector| sector.kind.is_none())
             .filter_map(|sector| match sector.found {
-                Found::Stamped(stamp) => Some(stamp.request),
+                Found::Stamped(stamp) => self.origins.version_of(&stamp).map(|known| known.0),
                 _ => None,
             })
             .collect();
@@ -504,10 +615,12 @@ impl Verifier {
                         offset: ioecho_trace::Bytes(at * SECTOR_BYTES as u64),
                         length: ioecho_trace::Bytes(count * SECTOR_BYTES as u64),
                         kind,
-                        expected: stretch[0].legal.as_slice().to_vec(),
+                        expected: self.origins.tell(stretch[0].legal.as_slice()),
                         found: stretch[0].found,
                         read: reading.request,
+                        look: reading.look,
                         at: reading.completed,
+                        own: self.config.run,
                     });
                 }
             }

@@ -58,7 +58,8 @@ pub(crate) struct Racing {
 struct Flying {
     /// The number of its issue.
     issue: u64,
-    request: u64,
+    /// What it writes, or the number that it would have.
+    version: u64,
     /// Where a change is kept.
     slot: Option<u32>,
 }
@@ -105,7 +106,8 @@ impl Races {
         }
     }
 
-    /// Takes a request down that is about to be issued; `effect` is what a change leaves. Answers a
+    /// Takes a request down that is about to be issued, with a version in place of its number;
+    /// `effect` is what a change leaves. Answers a
     /// change that had to be given up for want of room: what its range holds cannot be told.
     pub(crate) fn issue(
         &mut self,
@@ -128,7 +130,7 @@ impl Races {
         if self.flying.len() <= tag as usize {
             self.flying.resize(tag as usize + 1, None);
         }
-        self.flying[tag as usize] = Some(Flying { issue: self.issued, request: io.request, slot });
+        self.flying[tag as usize] = Some(Flying { issue: self.issued, version: io.request, slot });
         if self.issues.len() == 4 * RACING_MAX {
             let flying = &self.flying;
             self.issues.retain(|(issue, tag, _)| is_flying(flying, *tag, *issue));
@@ -141,8 +143,8 @@ impl Races {
 
     /// The tag of a request in flight by its number: of one that is given up, nobody knows it any
     /// more.
-    pub(crate) fn tag_of(&self, request: u64) -> Option<u32> {
-        let is_it = |flying: &Option<Flying>| flying.is_some_and(|f| f.request == request);
+    pub(crate) fn tag_of(&self, version: u64) -> Option<u32> {
+        let is_it = |flying: &Option<Flying>| flying.is_some_and(|f| f.version == version);
         self.flying.iter().position(is_it).map(|tag| tag as u32)
     }
 
@@ -153,7 +155,7 @@ impl Races {
         self.in_flight -= 1;
         let slot = flying.slot? as usize;
         let kept = self.slots[slot].is_some_and(|racing| {
-            racing.tag == tag && racing.effect.request() == Some(flying.request)
+            racing.tag == tag && racing.effect.version() == Some(flying.version)
         });
         if !kept {
             let at = self.hanging.iter().position(|racing| racing.tag == tag)?;
@@ -196,7 +198,7 @@ impl Races {
 
     /// Keeps the instants of a change that goes into the table.
     pub(crate) fn remember(&mut self, racing: &Racing) {
-        let Some(request) = racing.effect.request() else { return };
+        let Some(request) = racing.effect.version() else { return };
         let place = &mut self.history[request as usize % HISTORY];
         if let Some((_, evicted)) = place.replace((request, racing.span)) {
             self.forgotten_until = self.forgotten_until.max(evicted.completed);
@@ -214,7 +216,7 @@ impl Races {
         match legal {
             Legal::Untouched => long_ago,
             Legal::Ambiguous => Span { completed: self.ambiguous_until, ..long_ago },
-            _ => match legal.request().map(|request| (request, request as usize % HISTORY)) {
+            _ => match legal.version().map(|request| (request, request as usize % HISTORY)) {
                 Some((request, at)) => match self.history[at] {
                     Some((known, span)) if known == request => span,
                     _ => Span { completed: self.forgotten_until, ..long_ago },
@@ -231,6 +233,11 @@ impl Races {
                 visit(racing);
             }
         });
+    }
+
+    /// Whether any change is remembered or hangs in the range.
+    pub(crate) fn is_any(&self, start: u64, end: u64) -> bool {
+        self.ranges.overlaps(start, end) || self.hangs(start, end)
     }
 
     /// Whether a change hangs somewhere in the range.

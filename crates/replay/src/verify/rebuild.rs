@@ -6,6 +6,7 @@
 //! gone, and so is the end of the records.
 
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
+use serde::{Deserialize, Serialize};
 
 use super::entry::Legal;
 use super::races::{Racing, Span, unending};
@@ -14,7 +15,8 @@ use super::{Verifier, VerifyConfig, VersionTable, effect, sectors};
 use crate::device::Io;
 
 /// What came between the run and the verification.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum After {
     /// The process ended or was killed; the host and the target went on.
     #[default]
@@ -59,6 +61,14 @@ impl DurableBefore {
         }
     }
 
+    /// Of a run after which everything was made durable, by a later one.
+    pub const EVERYTHING: Self = Self(Some(Nanos(i64::MAX)));
+
+    /// Whether anything was made durable at all by a flush.
+    pub const fn is_any(self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether the change was made durable.
     fn covers(self, change: &Change) -> bool {
         change.flags.contains(Flags::FUA)
@@ -86,6 +96,16 @@ impl Rebuild {
         Self { verifier: Verifier::new(config, table, None), after, durable, next: 0 }
     }
 
+    /// Goes on with the run that came next on the same target.
+    pub fn go_on(
+        verifier: Verifier,
+        config: VerifyConfig,
+        after: After,
+        durable: DurableBefore,
+    ) -> Self {
+        Self { verifier: verifier.go_on(config, None), after, durable, next: 0 }
+    }
+
     /// Tells that there is a record of the request of this number, on whichever target. Numbers in
     /// ascending order: those left out have no record, and what they wrote is accepted where it is
     /// younger than everything known, unless `all_noted` tells that every change was noted.
@@ -99,7 +119,9 @@ impl Rebuild {
     /// Tells what requests without a record may have left. Known without being told is only what
     /// the changes say that are applied.
     pub fn may_leave(&mut self, erasing: Erasing) {
-        self.verifier.unrecorded.may_leave(erasing);
+        if let Some(unrecorded) = self.verifier.unrecorded.last_mut() {
+            unrecorded.may_leave(erasing);
+        }
     }
 
     /// Takes the next change, in the order of the requests' numbers. Reads, flushes and what was
@@ -107,8 +129,8 @@ impl Rebuild {
     pub fn apply(&mut self, change: &Change) {
         let Change { request, op, flags, offset, length, .. } = *change;
         let io = Io { tag: 0, request, scheduled: Nanos::ZERO, op, flags, offset, length };
-        self.verifier.highest = self.verifier.highest.max(request);
-        let Some(effect) = effect(&io) else { return };
+        self.verifier.origins.issued(request);
+        let Some(effect) = effect(&self.verifier.versioned(&io)) else { return };
         self.may_leave(Erasing::by(op));
         if !change.outcome.was_issued() {
             return;

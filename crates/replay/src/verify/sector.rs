@@ -6,8 +6,9 @@
 
 use serde::Serialize;
 
+use super::origins::Origins;
 use crate::pattern::{
-    CRC_AT, HEADER_BYTES, SECTOR_BYTES, Stamp, expected_sector, header, read_stamp,
+    CRC_AT, HEADER_BYTES, MAGIC, SECTOR_BYTES, Stamp, expected_sector, header, read_stamp,
     request_of_word, syndrome,
 };
 
@@ -31,8 +32,12 @@ pub enum Found {
     Halves {
         /// The request that wrote the beginning.
         head: u64,
+        /// Its run.
+        run: u64,
         /// The request that wrote the end.
         tail: u64,
+        /// Its run.
+        tail_run: u64,
         /// The first byte of the end.
         cut: u16,
     },
@@ -40,6 +45,8 @@ pub enum Found {
     Damaged {
         /// The request that its remains speak of.
         request: u64,
+        /// Its run.
+        run: u64,
     },
     /// Nothing that ioecho wrote.
     Unknown,
@@ -54,7 +61,7 @@ impl Found {
                     && a.position + SECTOR_BYTES as u64 == b.position
             }
             (Self::Zeroes, Self::Zeroes) | (Self::Unknown, Self::Unknown) => true,
-            (Self::Damaged { request: a }, Self::Damaged { request: b }) => a == b,
+            (Self::Damaged { .. }, Self::Damaged { .. }) => self == next,
             _ => false,
         }
     }
@@ -63,13 +70,12 @@ impl Found {
 /// Looks into sectors of one target.
 #[derive(Debug)]
 pub(crate) struct Inspector {
-    run: u64,
     /// What every single flipped bit does to the checksum, in order.
     syndromes: Vec<(u32, u16)>,
 }
 
 impl Inspector {
-    pub(crate) fn new(run: u64) -> Self {
+    pub(crate) fn new() -> Self {
         let mut sector = [0; SECTOR_BYTES];
         let clean = syndrome(&sector);
         let mut syndromes: Vec<(u32, u16)> = (0..SECTOR_BYTES * 8)
@@ -81,11 +87,11 @@ impl Inspector {
             })
             .collect();
         syndromes.sort_unstable();
-        Self { run, syndromes }
+        Self { syndromes }
     }
 
-    /// What the sector at `position` holds. `highest` is the youngest request issued so far.
-    pub(crate) fn look(&self, sector: &[u8], position: u64, highest: u64) -> Found {
+    /// What the sector at `position` holds, as `origins` may have written it.
+    pub(crate) fn look(&self, sector: &[u8], position: u64, origins: &Origins) -> Found {
         if let Some(stamp) = read_stamp(sector) {
             Found::Stamped(stamp)
         } else if sector.iter().all(|byte| *byte == 0) {
@@ -93,7 +99,7 @@ impl Inspector {
         } else if let Some((bit, stamp)) = self.flipped(sector) {
             Found::Flipped { bit, stamp }
         } else {
-            self.remains(sector, position, highest)
+            remains(sector, position, origins)
         }
     }
 
@@ -101,6 +107,9 @@ impl Inspector {
     /// (Koopman, "32-bit cyclic redundancy codes for Internet applications", 2002), so two bits are
     /// never taken for one.
     fn flipped(&self, sector: &[u8]) -> Option<(u16, Stamp)> {
+        if !begins_like_a_stamp(sector) {
+            return None;
+        }
         let syndrome = syndrome(sector);
         let at = self.syndromes.binary_search_by_key(&syndrome, |(syndrome, _)| *syndrome).ok()?;
         let (_, bit) = self.syndromes[at];
@@ -108,63 +117,91 @@ impl Inspector {
         repaired[usize::from(bit / 8)] ^= 1 << (bit % 8);
         read_stamp(&repaired).map(|stamp| (bit, stamp))
     }
+}
 
-    /// What is left of one write or of two.
-    fn remains(&self, sector: &[u8], position: u64, highest: u64) -> Found {
-        let head = header(sector).filter(|stamp| {
-            stamp.run == self.run && stamp.position == position && stamp.request <= highest
-        });
-        if let Some(stamp) = head {
-            return self.second_half(sector, &stamp, highest);
-        }
-        // Without a header: three words that agree are no accident.
+/// Whether the sector begins as those do that ioecho writes, but for a bit at most.
+#[inline]
+pub(crate) fn begins_like_a_stamp(sector: &[u8]) -> bool {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    sector.get(..8).is_some_and(|first| (word(first) ^ word(&MAGIC)).count_ones() <= 1)
+}
+
+/// What is left of one write or of two.
+fn remains(sector: &[u8], position: u64, origins: &Origins) -> Found {
+    let stamp = header(sector);
+    let in_place = stamp.filter(|stamp| stamp.position == position);
+    if let Some(stamp) = in_place
+        && origins.may_have_written(stamp.run, stamp.request, position)
+    {
+        return second_half(sector, &stamp, origins);
+    }
+    // Without a header: three words that agree are no accident.
+    for run in origins.known() {
         let words = (HEADER_BYTES..SECTOR_BYTES).step_by(8);
         let plausible = words
-            .filter_map(|at| request_of_word(self.run, position, sector, at))
-            .filter(|request| *request <= highest);
+            .filter_map(|at| request_of_word(run, position, sector, at))
+            .filter(|request| origins.may_have_written(run, *request, position));
         let mut last = None;
         let mut agree = 0;
         for request in plausible {
             agree = if last == Some(request) { agree + 1 } else { 1 };
             last = Some(request);
             if agree == 3 {
-                return Found::Damaged { request };
+                return Found::Damaged { request, run };
             }
         }
-        if header(sector).is_some_and(|stamp| stamp.run == self.run) {
-            return Found::Damaged { request: header(sector).map_or(0, |stamp| stamp.request) };
-        }
-        Found::Unknown
     }
+    // A header that names its own place is no accident, whoever wrote it.
+    let of_the_line = stamp.filter(|stamp| origins.version_of(stamp).is_some());
+    match in_place.or(of_the_line) {
+        Some(Stamp { request, run, .. }) => Found::Damaged { request, run },
+        None => Found::Unknown,
+    }
+}
 
-    /// A header of ours at its place: does another write begin somewhere behind it?
-    fn second_half(&self, sector: &[u8], stamp: &Stamp, highest: u64) -> Found {
-        let whole = expected_sector(stamp);
-        let damaged = Found::Damaged { request: stamp.request };
-        let same = |at: usize| sector[at] == whole[at];
-        let Some(cut) = (0..SECTOR_BYTES).find(|at| !same(*at)) else { return damaged };
-        if cut < HEADER_BYTES || sector[CRC_AT..CRC_AT + 4] != whole[CRC_AT..CRC_AT + 4] {
-            return damaged;
-        }
-        // Every whole word behind the cut must be of one other request, or zero as in its padding.
-        let mut tail = None;
-        for at in (cut.next_multiple_of(8)..SECTOR_BYTES).step_by(8) {
-            let Some(request) = request_of_word(self.run, stamp.position, sector, at) else {
-                return damaged;
-            };
-            let padding = sector[at..at + 8] == [0; 8] || sector[at..at + 8] == whole[at..at + 8];
-            match tail {
-                _ if request <= highest && request != stamp.request && tail.is_none() => {
-                    tail = Some(request);
-                }
-                Some(known) if known == request => {}
-                _ if padding || at + 8 > SECTOR_BYTES - 8 => {}
-                _ => return damaged,
-            }
-        }
-        let cut = cut as u16;
-        tail.map_or(damaged, |tail| Found::Halves { head: stamp.request, tail, cut })
+/// A header of ours at its place: does another write begin somewhere behind it?
+fn second_half(sector: &[u8], stamp: &Stamp, origins: &Origins) -> Found {
+    let whole = expected_sector(stamp);
+    let Stamp { run, request: head, .. } = *stamp;
+    let damaged = Found::Damaged { request: head, run };
+    let same = |at: usize| sector[at] == whole[at];
+    let Some(cut) = (0..SECTOR_BYTES).find(|at| !same(*at)) else { return damaged };
+    if cut < HEADER_BYTES || sector[CRC_AT..CRC_AT + 4] != whole[CRC_AT..CRC_AT + 4] {
+        return damaged;
     }
+    let tail = origins.known().find_map(|tail_run| {
+        let is_other = |request: u64| {
+            (tail_run, request) != (run, head)
+                && origins.may_have_written(tail_run, request, stamp.position)
+        };
+        tail_of(sector, stamp.position, &whole, cut, (tail_run, &is_other))
+            .map(|tail| (tail, tail_run))
+    });
+    let cut = cut as u16;
+    tail.map_or(damaged, |(tail, tail_run)| Found::Halves { head, run, tail, tail_run, cut })
+}
+
+/// The one other request of this run of which every whole word behind the cut is, or zero as in its
+/// padding.
+fn tail_of(
+    sector: &[u8],
+    position: u64,
+    whole: &[u8],
+    cut: usize,
+    (run, is_other): (u64, &dyn Fn(u64) -> bool),
+) -> Option<u64> {
+    let mut tail = None;
+    for at in (cut.next_multiple_of(8)..SECTOR_BYTES).step_by(8) {
+        let request = request_of_word(run, position, sector, at)?;
+        let padding = sector[at..at + 8] == [0; 8] || sector[at..at + 8] == whole[at..at + 8];
+        match tail {
+            None if is_other(request) => tail = Some(request),
+            Some(known) if known == request => {}
+            _ if padding || at + 8 > SECTOR_BYTES - 8 => {}
+            _ => return None,
+        }
+    }
+    tail
 }
 
 #[cfg(test)]
@@ -187,20 +224,26 @@ mod tests {
         })
     }
 
+    fn origins() -> Origins {
+        let mut origins = Origins::new(7, 0);
+        origins.issued(1000);
+        origins
+    }
+
     fn look(sector: &[u8]) -> Found {
-        Inspector::new(7).look(sector, POSITION, 1000)
+        Inspector::new().look(sector, POSITION, &origins())
     }
 
     #[test]
     fn the_one_flipped_bit_is_named_wherever_it_is() {
-        let inspector = Inspector::new(7);
+        let (inspector, origins) = (Inspector::new(), origins());
         for random in [0, 100] {
             let whole = sector(12, random);
             let stamp = read_stamp(&whole).unwrap();
             for bit in 0..4096_u16 {
                 let mut damaged = whole;
                 damaged[usize::from(bit / 8)] ^= 1 << (bit % 8);
-                let found = inspector.look(&damaged, POSITION, 1000);
+                let found = inspector.look(&damaged, POSITION, &origins);
                 assert_eq!(found, Found::Flipped { bit, stamp });
             }
         }
@@ -210,10 +253,10 @@ mod tests {
     fn two_flipped_bits_are_damage() {
         let mut damaged = sector(12, 100);
         damaged[200] ^= 3;
-        assert_eq!(look(&damaged), Found::Damaged { request: 12 });
+        assert_eq!(look(&damaged), Found::Damaged { request: 12, run: 7 });
         // Even where the header is gone, the filler tells.
         damaged[..40].fill(0x11);
-        assert_eq!(look(&damaged), Found::Damaged { request: 12 });
+        assert_eq!(look(&damaged), Found::Damaged { request: 12, run: 7 });
     }
 
     #[test]
@@ -222,7 +265,8 @@ mod tests {
         for cut in [64, 128, 256, 400, 488] {
             let mut torn = new;
             torn[cut..].copy_from_slice(&old[cut..]);
-            let expected = Found::Halves { head: 12, tail: 9, cut: cut as u16 };
+            let (cut, run) = (cut as u16, 7);
+            let expected = Found::Halves { head: 12, run, tail: 9, tail_run: run, cut };
             assert_eq!(look(&torn), expected);
         }
     }

@@ -58,7 +58,7 @@ impl Alternatives {
             return;
         }
         if full && is_version(&legal) && self.as_slice().iter().all(is_version) {
-            let oldest = self.as_slice().iter().filter_map(|legal| legal.request()).min();
+            let oldest = self.as_slice().iter().filter_map(|legal| legal.version()).min();
             *self = Self::one(oldest.map_or(Legal::Ambiguous, Legal::AtLeast));
         } else {
             self.add(legal);

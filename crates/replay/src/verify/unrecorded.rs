@@ -6,6 +6,8 @@
 
 use ioecho_trace::Op;
 
+use super::origins::generation;
+
 /// Stretches of requests without a record that are kept apart; more are taken together.
 const GAPS_MAX: usize = 1 << 16;
 
@@ -32,9 +34,11 @@ impl Erasing {
     }
 }
 
-/// The requests of a target of which there is no record.
+/// The requests of a run, on a target, of which there is no record. They are told by versions.
 #[derive(Debug)]
 pub(crate) struct Unrecorded {
+    /// The place of the run in its line.
+    generation: u64,
     /// From the first up to the last, in order.
     gaps: Vec<(u64, u64)>,
     erasing: Erasing,
@@ -44,8 +48,8 @@ pub(crate) struct Unrecorded {
 
 impl Unrecorded {
     /// There are none yet.
-    pub(crate) const fn new(in_order: bool) -> Self {
-        Self { gaps: Vec::new(), erasing: Erasing::Nothing, in_order }
+    pub(crate) const fn new(generation: u64, in_order: bool) -> Self {
+        Self { generation, gaps: Vec::new(), erasing: Erasing::Nothing, in_order }
     }
 
     /// Adds the requests from `first` up to `last`. In ascending order.
@@ -81,7 +85,8 @@ impl Unrecorded {
     }
 
     fn may_follow(&self, request: u64, newest: Option<u64>) -> bool {
-        !self.in_order || newest.is_none_or(|newest| request > newest)
+        let races = |newest| !self.in_order && generation(newest) == self.generation;
+        newest.is_none_or(|newest| request > newest || races(newest))
     }
 }
 
@@ -91,7 +96,7 @@ mod tests {
 
     #[test]
     fn only_what_may_have_come_later_is_laid_to_requests_without_a_record() {
-        let mut unrecorded = Unrecorded::new(true);
+        let mut unrecorded = Unrecorded::new(0, true);
         unrecorded.may_leave(Erasing::Zeroes);
         assert_eq!(unrecorded.left(None), Erasing::Nothing);
         unrecorded.add(10, 11);
@@ -104,11 +109,21 @@ mod tests {
 
     #[test]
     fn where_requests_race_an_older_one_may_have_come_later() {
-        let mut unrecorded = Unrecorded::new(false);
+        let mut unrecorded = Unrecorded::new(0, false);
         unrecorded.may_leave(Erasing::Anything);
         unrecorded.may_leave(Erasing::Zeroes);
         unrecorded.add(10, 11);
         assert!(unrecorded.wrote(11, Some(15)));
         assert_eq!(unrecorded.left(Some(15)), Erasing::Anything);
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_unrecorded_never_comes_after_what_a_later_one_wrote() {
+        let later = 1 << 48;
+        let mut unrecorded = Unrecorded::new(0, false);
+        unrecorded.may_leave(Erasing::Anything);
+        unrecorded.add(10, 11);
+        assert!(!unrecorded.wrote(11, Some(later)));
+        assert_eq!(unrecorded.left(Some(later)), Erasing::Nothing);
     }
 }

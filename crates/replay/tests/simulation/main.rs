@@ -71,6 +71,7 @@ fn simulate(seed: u64) -> Outcomes {
     let mut verifier =
         verifies.then(|| Verifier::new(verify, Box::new(MemoryTable::default()), None));
     let reread_writes = random.below(2) == 0;
+    let preread = random.below(2) == 0;
     let control = Control::default();
     let mut input = Hesitant {
         planned: planned.clone().into_iter(),
@@ -91,7 +92,7 @@ fn simulate(seed: u64) -> Outcomes {
         pattern: &mut Pattern::new(seed),
         pacing: Pacing { spin, ..Pacing::default() },
         control: &control,
-        verify: verifier.as_mut().map(|verifier| Verification { verifier, reread_writes }),
+        verify: verifier.as_mut().map(|verifier| Verification { verifier, reread_writes, preread }),
     }
     .run();
     result.unwrap();
@@ -299,6 +300,52 @@ fn a_month_without_a_request_is_over_at_once() {
     let late = records.iter().filter_map(|record| record.measured.lateness()).max().unwrap();
     assert!(late < Nanos::from_micros(1), "late by {late}");
     assert!(clock.1.get() < 100_000, "{} looks at the clock", clock.1.get());
+}
+
+/// A clock that leaps once, as if somebody had kept the engine away.
+struct Leaping(SimClock, Cell<bool>);
+
+impl Clock for Leaping {
+    fn now(&self) -> Nanos {
+        let now = self.0.now();
+        if now < LEAP.0 || self.1.replace(true) {
+            return now;
+        }
+        self.0.advance_to(LEAP.1);
+        self.0.now()
+    }
+
+    fn jumps(&self) -> bool {
+        true
+    }
+}
+
+/// From when to when it leaps.
+const LEAP: (Nanos, Nanos) = (Nanos::from_secs(3), Nanos::from_secs(15));
+
+#[test]
+fn a_long_stall_is_not_laid_to_an_input_that_was_there_all_the_time() {
+    // 24,000 requests fall due in it, and the look-ahead holds 4,096.
+    let clock = Leaping(SimClock::new(Nanos(30)), Cell::new(false));
+    let spec: SimSpec = "service=10us,model=const,units=64".parse().unwrap();
+    let mut device = SimDevice::new(spec, clock.0.clone());
+    let timing = Timing { start: Some(Nanos::ZERO), ..Timing::default() };
+    let mut planner = Planner::new(limits_of(&device), timing);
+    let planned: Vec<_> = (0..40_000)
+        .map(|n| {
+            let offset = Bytes(n as u64 % 4096 * 512);
+            let request = Request::new(Nanos(n / 20 * 10_000_000), Op::Read, offset, Bytes(512));
+            Planned { seq: n as u64, ..plan_one(&mut planner, &request) }
+        })
+        .collect();
+    let (totals, records) = replayed(&mut device, &clock, planned);
+    assert_eq!((totals.counts.issued, totals.input_stalls), (40_000, 0));
+    let late = |record: &&Record| record.measured.lateness().unwrap() > Nanos::from_millis(100);
+    let causes: Vec<_> =
+        records.iter().filter(late).map(|record| record.measured.late_cause).collect();
+    assert!(causes.len() > 20_000, "{}", causes.len());
+    assert!(causes.iter().all(|cause| *cause == causes[0]), "{causes:?}");
+    assert_ne!(causes[0], LateCause::Input);
 }
 
 /// An endless input that stops the run after a while.

@@ -87,7 +87,9 @@ impl Device for Watched {
     fn prepare(&mut self, io: &Io, payload: &mut dyn Payload) {
         assert!(io.tag < self.config.device_slots());
         let mut data = Vec::new();
-        if let Some((draft, drafted)) = self.drafts.remove(&io.request) {
+        // A read that only verification makes bears the number of the write.
+        let draft = if io.op == Op::Write { self.drafts.remove(&io.request) } else { None };
+        if let Some((draft, drafted)) = draft {
             // What was made ahead is what would be made now.
             assert_eq!(Io { tag: draft.tag, ..*io }, draft);
             self.drafts_used += 1;
@@ -104,8 +106,11 @@ impl Device for Watched {
         }
         self.in_flight.insert(io.tag, *io);
         self.queued.push((*io, data));
-        if !self.issued.iter().any(|earlier| earlier.request == io.request) {
-            self.issued.push(*io);
+        match self.issued.iter_mut().find(|earlier| earlier.request == io.request) {
+            // What it is about to change was read before.
+            Some(earlier) if io.op.changes_data() => *earlier = *io,
+            Some(_) => {}
+            None => self.issued.push(*io),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod damage;
 mod histories;
+mod lines;
 mod memory;
 mod model;
 mod rebuilt;

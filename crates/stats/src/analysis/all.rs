@@ -175,8 +175,8 @@ impl Summary for Time {
     }
 
     fn merge(&mut self, later: &Self) {
-        self.requests += later.requests;
-        self.measured += later.measured;
+        self.requests = self.requests.saturating_add(later.requests);
+        self.measured = self.measured.saturating_add(later.measured);
         self.first_ns = match (self.first_ns, later.first_ns) {
             (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
             (mine, theirs) => mine.or(theirs),

@@ -77,7 +77,7 @@ impl Scale {
         if let Some(last) = later.last {
             self.add(last);
         }
-        self.squares += later.squares;
+        self.squares = self.squares.saturating_add(later.squares);
     }
 
     /// How many whole spans there are: those between the first and the last, which the trace
@@ -175,11 +175,11 @@ impl OfVolume {
             self.gaps.resize(later.gaps.len(), 0);
         }
         for (mine, theirs) in self.gaps.iter_mut().zip(&later.gaps) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
-        self.together += later.together;
+        self.together = self.together.saturating_add(later.together);
         self.gap_squares = self.gap_squares.saturating_add(later.gap_squares);
-        self.requests += later.requests;
+        self.requests = self.requests.saturating_add(later.requests);
         self.last = self.last.max(later.last);
         if !later.scales.is_empty() {
             self.close();
@@ -191,7 +191,7 @@ impl OfVolume {
             self.close();
             self.open = Span { number: later.open.number, requests: 0 };
         }
-        self.open.requests += later.open.requests;
+        self.open.requests = self.open.requests.saturating_add(later.open.requests);
     }
 }
 
@@ -237,7 +237,9 @@ impl Arrivals {
         let (mut count, mut sum, mut squares) = (0, 0.0, 0.0);
         for volume in &volumes {
             gaps.resize(gaps.len().max(volume.gaps.len()), 0);
-            gaps.iter_mut().zip(&volume.gaps).for_each(|(mine, theirs)| *mine += theirs);
+            gaps.iter_mut()
+                .zip(&volume.gaps)
+                .for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
             count += volume.requests.saturating_sub(1);
             sum += volume.last.saturating_sub(volume.first.unwrap_or(volume.last)) as f64;
             squares += volume.gap_squares as f64;

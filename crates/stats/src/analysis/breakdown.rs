@@ -53,13 +53,13 @@ impl Account {
 
     fn merge(&mut self, other: &Self) {
         for (mine, theirs) in [(&mut self.reads, other.reads), (&mut self.writes, other.writes)] {
-            mine.requests += theirs.requests;
+            mine.requests = mine.requests.saturating_add(theirs.requests);
             mine.bytes = mine.bytes.saturating_add(theirs.bytes);
         }
-        self.other += other.other;
-        self.failed += other.failed;
+        self.other = self.other.saturating_add(other.other);
+        self.failed = self.failed.saturating_add(other.failed);
         self.service.merge(&other.service);
-        self.service_sum_ns += other.service_sum_ns;
+        self.service_sum_ns = self.service_sum_ns.saturating_add(other.service_sum_ns);
         self.service_max_ns = self.service_max_ns.max(other.service_max_ns);
     }
 

@@ -143,7 +143,7 @@ fn add(mine: &mut Vec<u64>, theirs: &[u64]) {
         mine.resize(theirs.len(), 0);
     }
     for (mine, theirs) in mine.iter_mut().zip(theirs) {
-        *mine += theirs;
+        *mine = mine.saturating_add(*theirs);
     }
 }
 

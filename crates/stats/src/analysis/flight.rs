@@ -24,7 +24,7 @@ use super::correlation::{CorrelationFigures, Correlations};
 use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Quantity, Series};
 use super::slowest::{Slow, Slowest};
-use super::sweep::{HEAD, HEAD_MIN, Levels, Row, Sweep, Witness};
+use super::sweep::{HEAD, HEAD_MIN, Levels, PENDING_MAX, Row, Sweep, Witness};
 use crate::picture::flow::Steps;
 use crate::timeline::{Cell, Timeline};
 
@@ -32,6 +32,10 @@ use crate::timeline::{Cell, Timeline};
 /// volumes those are must not depend on where a trace is cut, nor on which volume comes first.
 /// Readers number volumes from 0, so that as many have a queue of their own.
 pub const QUEUES: u32 = 1 << 10;
+
+/// How many waiting requests are counted: where [`FlightFigures::waiting_max`] is this, there were at
+/// least so many.
+pub const WAITING_MAX: u32 = PENDING_MAX as u32;
 
 /// The first rows that are kept of all queues together, in some 30 MB, beyond which a queue keeps
 /// [`HEAD_MIN`] of its own at least.
@@ -279,7 +283,7 @@ pub struct FlightFigures {
     pub in_flight_max: Option<u32>,
     /// Mean number waiting: due and not submitted.
     pub waiting_mean: Option<f64>,
-    /// The most waiting on one volume when a request was submitted.
+    /// The most waiting on one volume when a request was submitted; [`WAITING_MAX`] for more.
     pub waiting_max: Option<u32>,
     /// Of a run: the mean number that would have been in flight with the recorded latencies.
     pub recorded_mean: Option<f64>,

@@ -185,7 +185,7 @@ impl Summary for Order {
             for kind in 0..2 {
                 of.runs[kind].join(&mut self.ended[kind], of.requests, &theirs.runs[kind]);
             }
-            of.requests += theirs.requests;
+            of.requests = of.requests.saturating_add(theirs.requests);
         }
     }
 }

@@ -290,7 +290,7 @@ impl Summary for Pages {
         for (mine, theirs) in self.accesses.iter_mut().zip(later.accesses) {
             *mine = mine.saturating_add(theirs);
         }
-        self.shortened += later.shortened;
+        self.shortened = self.shortened.saturating_add(later.shortened);
         self.apart.add(&later.apart);
         for theirs in 0..later.table.len() {
             if let Some(place) = self.table.place(later.table.key(theirs)) {
@@ -309,9 +309,9 @@ impl Summary for Pages {
 
 impl Apart {
     fn add(&mut self, other: &Self) {
-        self.discards += other.discards;
+        self.discards = self.discards.saturating_add(other.discards);
         self.discarded_bytes = self.discarded_bytes.saturating_add(other.discarded_bytes);
-        self.write_zeroes += other.write_zeroes;
+        self.write_zeroes = self.write_zeroes.saturating_add(other.write_zeroes);
         self.zeroed_bytes = self.zeroed_bytes.saturating_add(other.zeroed_bytes);
     }
 }

@@ -71,7 +71,7 @@ impl Spans {
     }
 
     fn add(&mut self, other: Self) {
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
@@ -121,7 +121,7 @@ impl Second {
         for (mine, theirs) in self.service.iter_mut().zip(other.service) {
             mine.add(theirs);
         }
-        self.failed += other.failed;
+        self.failed = self.failed.saturating_add(other.failed);
         self.lateness.add(other.lateness);
     }
 }

@@ -103,12 +103,12 @@ impl OfOp {
     }
 
     fn merge(&mut self, later: &Self) {
-        self.bytes += later.bytes;
+        self.bytes = self.bytes.saturating_add(later.bytes);
         self.min = self.min.min(later.min);
         self.max = self.max.max(later.max);
         let counts = self.start.iter_mut().chain(&mut self.whole);
         for (mine, theirs) in counts.zip(later.start.iter().chain(&later.whole)) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
         if later.digits < self.digits {
             self.coarsen(later.digits);

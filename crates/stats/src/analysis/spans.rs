@@ -64,7 +64,7 @@ impl Histograms {
             self.decimal.resize(other.decimal.len(), 0);
         }
         for (mine, theirs) in self.decimal.iter_mut().zip(&other.decimal) {
-            *mine += theirs;
+            *mine = mine.saturating_add(*theirs);
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) mod witness;
 use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
-use super::{DEVICE, GENERATOR, HOST, late_share, low_cap, share};
+use super::{DEVICE, HOST, OWN, is_mostly, late_share, low_cap, share};
 use crate::picture::Span;
 use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
 use crate::verdict::{Check, Finding, Grade};
@@ -116,22 +116,29 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     };
     let p50 = all.quantile(0.5).unwrap_or_default();
     let percent = |causes: &[LateCause]| late_share(figures, causes) * 100.0;
+    let named = |cause: LateCause, name: &str| match figures.late(cause).requests {
+        0 => String::new(),
+        _ => format!("{name} {:.2} %, ", percent(&[cause])),
+    };
+    let special = named(LateCause::Backlog, "another target's backlog")
+        + &named(LateCause::Verification, "reading before overwriting");
     let parties = if late == 0 {
         String::new()
     } else if low_cap(figures, engine).is_some() {
         format!(
-            " (cap of {} in flight {:.2} %, device {:.2} %, generator {:.2} %, host {:.2} %)",
+            " (cap of {} in flight {:.2} %, device {:.2} %, {special}generator {:.2} %, host {:.2} \
+             %)",
             engine.in_flight_max,
             percent(&[LateCause::InFlightCap]),
             percent(&[LateCause::Conflict, LateCause::Submission]),
-            percent(&GENERATOR),
+            percent(&OWN),
             percent(&HOST)
         )
     } else {
         format!(
-            " (device {:.2} %, generator {:.2} %, host {:.2} %)",
+            " (device {:.2} %, {special}generator {:.2} %, host {:.2} %)",
             percent(&DEVICE),
-            percent(&GENERATOR),
+            percent(&OWN),
             percent(&HOST)
         )
     };
@@ -155,6 +162,15 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         ),
     };
     let advice = match blame {
+        Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
+            "A target takes so little of its load that what waits for it had reached its bound, and \
+             the trace was not read on for the others: give the slow target's load a run of its \
+             own, or the results' directory more room (docs/replay.md)."
+        }
+        Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => {
+            "Reading before overwriting (--verify preread) delayed the requests: take figures of \
+             speed from a run without it."
+        }
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
              issued: convert the trace to the native format, use a faster host."
@@ -309,10 +325,13 @@ pub(super) fn integrity(figures: &RunFigures, engine: &EngineFacts) -> Check {
     };
     let damage = requests > 0 || verified.is_some_and(VerifyFigures::is_damaged);
     let untold = verified.map_or(0, |verify| verify.unverifiable_sectors);
-    let untold = match untold {
+    let mut untold = match untold {
         0 => String::new(),
         untold => format!("; {} could not be told", counted(untold, "sector")),
     };
+    if let Some(doubt) = verified.and_then(VerifyFigures::doubt_told) {
+        untold = format!("{untold}; {doubt}");
+    }
     check(
         "integrity",
         if damage { Grade::Limited } else { Grade::Pass },

@@ -59,7 +59,20 @@ fn lateness_by_the_device_is_a_finding_and_by_anything_else_a_fault() {
     assert_eq!(verdict(LateCause::InFlightCap), (Finding::DeviceLimited, Validity::Valid));
     assert_eq!(verdict(LateCause::Conflict), (Finding::DeviceLimited, Validity::Valid));
     assert_eq!(verdict(LateCause::Input), (Finding::GeneratorLimited, Validity::Invalid));
+    assert_eq!(verdict(LateCause::Backlog), (Finding::GeneratorLimited, Validity::Invalid));
     assert_eq!(verdict(LateCause::Host), (Finding::HostStalled, Validity::Invalid));
+}
+
+#[test]
+fn another_targets_backlog_is_named_and_not_laid_to_the_reading_of_the_trace() {
+    let verdict = judge(&run(200, LateCause::Backlog, Outcome::Ok), &engine());
+    assert!(verdict.summary.contains("its backlog reached the bound"), "{}", verdict.summary);
+    let lateness = named(&verdict, "lateness");
+    let parties = "(device 0.00 %, another target's backlog 20.00 %, generator 0.00 %, host 0.00";
+    assert!(lateness.measured.contains(parties), "{}", lateness.measured);
+    assert!(lateness.advice.contains("a run of its own"), "{}", lateness.advice);
+    let verdict = judge(&run(200, LateCause::Input, Outcome::Ok), &engine());
+    assert!(!named(&verdict, "lateness").measured.contains("backlog"));
 }
 
 #[test]

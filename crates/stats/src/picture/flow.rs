@@ -48,8 +48,8 @@ impl Steps {
 
     /// Adds the steps of another part.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.rise += other.rise;
-        self.instants_ns += other.instants_ns;
+        self.rise = self.rise.saturating_add(other.rise);
+        self.instants_ns = self.instants_ns.saturating_add(other.instants_ns);
     }
 
     /// The mean level between `from` and `to`, where all steps of this bucket lie, and the level at
@@ -111,7 +111,7 @@ impl Cell for Bucket {
         for (mine, theirs) in
             [(&mut self.demanded, &other.demanded), (&mut self.achieved, &other.achieved)]
         {
-            mine.requests += theirs.requests;
+            mine.requests = mine.requests.saturating_add(theirs.requests);
             mine.bytes = mine.bytes.saturating_add(theirs.bytes);
         }
         for (mine, theirs) in
@@ -119,8 +119,8 @@ impl Cell for Bucket {
         {
             mine.merge(theirs);
         }
-        self.failed += other.failed;
-        self.submitted += other.submitted;
+        self.failed = self.failed.saturating_add(other.failed);
+        self.submitted = self.submitted.saturating_add(other.submitted);
         self.latest_ns = self.latest_ns.max(other.latest_ns);
         for (mine, theirs) in self.slowest_ns.iter_mut().zip(other.slowest_ns) {
             *mine = (*mine).max(theirs);

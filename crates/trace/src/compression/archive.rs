@@ -5,7 +5,8 @@
 //! So headers, directories and links are passed over, members that are packed themselves are
 //! unpacked, and what is left reads as one file. Which members are meant is for others to say
 //! ([`Choice`]): a licence lies beside the traces. Archives one behind the other, as `cat` makes
-//! them, are one.
+//! them, are one, and so is an archive in an archive with the one around it: taken for text, its
+//! first header would swallow the first line.
 //!
 //! Format: POSIX.1-2001 `ustar` and `pax` (IEEE Std 1003.1, pax, "ustar Interchange Format") and
 //! GNU tar's long names and large sizes.
@@ -15,6 +16,9 @@ use std::io::{self, Read};
 use super::damage::{self, AGAIN};
 use super::{Codec, Decoder, PEEK_BYTES, Peeked, Positioned};
 use crate::text;
+
+/// How deep archives may lie in each other: an archive can be made that holds itself.
+const DEPTH_MAX: usize = 4;
 
 /// The unit of an archive.
 pub(super) const BLOCK_BYTES: usize = 512;
@@ -103,12 +107,43 @@ fn corrupt(why: &str) -> io::Error {
 pub type Choice = Box<dyn FnMut(&str, &[u8]) -> io::Result<bool> + Send>;
 
 /// The content of a member, unpacked, its first bytes looked at.
-type Content<R> = Peeked<Decoder<Peeked<Member<R>>>>;
+type Content<R> = Peeked<Decoder<Peeked<Member<Level<R>>>>>;
+
+/// An archive: a file, or a member of the archive around it.
+enum Level<R: Positioned> {
+    File(R),
+    Within(Box<Content<R>>),
+}
+
+impl<R: Positioned> Read for Level<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(into),
+            Self::Within(content) => content.read(into),
+        }
+    }
+}
+
+impl<R: Positioned> Positioned for Level<R> {
+    fn position(&self) -> u64 {
+        match self {
+            Self::File(file) => file.position(),
+            Self::Within(content) => around(content).map_or(0, Self::position),
+        }
+    }
+}
+
+/// The archive that `content` is a member of; `None` once its decoder has given that up.
+fn around<R: Positioned>(content: &Content<R>) -> Option<&Level<R>> {
+    content.get_ref().get_ref().map(|member| &member.get_ref().archive)
+}
 
 /// What an archive holds, as one stream.
 pub struct Archive<R: Positioned> {
     state: State<R>,
     choice: Choice,
+    /// In how many other archives the one at hand lies.
+    depth: usize,
     /// How much of the file was used when the state had to be given up.
     position: u64,
     /// The last byte of the member at hand, and whether it reads as text; `None` before its first.
@@ -116,7 +151,7 @@ pub struct Archive<R: Positioned> {
 }
 
 enum State<R: Positioned> {
-    Between(R),
+    Between(Level<R>),
     Within(Box<Content<R>>),
     Ended,
 }
@@ -124,15 +159,35 @@ enum State<R: Positioned> {
 impl<R: Positioned> Archive<R> {
     /// Reads the members of `archive` that `choice` takes.
     pub fn new(archive: R, choice: Choice) -> Self {
-        Self { state: State::Between(archive), choice, position: 0, last: None }
+        let state = State::Between(Level::File(archive));
+        Self { state, choice, depth: 0, position: 0, last: None }
     }
 
     /// Goes on to the next member with content.
-    fn begin_member(&mut self, archive: R) -> io::Result<()> {
-        let Some((member, name)) = next_member(archive)? else { return Ok(()) };
+    fn begin_member(&mut self, archive: Level<R>) -> io::Result<()> {
+        let (member, name) = match next_member(archive)? {
+            Next::Member(member, name) => (member, name),
+            Next::End(Level::File(file)) => {
+                self.position = file.position();
+                return Ok(());
+            }
+            Next::End(Level::Within(content)) => {
+                self.depth -= 1;
+                self.state = behind(*content)?;
+                return Ok(());
+            }
+        };
         let member = Peeked::new(member, BLOCK_BYTES);
         let codec = Codec::of_first_bytes(member.first_bytes());
         let mut content = Peeked::new(Decoder::new(member, codec), PEEK_BYTES);
+        if is_archive(content.first_bytes()) {
+            if self.depth == DEPTH_MAX {
+                return Err(corrupt("archives lie in each other without end"));
+            }
+            self.depth += 1;
+            self.state = State::Between(Level::Within(Box::new(content)));
+            return Ok(());
+        }
         if (self.choice)(&name, content.first_bytes())? {
             self.state = State::Within(Box::new(content));
             self.last = None;
@@ -147,7 +202,7 @@ impl<R: Positioned> Archive<R> {
     }
 
     fn step(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        self.position = self.position();
+        self.position = self.position().max(self.position);
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Ended => Ok(Some(0)),
             State::Between(archive) => self.begin_member(archive).map(|()| None),
@@ -190,10 +245,7 @@ impl<R: Positioned> Positioned for Archive<R> {
     fn position(&self) -> u64 {
         match &self.state {
             State::Between(archive) => archive.position(),
-            State::Within(content) => content
-                .get_ref()
-                .get_ref()
-                .map_or(self.position, |member| member.get_ref().archive.position()),
+            State::Within(content) => around(content).map_or(self.position, Level::position),
             State::Ended => self.position,
         }
     }
@@ -212,8 +264,16 @@ impl<R: Positioned> Read for Archive<R> {
     }
 }
 
-/// The next member that is a file with content, and its name; `None` at the end of the archive.
-fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<(Member<R>, String)>> {
+/// What follows in an archive.
+enum Next<R> {
+    /// A member that is a file with content, and its name.
+    Member(Member<R>, String),
+    /// Nothing: the archive has ended.
+    End(R),
+}
+
+/// The next member that is a file with content.
+fn next_member<R: Positioned>(mut archive: R) -> io::Result<Next<R>> {
     // What a pax header or a long name says of the member behind it.
     let (mut size_said, mut name_said) = (None, None);
     // Zeros mark the end and fill the last record, and then a further archive may follow.
@@ -223,7 +283,7 @@ fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<(Member<R>, S
         let bytes = read_full(&mut archive, &mut block)?;
         let is_zero = block.iter().all(|byte| *byte == 0);
         match bytes {
-            0 => return Ok(None),
+            0 => return Ok(Next::End(archive)),
             _ if has_ended && is_zero => continue,
             BLOCK_BYTES if is_zero => {
                 has_ended = true;
@@ -259,7 +319,7 @@ fn next_member<R: Positioned>(mut archive: R) -> io::Result<Option<(Member<R>, S
                 let file_name = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
                 let member = Member::new(archive, size);
                 if size > 0 && !file_name.starts_with(b"._") {
-                    return Ok(Some((member, text::shown(name))));
+                    return Ok(Next::Member(member, text::shown(name)));
                 }
                 archive = member.skip()?;
             }

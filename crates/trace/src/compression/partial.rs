@@ -62,7 +62,8 @@ impl PartialFile {
             return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
         }
         if is_special(path)? {
-            let output = Output::Special(File::options().write(true).open(path)?);
+            // Behind what a file has that the shell opened as standard output, to go on with it.
+            let output = Output::Special(File::options().append(true).open(path)?);
             let file = Some(BufWriter::with_capacity(BUFFER_BYTES, output));
             return Ok(Self { path: path.to_owned(), partial: PathBuf::new(), file });
         }

@@ -355,6 +355,45 @@ fn archives_one_behind_the_other_are_one() {
 }
 
 #[test]
+fn an_archive_in_an_archive_is_read_as_one_with_it() {
+    let inner = [member("in/a", b'0', b"1,2\n3,4\n"), vec![0; 10_240 - 1024]].concat();
+    for codec in [Codec::Plain, Codec::Gzip, Codec::Xz] {
+        let tar = [
+            member("before", b'0', b"0,0\n"),
+            member("in.tar", b'0', &pack(&inner, codec)),
+            member("behind", b'0', b"5,6\n"),
+            vec![0; 1024],
+        ]
+        .concat();
+        let around = [member("tar.tar", b'0', &tar), vec![0; 1024]].concat();
+        for bytes in [tar, around] {
+            let (out, error) = unpacked(&bytes);
+            assert!(error.is_none(), "{codec:?}: {error:?}");
+            assert_eq!(String::from_utf8(out).unwrap(), "0,0\n1,2\n3,4\n5,6\n", "{codec:?}");
+            let packed = Peeked::new(io::Cursor::new(bytes.clone()), PEEK_BYTES);
+            let mut stream = unpack(packed, all()).unwrap().stream;
+            io::copy(&mut stream, &mut io::sink()).unwrap();
+            assert_eq!(stream.position(), bytes.len() as u64, "{codec:?}");
+        }
+    }
+    // One that is cut short tells so and gives what it held.
+    let cut = [member("in.tar", b'0', &inner[..512 + 6]), vec![0; 1024]].concat();
+    let (out, error) = unpacked(&cut);
+    assert_eq!(out, b"1,2\n3,");
+    assert!(damage(&error.unwrap()).unwrap().contains("breaks off"));
+}
+
+#[test]
+fn archives_that_lie_in_each_other_without_end_are_told_as_such() {
+    let mut tar = member("x", b'0', b"1,2\n");
+    for _ in 0..6 {
+        tar = member("in.tar", b'0', &tar);
+    }
+    let damage = damage(&unpacked(&tar).1.unwrap()).unwrap();
+    assert!(damage.contains("without end"), "{damage}");
+}
+
+#[test]
 fn zeros_behind_a_packed_file_are_no_damage_and_anything_else_is() {
     let text = text();
     // The .xz file format, section 2.2, has padding of multiples of four bytes.

@@ -17,6 +17,7 @@ pub(super) mod feed;
 mod files;
 pub(super) mod gaps;
 mod gathering;
+pub(super) mod instants;
 mod matching;
 pub(super) mod merge;
 pub(super) mod notices;
@@ -39,11 +40,11 @@ pub(super) mod volumes;
 use std::path::{Path, PathBuf};
 
 use self::feed::Feed;
-use self::files::Files;
+use self::files::{Files, MISSING};
 use self::reading::Reading;
 use self::record::{Layout, kind};
 use self::telling::describe;
-use super::{Format, IssueEvent, Opening, ReadOptions, Several};
+use super::{Format, Opening, ReadOptions, Several};
 use crate::batch::Batch;
 use crate::calendar;
 use crate::error::TraceError;
@@ -123,9 +124,9 @@ impl Recording {
         if feeds.is_empty() {
             return Err(TraceError::Empty { path: path.to_owned() });
         }
-        let reading = Reading::begin(path, feeds, options)?;
+        let reading = Reading::begin(path, feeds, options, files.per_cpu)?;
         let facts = Facts { interface: Interface::File, ..Facts::default() };
-        let header = Header {
+        let mut header = Header {
             source: path.display().to_string(),
             format: "blktrace".to_owned(),
             description: Some(describe(path, files, &reading.merge)),
@@ -134,6 +135,9 @@ impl Recording {
             recording: Some(facts),
             ..Header::default()
         };
+        if let Some(cpus) = files.missing() {
+            header.losses.add(MISSING, files.missing_count, Some(format!("processors {cpus}")));
+        }
         let mut recording = Self { path: path.to_owned(), header, reading, per_cpu: files.per_cpu };
         let first = recording.reading.first();
         recording.take_notices(first);
@@ -175,24 +179,11 @@ pub(super) fn bits(kinds: &[u8]) -> u32 {
     kinds.iter().fold(0, |bits, kind| bits | 1 << kind)
 }
 
-/// The kinds of event that matter where this one is the instant of issue.
-pub(super) fn kinds_wanted(issue: u8, has_completions: bool) -> u32 {
+/// The kinds of event that matter where these are instants of issue.
+pub(super) fn kinds_wanted(issues: u32, has_completions: bool) -> u32 {
     if has_completions {
-        bits(&[issue, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
+        issues | bits(&[kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT])
     } else {
-        bits(&[issue, kind::REQUEUE])
-    }
-}
-
-/// The event to take, by the wish of the user and by what was seen of the recording.
-pub(super) fn choose(wish: IssueEvent, seen: &[u64; kind::COUNT]) -> u8 {
-    match wish {
-        IssueEvent::Queued => kind::QUEUE,
-        IssueEvent::Inserted => kind::INSERT,
-        IssueEvent::Issued => kind::ISSUE,
-        IssueEvent::Auto => [kind::QUEUE, kind::INSERT, kind::ISSUE]
-            .into_iter()
-            .find(|kind| seen[usize::from(*kind)] > 0)
-            .unwrap_or(kind::QUEUE),
+        issues | bits(&[kind::REQUEUE])
     }
 }

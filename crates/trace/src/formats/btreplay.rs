@@ -56,6 +56,10 @@ const BUNCH_MAX: u64 = 512;
 /// How many bunches without a request are passed over to recognise a file.
 const LOOK_BUNCHES: usize = 64;
 
+/// The guess of a unit that the file does not say.
+const AS_NANOSECONDS: &str = "instants taken as nanoseconds, as btrecord writes them (hfplayer \
+                              writes microseconds: --time-unit us)";
+
 const IMPOSSIBLE_BUNCH: &str = "bunches of an impossible size";
 const EMPTY_BUNCH: &str = "bunches without a request";
 const NO_OP: &str = "requests that neither read nor write";
@@ -106,8 +110,15 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         epoch: Epoch::Start,
         whole_seconds: false,
     };
-    let unit_ns = opening.options.time_unit_ns.unwrap_or(1);
-    let parser = Parser { big_endian, unit_ns, genesis: None, left: 0, issue: None };
+    let said = opening.options.time_unit_ns;
+    let parser = Parser {
+        big_endian,
+        unit_ns: said.unwrap_or(1),
+        is_unit_guessed: said.is_none(),
+        genesis: None,
+        left: 0,
+        issue: None,
+    };
     records(opening, parser, facts, remedy)
 }
 
@@ -115,6 +126,7 @@ struct Parser {
     big_endian: bool,
     /// How long the unit of instants is, in nanoseconds.
     unit_ns: i64,
+    is_unit_guessed: bool,
     /// The instant that the header gives as the first; `None` before the header was read.
     genesis: Option<u64>,
     /// How many requests of the bunch are still to come.
@@ -195,6 +207,12 @@ impl RecordParser for Parser {
         };
         intake.push(&Request::new(issue, op, offset, Bytes(request.u64(8))))?;
         Ok(true)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        if self.is_unit_guessed {
+            intake.header.guesses.add(AS_NANOSECONDS, intake.requests(), None);
+        }
     }
 }
 

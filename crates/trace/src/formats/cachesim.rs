@@ -76,6 +76,16 @@ pub const LCS: Format = Format {
 
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 
+const BY_SHAPE: &str =
+    "records taken for libCacheSim's, because they could be (--format says otherwise)";
+const AS_SECONDS: &str = "instants taken as seconds, because the header does not say their unit \
+                          (--time-unit says otherwise)";
+const OTHER_DURATION: &str = "requests of a trace that lasts a thousand times longer or shorter \
+                              than its header says: instants may count another unit (--time-unit)";
+
+/// How far apart the two durations may be before anybody asks.
+const DURATION_FACTOR: u128 = 1000;
+
 const GUESSED_READ: &str = "requests without an operation, taken for reads";
 const NO_RANGE: &str = "operations that are no I/O";
 const TOO_FAR: &str = "objects whose number is no address (it reaches beyond 64 bits)";
@@ -90,7 +100,8 @@ fn open(
     layout: Layout,
     name: &'static str,
 ) -> Result<Box<dyn Source>, TraceError> {
-    open_behind(opening, name, &Head { layout, ..Head::default() })
+    let guess = opening.options.format.is_none().then_some(BY_SHAPE);
+    open_behind(opening, name, &Head { layout, guess, ..Head::default() })
 }
 
 /// What is known of the records before the first of them is read.
@@ -103,11 +114,22 @@ struct Head {
     unit_ns: i64,
     /// How many bytes a block has, if that is said.
     block: Option<u64>,
+    /// The guess of what the file does not say and was not asked of the user.
+    guess: Option<&'static str>,
+    /// How many seconds the trace lasts by what the header says.
+    seconds: Option<u64>,
 }
 
 impl Default for Head {
     fn default() -> Self {
-        Self { layout: layout::ORACLE_GENERAL, bytes: 0, unit_ns: SECOND_NS, block: None }
+        Self {
+            layout: layout::ORACLE_GENERAL,
+            bytes: 0,
+            unit_ns: SECOND_NS,
+            block: None,
+            guess: None,
+            seconds: None,
+        }
     }
 }
 
@@ -117,6 +139,7 @@ fn open_behind(
     name: &'static str,
     head: &Head,
 ) -> Result<Box<dyn Source>, TraceError> {
+    let is_unit_given = opening.options.time_unit_ns.is_some();
     let unit_ns = opening.options.time_unit_ns.unwrap_or(head.unit_ns);
     let facts = Facts {
         format: name,
@@ -133,6 +156,9 @@ fn open_behind(
         is_block_guessed: block.is_none(),
         last: None,
         guessed_reads: 0,
+        guess: head.guess.filter(|guess| *guess != AS_SECONDS || !is_unit_given),
+        seconds: head.seconds,
+        times: None,
     };
     records(opening, parser, facts, REMEDY)
 }
@@ -148,6 +174,10 @@ struct Parser {
     /// The name space of the last request, and its volume.
     last: Option<(u32, VolumeId)>,
     guessed_reads: u64,
+    guess: Option<&'static str>,
+    seconds: Option<u64>,
+    /// The least and the largest time of a record.
+    times: Option<(u32, u32)>,
 }
 
 impl RecordParser for Parser {
@@ -185,12 +215,24 @@ impl RecordParser for Parser {
         };
         let request = Request { volume, ..Request::new(issue, op, Bytes(offset), Bytes(length)) };
         intake.push(&request)?;
+        let (least, most) = self.times.unwrap_or((record.time, record.time));
+        self.times = Some((least.min(record.time), most.max(record.time)));
         Ok(true)
     }
 
     fn end(&mut self, intake: &mut Intake) {
         let requests = intake.requests();
         let guesses = &mut intake.header.guesses;
+        if let Some(guess) = self.guess {
+            guesses.add(guess, requests, None);
+        }
+        if let (Some(said), Some((least, most))) = (self.seconds, self.times) {
+            let said = u128::from(said) * u128::from(SECOND_NS.unsigned_abs());
+            let found = u128::from(most - least) * u128::from(self.unit_ns.unsigned_abs());
+            if said > found * DURATION_FACTOR || found > said * DURATION_FACTOR {
+                guesses.add(OTHER_DURATION, requests, None);
+            }
+        }
         if self.is_block_guessed {
             let what = "objects taken for blocks of 512 bytes (--block-size says otherwise)";
             guesses.add(what, requests, None);

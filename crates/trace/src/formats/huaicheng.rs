@@ -5,8 +5,8 @@
 //! (`--time-unit` says otherwise), a number, bytes, `1` for a read and `0` for a write.
 
 use super::import::{
-    self, Blanks, Commas, Epoch, Facts, Fault, Fields, Intake, LineParser, Look, Numbered, Said,
-    looks_like,
+    self, AS_MILLISECONDS, Blanks, Commas, Epoch, Facts, Fault, Fields, Intake, LineParser, Look,
+    Numbered, Said, looks_like,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -73,13 +73,23 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         epoch: Epoch::StartOrUnix,
         whole_seconds: false,
     };
-    let unit_ns = opening.options.time_unit_ns.unwrap_or(1_000_000);
-    let parser = Parser { unit_ns, disks: Numbered::default() };
+    let parser = Parser {
+        unit_ns: opening.options.time_unit_ns.unwrap_or(1_000_000),
+        is_unit_guessed: opening.options.time_unit_ns.is_none(),
+        is_format_guessed: opening.options.format.is_none(),
+        disks: Numbered::default(),
+    };
     import::lines(opening, parser, facts, "its lines look like '12.5,0,7213056,4096,1'")
 }
 
+const AS_HUAICHENG: &str = "lines of five numbers, taken for those of huaicheng's replayer \
+                            (--format or --columns says otherwise)";
+
 struct Parser {
     unit_ns: i64,
+    is_unit_guessed: bool,
+    /// Whether nobody but the look of the lines said that this is the format.
+    is_format_guessed: bool,
     disks: Numbered,
 }
 
@@ -90,5 +100,14 @@ impl LineParser for Parser {
         let volume = self.disks.volume(disk, intake)?;
         intake.push(&Request { volume, ..request })?;
         Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        if self.is_format_guessed {
+            intake.header.guesses.add(AS_HUAICHENG, intake.requests(), None);
+        }
+        if self.is_unit_guessed {
+            intake.header.guesses.add(AS_MILLISECONDS, intake.requests(), None);
+        }
     }
 }

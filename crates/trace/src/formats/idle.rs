@@ -9,8 +9,18 @@ use super::{IssueEvent, ReadOptions, WholeSeconds};
 use crate::error::TraceError;
 
 /// Formats whose unit of time may be said.
-const TIME_UNIT: &[&str] =
-    &["etw", "fio-lat", "disksim", "huaicheng", "vdbench", "fio", "btreplay", "smreplay"];
+const TIME_UNIT: &[&str] = &[
+    "etw",
+    "fio-lat",
+    "disksim",
+    "huaicheng",
+    "vdbench",
+    "fio",
+    "btreplay",
+    "smreplay",
+    "msr",
+    "alibaba",
+];
 
 /// Formats whose blocks may be said.
 const BLOCK_SIZE: &[&str] =
@@ -87,7 +97,7 @@ mod tests {
         let path = Path::new("x");
         let all = ReadOptions { all_apply: true, ..ReadOptions::default() };
         let cases = [
-            (ReadOptions { time_unit_ns: Some(1), ..all.clone() }, "fio", "msr"),
+            (ReadOptions { time_unit_ns: Some(1), ..all.clone() }, "msr", "spc"),
             (ReadOptions { block_size: Some(Bytes(512)), ..all.clone() }, "spc", "native"),
             (ReadOptions { event: IssueEvent::Issued, ..all.clone() }, "blktrace", "blkreplay"),
             (ReadOptions { whole_seconds: WholeSeconds::Even, ..all }, "tencent", "native"),

@@ -31,6 +31,10 @@ pub use self::seconds::{UNCHOSEN as WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 
 use crate::batch::Columns;
 
+/// The guess of a unit that neither the file nor the user says.
+pub const AS_MILLISECONDS: &str =
+    "instants taken as milliseconds, as is the custom (--time-unit says otherwise)";
+
 /// From where a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epoch {

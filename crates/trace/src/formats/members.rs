@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{FORMATS, Format, blktrace};
 use crate::batch::Batch;
 use crate::compression::{self, Choice};
+use crate::encoding;
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::stream::Source;
@@ -148,6 +149,8 @@ impl Members {
 
 impl Found {
     fn choose(&mut self, name: &str, first_bytes: &[u8]) -> io::Result<bool> {
+        // The reader of lines passes over the mark, so it must not decide what they are.
+        let first_bytes = encoding::unmarked(first_bytes);
         let recognises = |format: &&Format| (format.recognise)(first_bytes);
         let format = match self.format {
             Some(format) if self.is_asked || recognises(&format) => format,

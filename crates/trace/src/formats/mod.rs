@@ -31,6 +31,7 @@ pub mod csv;
 pub mod described;
 pub mod diskmon;
 pub mod disksim;
+pub mod doubts;
 pub mod etw;
 mod fields;
 pub mod fio;
@@ -69,6 +70,7 @@ pub use self::members::Several;
 pub use self::write::{Writable, create};
 pub use crate::transform::order::Order;
 
+use self::doubts::questioned;
 use self::members::{Members, Unarchived};
 
 /// How much of a file is looked at to recognise it, after decompression.
@@ -230,18 +232,18 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound && blktrace::is_prefix(path) => {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
-            return blktrace::open(path, options);
+            return questioned(blktrace::open(path, options)?);
         }
         Err(error) => return Err(read_error(error)),
     };
     if metadata.is_dir() {
         if recording::is_directory(path) {
             idle::refuse(options, recording::FORMAT.name, path)?;
-            return recording::open(path, options);
+            return questioned(recording::open(path, options)?);
         }
         if blktrace::is_prefix(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
-            return blktrace::open(path, options);
+            return questioned(blktrace::open(path, options)?);
         }
         return Err(TraceError::Unusable {
             path: path.to_owned(),
@@ -277,7 +279,7 @@ fn recognise<R: Read + Send + 'static>(
         // A processor without an event has an empty file; what it belongs to only its name says.
         if regular && blktrace::is_per_cpu(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
-            return blktrace::open(path, options);
+            return questioned(blktrace::open(path, options)?);
         }
         return Err(TraceError::Empty { path: path.to_owned() });
     }
@@ -297,7 +299,7 @@ fn recognise<R: Read + Send + 'static>(
     }
     let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
     if is_empty && regular && blktrace::is_per_cpu(path) {
-        return blktrace::open(path, options);
+        return questioned(blktrace::open(path, options)?);
     }
     if is_archive {
         return open_archive(stream, path, options, regular, asked, members);
@@ -308,7 +310,9 @@ fn recognise<R: Read + Send + 'static>(
         && !stream.first_bytes().is_empty()
     {
         idle::refuse(options, format.name, path)?;
-        return (format.open)(Opening { stream, path, seekable, options });
+        let source = (format.open)(Opening { stream, path, seekable, options })?;
+        // What is native was doubted when it was made.
+        return if format.name == native::FORMAT.name { Ok(source) } else { questioned(source) };
     }
     Err(unrecognised(&mut stream, path))
 }
@@ -337,8 +341,18 @@ fn open_archive(
         options.order = Order::Whole;
     }
     let source = (format.open)(Opening { stream, path, seekable: false, options: &options })?;
-    Ok(Box::new(Unarchived::new(source, members)))
+    questioned(Box::new(Unarchived::new(source, members)))
 }
+
+/// How files begin that are packed in ways of which none is unpacked here, and what unpacks them.
+const PACKED: [(&[u8], &str, &str); 6] = [
+    (b"PK\x03\x04", "zip", "unzip FILE"),
+    (b"7z\xbc\xaf\x27\x1c", "7z", "7z x FILE"),
+    (b"Rar!\x1a\x07", "RAR", "unrar x FILE"),
+    (b"\x04\x22\x4d\x18", "lz4", "lz4 -d FILE"),
+    (b"\x89LZO\0\r\n\x1a\n", "lzop", "lzop -d FILE"),
+    (b"\x1f\x9d", "compress", "uncompress FILE"),
+];
 
 /// Why nothing can be made of `stream`.
 fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
@@ -356,6 +370,11 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let first_bytes = stream.first_bytes();
     if first_bytes.is_empty() {
         return TraceError::Empty { path };
+    }
+    let packed = PACKED.iter().find(|(magic, ..)| first_bytes.starts_with(magic));
+    if let Some((_, name, remedy)) = packed {
+        let reason = format!("this is packed as {name}, which is not unpacked here");
+        return TraceError::Unusable { path, reason, remedy: format!("unpack it: `{remedy}`") };
     }
     TraceError::Unrecognised {
         path,
@@ -412,6 +431,32 @@ mod tests {
         let mut late = b"a line of prose\n".repeat(LOOK_BYTES / 10);
         late.extend(LOAD.as_bytes());
         assert!(matches!(refusal("x", &late), TraceError::Unrecognised { .. }));
+    }
+
+    #[test]
+    fn what_is_packed_in_another_way_is_told_with_what_unpacks_it() {
+        for (magic, name, remedy) in PACKED {
+            let error = refusal("x", &[magic, &[0; 40]].concat()).to_string();
+            assert!(error.contains(name) && error.contains(remedy), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_cannot_be_right_is_told_of_every_format_but_the_native_one() {
+        let mut text = b"0,R,0,512,5\n".to_vec();
+        (0..9).for_each(|n| text.extend(format!("0,R,0,512,157780800000000{n}\n").as_bytes()));
+        let mut source = opened("x", &text).unwrap();
+        reading::drain(&mut *source);
+        assert_eq!(source.header().guesses.count_of(doubts::APART), 1);
+        assert_eq!(source.header().guesses.count_of(doubts::DATE), 1);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.parquet");
+        let mut source = opened("x", &text).unwrap();
+        let sink = create(&path, source.header()).unwrap();
+        copy(&mut *source, sink).unwrap();
+        let mut native = open(&path, &ReadOptions::default()).unwrap();
+        reading::drain(&mut *native);
+        assert_eq!(native.header().guesses.count_of(doubts::APART), 1);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! Lines of `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`: an instant in ticks of
 //! 100 ns since 1601-01-01 UTC (Windows `FILETIME`), bytes, and the response time in the same
 //! ticks. Disk numbers repeat on every host, so a volume is a host and its disk. Copies whose ticks
-//! count from their own start are about too and are told by their small numbers.
+//! count from their own start are about too and are known by their small numbers; that these are
+//! ticks is then a guess, and told (`--time-unit` says otherwise).
 //!
 //! A response time of zero is read as one that is not known, and written so: no disk answers in
 //! less than 100 ns.
@@ -80,20 +81,39 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let mut lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
     let first = lines.find_map(|line| parse(line.trim_ascii()).ok());
     let is_since_1601 = first.is_none_or(|row| row.ticks >= UNIX_EPOCH_TICKS as u64);
-    let (epoch, zero_ticks) =
-        if is_since_1601 { (Epoch::Unix, UNIX_EPOCH_TICKS) } else { (Epoch::Unknown, 0) };
+    let said = opening.options.time_unit_ns;
+    let (epoch, zero_ticks) = match said {
+        Some(_) => (Epoch::StartOrUnix, 0),
+        None if is_since_1601 => (Epoch::Unix, UNIX_EPOCH_TICKS),
+        None => (Epoch::Unknown, 0),
+    };
     let facts = Facts {
         format: "MSR Cambridge CSV",
         columns: Columns { latency: true, ..Columns::default() },
         epoch,
         whole_seconds: false,
     };
-    let parser = Parser { zero_ticks, host: Vec::new(), disk: 0, volume: None, name: Vec::new() };
+    let parser = Parser {
+        unit_ns: said.unwrap_or(TICK_NS),
+        is_unit_guessed: said.is_none() && !is_since_1601,
+        zero_ticks,
+        host: Vec::new(),
+        disk: 0,
+        volume: None,
+        name: Vec::new(),
+    };
     let remedy = "its lines look like '128166385295514663,hm,0,Write,9056014336,2048,2833'";
     import::lines(opening, parser, facts, remedy)
 }
 
+/// The guess of copies whose instants are none since 1601.
+const AS_TICKS: &str = "instants and response times taken as ticks of 100 ns, the instants from the \
+                        trace's own start (--time-unit says otherwise)";
+
 struct Parser {
+    /// How long the unit of time is, in nanoseconds.
+    unit_ns: i64,
+    is_unit_guessed: bool,
     /// The instant that times are told from.
     zero_ticks: i64,
     /// The volume of the last line: most lines have the same.
@@ -139,13 +159,13 @@ const TOO_LATE: Fault = Fault {
     reason: "the time is beyond what 64 bits of nanoseconds hold",
 };
 
-/// `ticks` in nanoseconds from `zero_ticks`.
+/// `ticks` of `unit_ns` in nanoseconds from `zero_ticks`.
 #[inline]
-fn nanoseconds(ticks: u64, zero_ticks: i64) -> Result<Nanos, Fault> {
+fn nanoseconds(ticks: u64, zero_ticks: i64, unit_ns: i64) -> Result<Nanos, Fault> {
     i64::try_from(ticks)
         .ok()
         .and_then(|ticks| ticks.checked_sub(zero_ticks))
-        .and_then(|ticks| ticks.checked_mul(TICK_NS))
+        .and_then(|ticks| ticks.checked_mul(unit_ns))
         .map(Nanos)
         .ok_or(TOO_LATE)
 }
@@ -158,12 +178,18 @@ impl LineParser for Parser {
             Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
             Err(fault) => return Err(fault),
         };
-        let issue = nanoseconds(row.ticks, self.zero_ticks)?;
-        let latency = nanoseconds(row.response_ticks, 0)?;
+        let issue = nanoseconds(row.ticks, self.zero_ticks, self.unit_ns)?;
+        let latency = nanoseconds(row.response_ticks, 0, self.unit_ns)?;
         let volume = self.volume(row.host, row.disk, intake)?;
         let request = Request::new(issue, row.op, Bytes(row.offset), Bytes(row.length));
         let latency = (latency > Nanos::ZERO).then_some(latency);
         intake.push(&Request { volume, latency, ..request })?;
         Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        if self.is_unit_guessed {
+            intake.header.guesses.add(AS_TICKS, intake.requests(), None);
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Traces of `SMReplay` and the replayers of students after it.
 //!
 //! Lines of `time lba size type` with blanks between: milliseconds (`--time-unit` says otherwise),
-//! sectors, `0` for a read and `1` for a write.
+//! sectors, `0` for a read and `1` for a write. Four numbers in a line are little to go by, so that it
+//! was a guess is told, unless `--format` said it.
 
 use super::import::{
-    self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
+    self, AS_MILLISECONDS, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
@@ -48,12 +49,22 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         epoch: Epoch::StartOrUnix,
         whole_seconds: false,
     };
-    let unit_ns = opening.options.time_unit_ns.unwrap_or(1_000_000);
-    import::lines(opening, Parser { unit_ns }, facts, "its lines look like '12.5 264719034 16 0'")
+    let parser = Parser {
+        unit_ns: opening.options.time_unit_ns.unwrap_or(1_000_000),
+        is_unit_guessed: opening.options.time_unit_ns.is_none(),
+        is_format_guessed: opening.options.format.is_none(),
+    };
+    import::lines(opening, parser, facts, "its lines look like '12.5 264719034 16 0'")
 }
+
+const AS_SMREPLAY: &str =
+    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)";
 
 struct Parser {
     unit_ns: i64,
+    is_unit_guessed: bool,
+    /// Whether nobody but the look of the lines said that this is the format.
+    is_format_guessed: bool,
 }
 
 impl LineParser for Parser {
@@ -61,5 +72,14 @@ impl LineParser for Parser {
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
         intake.push(&parse(line, self.unit_ns)?)?;
         Ok(Said::Request)
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        if self.is_format_guessed {
+            intake.header.guesses.add(AS_SMREPLAY, intake.requests(), None);
+        }
+        if self.is_unit_guessed {
+            intake.header.guesses.add(AS_MILLISECONDS, intake.requests(), None);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::error::TraceError;
 use crate::header::{Header, Notes};
 use crate::request::{Op, Origin, Request};
 use crate::stream::{Begun, Sink, Written};
-use crate::units::{SECTOR, VolumeId};
+use crate::units::{Nanos, SECTOR, VolumeId};
 
 /// A format that can be written.
 #[derive(Debug)]
@@ -155,11 +155,23 @@ impl Lost {
         self.0.add(LOST_TRANSFORMS, header.transforms.len() as u64, None);
     }
 
+    /// Counts the name of volume `id`, if it has one, in a format that has no place for names.
+    #[cold]
+    pub(super) fn name(&mut self, id: VolumeId, header: &Header) {
+        let volume = header.volumes.iter().find(|volume| volume.id == id);
+        if volume.is_some_and(|volume| !volume.name.is_empty()) {
+            self.add(NAMES);
+        }
+    }
+
     /// What was counted.
     pub(super) fn into_notes(self) -> Notes {
         self.0
     }
 }
+
+/// The loss of names in a format that has no place for them.
+pub(super) const NAMES: &str = "names of volumes, which the format has no place for";
 
 /// The loss of provenance.
 const LOST_TRANSFORMS: &str = "lines of provenance: which transforms were done is not in the file";
@@ -271,6 +283,28 @@ pub fn lose_columns(request: &Request, lost: &mut Lost) {
     if request.measured.is_some() {
         lost.add("measured times");
     }
+}
+
+/// A latency in whole units of `unit_ns`, for a format in which 0 stands for one that is not known;
+/// counts in `lost` what is `cut`, and what becomes `unknown` because it is shorter than the unit.
+#[inline]
+pub fn latency_units(
+    latency: Option<Nanos>,
+    unit_ns: i64,
+    lost: &mut Lost,
+    (cut, unknown): (&'static str, &'static str),
+) -> u64 {
+    let Some(Nanos(latency_ns)) = latency else { return 0 };
+    if latency_ns < 0 {
+        lost.add("negative latencies, written as not known");
+        return 0;
+    }
+    if latency_ns < unit_ns {
+        lost.add(unknown);
+    } else if latency_ns % unit_ns != 0 {
+        lost.add(cut);
+    }
+    (latency_ns / unit_ns).unsigned_abs()
 }
 
 /// The name of a volume: the header's, or its number where it has none.

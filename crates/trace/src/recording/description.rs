@@ -157,7 +157,8 @@ impl Description {
     pub fn save(&self, directory: &Path) -> io::Result<()> {
         let path = directory.join(DESCRIPTION_FILE);
         let draft = directory.join(format!("{DESCRIPTION_FILE}.draft"));
-        let mut file = File::create(&draft)?;
+        // The directory is new: what stands there was put there by somebody else.
+        let mut file = File::create_new(&draft)?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         file.write_all(b"\n")?;
         file.sync_all()?;

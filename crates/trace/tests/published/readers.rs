@@ -44,6 +44,33 @@ fn msr_ticks_that_count_from_their_own_start_have_no_date() {
     let (requests, header) = read("5,hm,0,Write,0,512,9\n7,hm,0,Read,0,512,9\n");
     assert_eq!(requests[1].issue, Nanos(200));
     assert_eq!(header.started, None);
+    assert!(header.guesses.iter().any(|note| note.what.contains("ticks") && note.count == 2));
+}
+
+/// Copies of traces count other units than the originals, and what a reader takes these for is told
+/// with what says otherwise.
+#[test]
+fn a_unit_that_was_assumed_is_told_and_one_that_was_said_is_not() {
+    let cases = [
+        ("5,hm,0,Write,0,512,9\n7,hm,0,Read,0,512,9\n", "ticks of 100 ns", 2_000),
+        ("0 781 6 1\n2 669 21 1\n", "milliseconds", 2_000),
+        ("0,0,272277504,4096,0\n2,0,381308928,4096,1\n", "milliseconds", 2_000),
+        ("0,R,126703661056,4096,5\n0,R,126703661056,4096,7\n", "count another unit", 2_000),
+    ];
+    for (text, told, ns) in cases {
+        let (_, header) = read(text);
+        let is_told = |note: &ioecho_trace::header::Note| note.what.contains(told);
+        let note = header.guesses.iter().find(|note| is_told(note)).expect(told);
+        assert_eq!(note.count, 2, "{told}");
+        let options = ReadOptions { time_unit_ns: Some(1_000), ..ReadOptions::default() };
+        let (requests, header) = read_bytes(text.as_bytes(), &options).unwrap();
+        assert_eq!(requests[1].issue - requests[0].issue, Nanos(ns), "{told}");
+        let assumed = header.guesses.iter().filter(|note| note.what.contains(" taken as "));
+        assert_eq!(assumed.count(), 0, "{told}");
+    }
+    // Whoever names the format is not told that it was a guess.
+    let options = ReadOptions { time_unit_ns: Some(1_000), ..forced("smreplay") };
+    assert!(read_bytes(b"0 781 6 1\n", &options).unwrap().1.guesses.is_empty());
 }
 
 #[test]

@@ -47,7 +47,7 @@ prop_compose! {
         offset in 0_u64..1 << 62,
         length in prop_oneof![0_u64..1 << 20, 0_u64..1 << 40],
         volume in 0_u32..3,
-        latency in proptest::option::of(0_i64..1 << 45),
+        latency in proptest::option::of(prop_oneof![0_i64..200, 0_i64..1 << 45]),
         pid in 0_u32..3,
     ) -> Request {
         let op = Op::from_code(op).unwrap();
@@ -121,7 +121,9 @@ proptest! {
         let lost = &written.lost;
         prop_assert_eq!(lost.count_of("instants cut to 100 ns"), count(&|r| r.issue.0 % 100 != 0));
         prop_assert_eq!(lost.count_of("latencies cut to 100 ns"),
-            count(&|r| r.latency.is_some_and(|latency| latency.0 % 100 != 0)));
+            count(&|r| r.latency.is_some_and(|ns| ns.0 > 100 && ns.0 % 100 != 0)));
+        prop_assert_eq!(lost.count_of("latencies below 100 ns, which become unknown"),
+            count(&|r| r.latency.is_some_and(|ns| ns.0 < 100)));
         prop_assert_eq!(lost.count_of("flags"), count(&|r| !r.flags.is_empty()));
         prop_assert_eq!(lost.count_of("processes and processors"),
             count(&|r| r.origin != Some(Origin::default())));

@@ -5,7 +5,7 @@
 //! row holds all of it once more in a form for this program, with a checksum: whatever is merged by
 //! `ioecho merge` comes from there. `docs/analysis.md` describes the table.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use ioecho_stats::analysis::Analysis;
 use ioecho_stats::analysis::rows::Row;
 use ioecho_trace::Header;
+use ioecho_trace::compression::PartialFile;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
@@ -25,6 +26,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Writing};
 
 /// The version of what the first row holds. It changes whenever any summary counts otherwise.
 const PART_VERSION: u32 = 2;
@@ -84,7 +86,10 @@ impl Rows {
         self.value.push(i64::try_from(row.value).unwrap_or(i64::MAX));
     }
 
-    fn write(self, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<(), ParquetError> {
+    fn write(
+        self,
+        group: &mut SerializedRowGroupWriter<'_, PartialFile>,
+    ) -> Result<(), ParquetError> {
         let rows = self.value.len();
         let mut strings = [self.metric, self.op].into_iter();
         let mut optional = [self.volume, self.time, self.key].into_iter();
@@ -117,25 +122,21 @@ impl Rows {
 }
 
 /// Writes what was counted to `path`; nothing appears there unless all of it does.
-pub(crate) fn write(path: &Path, analysis: &Analysis, header: &Header) -> anyhow::Result<()> {
+pub(crate) fn write(
+    gate: &Gate,
+    path: &Path,
+    analysis: &Analysis,
+    header: &Header,
+) -> anyhow::Result<()> {
     let unwritable = |error: &dyn std::fmt::Display| {
         Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
     };
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    let file = File::create(&partial).map_err(|error| unwritable(&error))?;
-    let written = write_rows(file, analysis, header)
-        .and_then(|file| file.sync_all())
-        .and_then(|()| fs::rename(&partial, path));
-    written.map_err(|error| {
-        // What is left of it is of no use; that it cannot be removed is no further news.
-        let _ = fs::remove_file(&partial);
-        unwritable(&error)
-    })
+    gate.check(path, Writing::Replacing)?;
+    let written = write_rows(gate.begin(path)?, analysis, header).and_then(PartialFile::finish);
+    written.map_err(|error| unwritable(&error))
 }
 
-fn write_rows(file: File, analysis: &Analysis, header: &Header) -> io::Result<File> {
+fn write_rows(file: PartialFile, analysis: &Analysis, header: &Header) -> io::Result<PartialFile> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let level = ZstdLevel::try_new(3)?;
     let metadata = vec![

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::breakdown::Share;
+use ioecho_stats::analysis::flight::WAITING_MAX;
 use ioecho_stats::analysis::seconds::{Amount, Totals};
 use ioecho_stats::analysis::slowest::Slow;
 use ioecho_stats::steady::WINDOW;
@@ -137,6 +138,10 @@ fn print_space(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<()
         let at = set.most_at_ns.all.map_or(String::new(), |at| format!(" at {}", Nanos(at)));
         row!(out, "", "in windows of {}: mean {mean}, most {least}{most}{at}", Nanos(window))?;
     }
+    if pages.shortened_requests > 0 {
+        let longer = counted(pages.shortened_requests, "request");
+        row!(out, "", "{longer} of more than 64 MiB, of which the first 64 MiB are counted")?;
+    }
     let quarter = pages.frequency.all.quantiles.iter().find(|quantile| quantile.share >= 0.5);
     if let Some(half) = quarter {
         let share = half.pages_share * 100.0;
@@ -185,7 +190,8 @@ fn print_flight(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
         row!(out, "in flight", "mean {mean:.2}, most on a volume {max}{recorded}")?;
     }
     if let (Some(mean), Some(max)) = (flight.waiting_mean, flight.waiting_max) {
-        row!(out, "waiting", "mean {mean:.2}, most on a volume {max}")?;
+        let least = if max >= WAITING_MAX { "at least " } else { "" };
+        row!(out, "waiting", "mean {mean:.2}, most on a volume {least}{max}")?;
     }
     let ranks: Vec<String> = flight
         .correlations

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use ioecho_stats::trace_summary::TraceSummary;
-use ioecho_trace::formats::{ReadOptions, write};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::generate::PREFIX;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
@@ -20,12 +20,13 @@ use crate::library::{
     FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
+use crate::print::Out;
 use crate::run::everything::{self, Found};
 use crate::run::fetch::digest;
 use crate::run::labelled::Labelled;
 use crate::run::{open, page};
 
-pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
     let name = name_of(args)?;
     open::refuse_endless(&args.trace, &args.load)?;
@@ -36,12 +37,12 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     let staged = library.stage(&name)?;
     let load = staged.file(LOAD_FILE);
     let mut source = Labelled::new(stop.over(source), label(args));
-    let sink = write::create_as(None, &load, source.header())?;
+    let sink = staged.trace(LOAD_FILE, source.header())?;
     let (_, written) = stream::copy(&mut source, sink)
         .with_context(|| format!("adding {}", args.trace.display()))?;
     let code = tell_import(source.header());
     for note in written.lost.iter() {
-        tell(&format!("lost: {} {}", note.count, note.what));
+        tell(&format!("lost: {note}"));
     }
     let found = everything::count(&load, &ReadOptions::default(), &LoadArgs::default(), &stop)?;
     let facts = facts(args, &name, &load, &found, &stop)?;
@@ -57,7 +58,8 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<u8> {
     library.publish(staged)?;
     let place = args.library.join(name.as_str());
     let requests = counted_of(facts.requests, "request");
-    writeln!(std::io::stdout(), "{requests} added as {}", place.display())?;
+    out.tells_of_files();
+    writeln!(out, "{requests} added as {}", place.display())?;
     for (what, value) in [("--license", &facts.license), ("--origin", &facts.origin)] {
         if value.is_none() {
             tell(&format!("warning: nobody will know it without {what}, if it is published"));

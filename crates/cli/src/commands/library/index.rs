@@ -3,21 +3,22 @@
 //! Who takes a load away removes its directory, and who copies a library may lose its index: what
 //! the index says stands in the directories of the loads, too.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use ioecho_trace::units::counted;
 
 use super::refuse_url;
 use crate::args::IndexArgs;
-use crate::commands::unprinted;
 use crate::exit;
 use crate::library::{INDEX_FILE, Library};
+use crate::print::Out;
 
-pub(super) fn run(args: &IndexArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &IndexArgs, out: &mut Out) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
     let loads = Library::existing(&args.library)?.make_index()?.loads;
     let index = args.library.join(INDEX_FILE);
     let loads = counted(loads.len() as u64, "load");
-    writeln!(io::stdout(), "{loads} in {}", index.display()).map_err(unprinted)?;
+    out.tells_of_files();
+    writeln!(out, "{loads} in {}", index.display())?;
     Ok(exit::OK)
 }

@@ -6,19 +6,17 @@ use ioecho_trace::{Bytes, Nanos};
 use serde_json::json;
 
 use crate::args::ListArgs;
-use crate::commands::{unprinted, visible};
+use crate::commands::visible;
 use crate::exit;
 use crate::library::{Facts, Index, LIBRARY_VERSION};
+use crate::print::Out;
 
-pub(super) fn run(args: &ListArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &ListArgs, out: &mut Out) -> anyhow::Result<u8> {
     let index = Index::of(&args.library)?;
-    let mut out = io::stdout().lock();
     if args.json {
-        let all = json!({ "version": LIBRARY_VERSION, "loads": index.loads });
-        let text = serde_json::to_string_pretty(&all)?;
-        writeln!(out, "{text}").map_err(unprinted)?;
+        out.json(&json!({ "version": LIBRARY_VERSION, "loads": index.loads }))?;
     } else {
-        print(&mut out, &index.loads).map_err(unprinted)?;
+        print(out, &index.loads)?;
     }
     Ok(exit::OK)
 }

@@ -10,15 +10,16 @@ use std::path::Path;
 
 use crate::args::{LibraryArgs, LibraryCommand};
 use crate::exit::{self, Coded};
+use crate::print::Out;
 use crate::run::fetch::is_url;
 
-pub(crate) fn run(args: &LibraryArgs) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &LibraryArgs, out: &mut Out) -> anyhow::Result<u8> {
     match &args.command {
-        LibraryCommand::Add(args) => add::run(args),
-        LibraryCommand::List(args) => list::run(args),
-        LibraryCommand::Show(args) => show::run(args),
-        LibraryCommand::Verify(args) => verify::run(args),
-        LibraryCommand::Index(args) => index::run(args),
+        LibraryCommand::Add(args) => add::run(args, out),
+        LibraryCommand::List(args) => list::run(args, out),
+        LibraryCommand::Show(args) => show::run(args, out),
+        LibraryCommand::Verify(args) => verify::run(args, out),
+        LibraryCommand::Index(args) => index::run(args, out),
     }
 }
 

@@ -6,20 +6,19 @@ use std::path::Path;
 use ioecho_trace::{Bytes, Nanos};
 
 use crate::args::ShowArgs;
-use crate::commands::{unprinted, visible};
+use crate::commands::visible;
 use crate::exit;
 use crate::library::{Facts, Index, LOAD_FILE};
+use crate::print::Out;
 use crate::run::fetch::{self, is_url};
 
-pub(super) fn run(args: &ShowArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &ShowArgs, out: &mut Out) -> anyhow::Result<u8> {
     let index = Index::of(&args.library)?;
     let load = index.load(&args.name, &args.library.display().to_string())?;
-    let mut out = io::stdout().lock();
     if args.json {
-        let text = serde_json::to_string_pretty(load)?;
-        writeln!(out, "{text}").map_err(unprinted)?;
+        out.json(load)?;
     } else {
-        print(&mut out, load, &file_of(&args.library, load)?).map_err(unprinted)?;
+        print(out, load, &file_of(&args.library, load)?)?;
     }
     Ok(exit::OK)
 }

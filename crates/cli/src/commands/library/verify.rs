@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_linux::Place;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Stop, TraceError};
 use serde::Serialize;
@@ -16,11 +17,13 @@ use serde_json::json;
 use super::add::counted;
 use crate::args::VerifyLibraryArgs;
 use crate::commands::interrupt::stop_on_signals;
-use crate::commands::{unprinted, visible};
+use crate::commands::visible;
 use crate::exit;
 use crate::library::{
     Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
 };
+use crate::print::Out;
+use crate::regular;
 use crate::run::fetch::{self, Location, Workshop, digest, is_url};
 
 /// What was found of a load.
@@ -33,7 +36,7 @@ struct Checked {
     problems: Vec<String>,
 }
 
-pub(super) fn run(args: &VerifyLibraryArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &VerifyLibraryArgs, out: &mut Out) -> anyhow::Result<u8> {
     let stop = stop_on_signals()?;
     let mut all = if is_url(&args.library) {
         published(&fetch::parse(&args.library)?, &stop)?
@@ -42,13 +45,10 @@ pub(super) fn run(args: &VerifyLibraryArgs) -> anyhow::Result<u8> {
     };
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let is_whole = all.iter().all(|checked| checked.problems.is_empty());
-    let mut out = io::stdout().lock();
     if args.json {
-        let all = json!({ "version": LIBRARY_VERSION, "whole": is_whole, "loads": all });
-        let text = serde_json::to_string_pretty(&all)?;
-        writeln!(out, "{text}").map_err(unprinted)?;
+        out.json(&json!({ "version": LIBRARY_VERSION, "whole": is_whole, "loads": all }))?;
     } else {
-        print(&mut out, &all).map_err(unprinted)?;
+        print(out, &all)?;
     }
     Ok(if is_whole { exit::OK } else { exit::NOT_AS_PUBLISHED })
 }
@@ -85,7 +85,11 @@ fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
             stop.check()?;
             let location = library.in_library(&format!("{}/{name}", load.name));
             if let Some(file) = fetch::afresh(&location, workshop)? {
-                fs::rename(file, directory.join(name)).map_err(unkept)?;
+                let move_in = || {
+                    let (from, own) = Place::of_file(&file)?;
+                    from.move_to(own, &Place::open(&directory)?, name.as_ref())
+                };
+                move_in().map_err(unkept)?;
             }
         }
         all.push(check(workshop, &load.name, Some(load), stop)?);
@@ -114,10 +118,9 @@ fn check(
     stated: Option<&Facts>,
     stop: &Stop,
 ) -> anyhow::Result<Checked> {
-    let directory = library.join(name.as_str());
     let mut checked = Checked { name: name.clone(), requests: None, problems: Vec::new() };
     let problems = &mut checked.problems;
-    check_sums(&directory, problems);
+    check_sums(library, name, problems);
     let facts = match facts_of(library, name) {
         Ok(facts) => facts,
         Err(reason) => {
@@ -133,8 +136,14 @@ fn check(
         }
         Some(_) => {}
     }
-    let file = directory.join(LOAD_FILE);
-    match fs::metadata(&file) {
+    let file = library.join(name.as_str()).join(LOAD_FILE);
+    let open = |file: &str| regular::open_below(library, &[name.as_str(), file]);
+    // What cannot be opened is told with the sums, and not opened again.
+    let Ok(opened) = open(LOAD_FILE) else {
+        problems.sort_unstable();
+        return Ok(checked);
+    };
+    match opened.metadata() {
         Ok(metadata) if metadata.len() != facts.file_bytes => problems.push(format!(
             "{LOAD_FILE} has {} bytes, and should have {}",
             metadata.len(),
@@ -142,7 +151,7 @@ fn check(
         )),
         _ => {}
     }
-    if digest::of_file(&file).is_ok_and(|hash| hash != facts.sha256) {
+    if digest::of_opened(opened).is_ok_and(|hash| hash != facts.sha256) {
         problems.push(format!("{LOAD_FILE} is not the file that its load.toml is about"));
     }
     match counted(&file, stop) {
@@ -171,9 +180,9 @@ fn check(
 }
 
 /// Holds the files against their hashes.
-fn check_sums(directory: &Path, problems: &mut Vec<String>) {
-    let sums = match fs::read_to_string(directory.join(SUMS_FILE)) {
-        Ok(sums) => sums,
+fn check_sums(library: &Path, name: &Name, problems: &mut Vec<String>) {
+    let sums = match regular::read_below(library, &[name.as_str(), SUMS_FILE]) {
+        Ok(sums) => String::from_utf8_lossy(&sums).into_owned(),
         Err(error) => {
             problems.push(format!("cannot read {SUMS_FILE}: {error}"));
             return;
@@ -187,7 +196,8 @@ fn check_sums(directory: &Path, problems: &mut Vec<String>) {
         }
     }
     for file in SUMMED_FILES {
-        match (listed.remove(file), digest::of_file(&directory.join(file))) {
+        let opened = regular::open_below(library, &[name.as_str(), file]);
+        match (listed.remove(file), opened.and_then(digest::of_opened)) {
             (None, _) => problems.push(format!("{SUMS_FILE} does not have {file}")),
             (_, Err(error)) => problems.push(format!("cannot read {file}: {error}")),
             (Some(stated), Ok(hash)) if stated != hash => {

@@ -11,9 +11,10 @@ use ioecho_trace::{Header, Nanos};
 
 use crate::commands::analyze::part;
 use crate::exit::{self, Coded};
+use crate::outputs::Gate;
 
 /// Merges the parts at `inputs` into `output`.
-pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
+pub(crate) fn run(inputs: &[PathBuf], output: &Path, gate: &Gate) -> anyhow::Result<u8> {
     let mut parts = Vec::with_capacity(inputs.len());
     for input in inputs {
         let found = part::read(input)?.ok_or_else(|| part::is_none(input))?;
@@ -40,7 +41,7 @@ pub(crate) fn run(inputs: &[PathBuf], output: &Path) -> anyhow::Result<u8> {
         learn(known, header);
     }
     if let Some((_, analysis, header)) = whole {
-        part::write(output, &analysis, &header)?;
+        part::write(gate, output, &analysis, &header)?;
     }
     Ok(exit::OK)
 }

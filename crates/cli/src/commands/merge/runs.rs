@@ -20,7 +20,8 @@ use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
 use crate::args::{AlignArg, MergeArgs};
 use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
-use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of, write_whole};
+use crate::print::Out;
+use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of};
 use crate::run::{command, settle};
 
 /// A run to be merged.
@@ -39,7 +40,7 @@ struct Part {
     row: usize,
 }
 
-pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
+pub(super) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut parts = Vec::new();
     for path in &args.inputs {
         parts.push(open(path)?);
@@ -53,11 +54,12 @@ pub(super) fn run(args: &MergeArgs) -> anyhow::Result<u8> {
     let figures = write_requests(&mut parts, header.clone(), &output)?;
     let mut summary = figures.summary(engine(&parts));
     summary.verdict = verdict(&parts, &figures);
-    write_whole(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
-    print_outcome(&mut std::io::stdout(), &summary)?;
-    writeln!(std::io::stdout(), "written       {}", output.path().display())?;
+    out.tells_of_files();
+    print_outcome(out, &summary)?;
+    writeln!(out, "written       {}", output.path().display())?;
     Ok(exit::OK)
 }
 
@@ -180,7 +182,7 @@ fn write_requests(
     output: &RunDirectory,
 ) -> anyhow::Result<RunFigures> {
     header.run = Some(output.path().display().to_string());
-    let mut sink = formats::create(&output.requests(), &header)?;
+    let mut sink = output.trace(&output.requests(), &header)?;
     let mut figures = RunFigures::default();
     let mut batch = Batch::new(header.columns);
     let mut next_volume = header.volumes.len() as u32;
@@ -242,7 +244,7 @@ fn advance(part: &mut Part) -> anyhow::Result<()> {
 /// them at one moment no engine has seen.
 fn engine(parts: &[Part]) -> EngineFacts {
     let each = || parts.iter().map(|part| &part.summary.engine);
-    let sum = |of: fn(&EngineFacts) -> u64| each().map(of).sum();
+    let sum = |of: fn(&EngineFacts) -> u64| each().map(of).fold(0, u64::saturating_add);
     let most = |of: fn(&EngineFacts) -> i64| each().map(of).max().unwrap_or(0);
     let furthest = each().filter_map(|facts| facts.wraparound_factor);
     let incomplete: Vec<String> = parts
@@ -418,5 +420,5 @@ fn write_facts(
     // Each run has its own witness and its own zero; the verdict says what they saw.
     facts.remove("witness");
     facts.remove("zero_monotonic_ns");
-    write_whole(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
+    output.put(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
 }

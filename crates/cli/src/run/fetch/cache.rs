@@ -11,16 +11,21 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use ioecho_linux::Place as Directory;
 use serde::{Deserialize, Serialize};
 
 use super::digest;
 use super::location::Location;
 use crate::exit::{self, Coded};
-use crate::run::directory::write_whole;
 use crate::run::lock;
 
 /// The rights of the cache's directory: its owner alone.
 const PRIVATE: u32 = 0o700;
+
+/// What is known of the file, of a part of it, and the part.
+const ABOUT_FILE: &str = "about.json";
+const BEGUN_FILE: &str = "begun.json";
+const PART_FILE: &str = "part";
 
 /// What is known of a fetched file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +57,8 @@ pub(crate) struct Begun {
 /// The place of one URL.
 pub(crate) struct Place {
     directory: PathBuf,
+    /// The same, held on to.
+    open: Directory,
     name: String,
     /// Held as long as this process looks at the place.
     _lock: File,
@@ -81,15 +88,16 @@ impl Place {
     /// The place of this URL below another directory than that of the cache.
     pub(crate) fn below(root: &Path, location: &Location) -> anyhow::Result<Self> {
         let directory = root.join(&digest::of_bytes(location.asked().as_bytes())[..32]);
-        let open = || -> io::Result<File> {
+        let open = || -> io::Result<(Directory, File)> {
             make_private(root)?;
             fs::create_dir_all(&directory)?;
-            let lock = File::create(directory.join("lock"))?;
+            let open = Directory::open(&directory)?;
+            let lock = open.append("lock")?;
             lock::take(&lock, || format!("that fetches {location}"))?;
-            Ok(lock)
+            Ok((open, lock))
         };
-        let lock = open().map_err(|error| cannot_keep(&directory, &error))?;
-        Ok(Self { name: location.file_name(), directory, _lock: lock })
+        let (open, lock) = open().map_err(|error| cannot_keep(&directory, &error))?;
+        Ok(Self { name: location.file_name(), directory, open, _lock: lock })
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -104,15 +112,24 @@ impl Place {
 
     /// What was fetched of it.
     pub(crate) fn partial(&self) -> PathBuf {
-        self.directory.join("part")
+        self.directory.join(PART_FILE)
+    }
+
+    /// Opens that to write it from the beginning, or to go on with it.
+    pub(crate) fn open_part(&self, goes_on: bool) -> io::Result<File> {
+        if goes_on { self.open.append(PART_FILE) } else { self.open.write_over(PART_FILE) }
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        self.open.put(name, bytes).map_err(|error| cannot_keep(&self.directory, &error))
     }
 
     fn about_file(&self) -> PathBuf {
-        self.directory.join("about.json")
+        self.directory.join(ABOUT_FILE)
     }
 
     fn begun_file(&self) -> PathBuf {
-        self.directory.join("begun.json")
+        self.directory.join(BEGUN_FILE)
     }
 
     /// What is known of the file, if there is a whole one, untouched.
@@ -132,7 +149,7 @@ impl Place {
     /// Notes what the rest must fit to, before anything is written.
     pub(crate) fn note_begun(&self, validator: Option<String>) -> anyhow::Result<()> {
         if let Some(validator) = validator {
-            return write_whole(&self.begun_file(), &serde_json::to_vec(&Begun { validator })?);
+            return self.put(BEGUN_FILE, &serde_json::to_vec(&Begun { validator })?);
         }
         let _ = fs::remove_file(self.begun_file());
         Ok(())
@@ -153,12 +170,13 @@ impl Place {
                 _ => {}
             }
             fs::create_dir_all(self.directory.join("file"))?;
-            fs::rename(self.partial(), self.file())?;
+            let file = Directory::open(&self.directory.join("file"))?;
+            self.open.move_to(PART_FILE, &file, self.name.as_ref())?;
             state_of(&self.file())
         };
         let (bytes, written_ns) = keep().map_err(|error| cannot_keep(&self.directory, &error))?;
         (about.bytes, about.written_ns) = (bytes, written_ns);
-        write_whole(&self.about_file(), &serde_json::to_vec_pretty(&about)?)?;
+        self.put(ABOUT_FILE, &serde_json::to_vec_pretty(&about)?)?;
         let _ = fs::remove_file(self.begun_file());
         Ok(about)
     }
@@ -187,6 +205,10 @@ impl About {
 /// not given away. One that is there and open to others is closed.
 pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
+    if let Some(owner) = Directory::at(directory)?.stranger()? {
+        let text = format!("it belongs to the user {owner}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
     let permissions = fs::metadata(directory)?.permissions();
     if permissions.mode() & 0o077 != 0 {
         fs::set_permissions(directory, Permissions::from_mode(PRIVATE))?;

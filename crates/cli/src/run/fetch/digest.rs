@@ -7,6 +7,8 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::regular;
+
 /// How much of a file is read at once.
 const PIECE_BYTES: usize = 1 << 18;
 
@@ -23,9 +25,16 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     digits(Sha256::digest(bytes))
 }
 
-/// The SHA-256 of a file (FIPS 180-4), in hexadecimal digits.
+/// The SHA-256 of the file at this path (FIPS 180-4), in hexadecimal digits.
+///
+/// # Errors
+/// If it cannot be read, or is no regular file: what never ends has none.
 pub(crate) fn of_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    of_opened(regular::open(path)?)
+}
+
+/// The same of a file that is open, from its place on.
+pub(crate) fn of_opened(mut file: File) -> io::Result<String> {
     let (mut hash, mut piece) = (Sha256::new(), vec![0; PIECE_BYTES]);
     loop {
         match file.read(&mut piece) {

@@ -5,7 +5,6 @@
 //! (`If-Range`); otherwise the file is fetched from its beginning. It takes its name only when it
 //! is all there.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::thread;
@@ -228,10 +227,10 @@ fn receive(
         }
     }
     let mut file = if at > 0 {
-        File::options().append(true).open(place.partial())
+        place.open_part(true)
     } else {
         place.note_begun(validator(&answer, wanted))?;
-        File::create(place.partial())
+        place.open_part(false)
     }
     .map_err(|error| unkept(&error))?;
     let (mut here, mut looked) = (at, at);

@@ -211,7 +211,7 @@ impl Workshop {
         let directory = root.join("verify");
         let make = || {
             cache::make_private(&root)?;
-            let lock = fs::File::create(root.join("verify.lock"))?;
+            let lock = ioecho_linux::Place::at(&root)?.append("verify.lock")?;
             lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
             // What a process that was killed left.
             match fs::remove_dir_all(&directory) {

@@ -36,6 +36,7 @@ use ioecho_trace::Nanos;
 use crate::args::LiveArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::{Gate, Writing};
 use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::ends::facts_beforehand;
 use crate::run::feeder::Demand;
@@ -67,10 +68,12 @@ pub(crate) struct LivePlan {
     live: bool,
     /// How long the finished report is served.
     serve_after: Nanos,
+    /// What the files go through.
+    gate: Gate,
 }
 
 impl LivePlan {
-    pub(crate) fn new(args: &LiveArgs) -> Self {
+    pub(crate) fn new(args: &LiveArgs, gate: Gate) -> Self {
         Self {
             interval: args.interval,
             csv: args.interval_csv.clone(),
@@ -83,6 +86,7 @@ impl LivePlan {
             #[cfg(not(feature = "live"))]
             live: false,
             serve_after: args.serve_after.unwrap_or_default(),
+            gate,
         }
     }
 
@@ -116,7 +120,7 @@ impl LivePlan {
         self.files().any(|(_, path)| is_stdout(path))
     }
 
-    /// Refuses files that would overwrite the trace, a target, a device or each other.
+    /// Refuses files that would overwrite what is read, a target, results or each other.
     pub(crate) fn check(&self, plan: &ReplayPlan) -> anyhow::Result<()> {
         let refuse = |flag: &str, path: &Path, why: &str| {
             let text = format!("{flag} {} {why}\n  = help: name another file", path.display());
@@ -139,12 +143,8 @@ impl LivePlan {
             if plan.targets.iter().any(|target| target.is_file(path)) {
                 return refuse(flag, path, "is a target");
             }
-            if is_block_device(path) {
-                return refuse(flag, path, "is a block device");
-            }
-            if *flag == "--metrics" && path.exists() && !path.is_file() {
-                return refuse(flag, path, "is no file, and a file would take its place");
-            }
+            let writing = if *flag == "--metrics" { Writing::Replacing } else { Writing::Over };
+            self.gate.check_flag(flag, path, writing)?;
         }
         Ok(())
     }
@@ -320,11 +320,6 @@ impl Drop for Live {
 
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
-}
-
-fn is_block_device(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    std::fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device())
 }
 
 #[cfg(test)]

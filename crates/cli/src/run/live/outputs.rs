@@ -4,10 +4,10 @@
 //! board in its own time, and what it cannot write any more it gives up with one warning: a run is
 //! not stopped for somebody who watches it.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -17,6 +17,7 @@ use ioecho_stats::interval::Interval;
 
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::outputs::Replaced;
 use crate::run::live::board::Board;
 use crate::run::live::processors::{Shares, Ticks};
 use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics};
@@ -60,24 +61,27 @@ impl Outputs {
             (Form::Flatfile, &plan.flatfile, flatfile::header()),
         ] {
             if let Some(path) = path {
-                match open(form, path, &header, asked) {
+                match open(plan, form, path, &header, asked) {
                     Ok(opened) => lines.push(opened),
                     // Whoever has seen enough already does not end the run.
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    Err(Unopened::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                    Err(Unopened::Io(error)) if error.kind() == io::ErrorKind::Interrupted => {
                         return Err(unread(path));
                     }
-                    Err(error) => return Err(cannot(path, &error)),
+                    Err(Unopened::Io(error)) => return Err(cannot(path, &error)),
+                    Err(Unopened::Refused(error)) => return Err(error),
                 }
             }
         }
-        if let Some(path) = &plan.metrics {
+        let metrics = plan.metrics.as_deref();
+        let metrics = metrics.map(|path| plan.gate.replaced("--metrics", path)).transpose()?;
+        if let Some(file) = &metrics {
             let text = metrics::text(&Interval::default(), false, about);
-            replace(path, &text).map_err(|error| cannot(path, &error))?;
+            file.put(text.as_bytes()).map_err(|error| cannot(file.path(), &error))?;
         }
         let writer = Writer {
             lines,
-            metrics: plan.metrics.clone(),
+            metrics,
             about: about.clone(),
             board: Arc::clone(board),
             ticks: Ticks::now(),
@@ -110,13 +114,36 @@ fn unread(path: &Path) -> anyhow::Error {
     Coded::error(exit::INCOMPLETE, text)
 }
 
-fn open(form: Form, path: &Path, header: &str, asked: &AtomicBool) -> io::Result<Lines> {
+/// Why a file of lines is not open.
+enum Unopened {
+    Io(io::Error),
+    Refused(anyhow::Error),
+}
+
+impl From<io::Error> for Unopened {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn open(
+    plan: &LivePlan,
+    form: Form,
+    path: &Path,
+    header: &str,
+    asked: &AtomicBool,
+) -> Result<Lines, Unopened> {
     let mut out: Box<dyn Write + Send> = if is_stdout(path) {
         Box::new(io::stdout())
     } else if path.metadata().is_ok_and(|there| there.file_type().is_fifo()) {
         Box::new(open_pipe(path, asked)?)
     } else {
-        Box::new(File::create(path)?)
+        let flag = match form {
+            Form::Csv => "--interval-csv",
+            Form::Json => "--interval-json",
+            Form::Flatfile => "--interval-flatfile",
+        };
+        Box::new(plan.gate.lines(flag, path).map_err(Unopened::Refused)?)
     };
     if !header.is_empty() {
         writeln!(out, "{header}")?;
@@ -142,19 +169,9 @@ fn open_pipe(path: &Path, asked: &AtomicBool) -> io::Result<File> {
     Err(io::ErrorKind::Interrupted.into())
 }
 
-/// Puts the text in the place of the file in one step: a collector never reads half of it.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&partial);
-    })
-}
-
 struct Writer {
     lines: Vec<Lines>,
-    metrics: Option<PathBuf>,
+    metrics: Option<Replaced>,
     about: About,
     board: Arc<Board>,
     /// The processors' ticks at the end of the last interval, and of the first.
@@ -219,10 +236,11 @@ impl Writer {
     }
 
     fn write_metrics(&mut self, ended: bool) {
-        let Some(path) = &self.metrics else { return };
+        let Some(file) = &self.metrics else { return };
         let whole = self.board.look().whole.clone();
-        if let Err(error) = replace(path, &metrics::text(&whole, ended, &self.about)) {
-            tell(&format!("warning: no more metrics are written to {}: {error}", path.display()));
+        if let Err(error) = file.put(metrics::text(&whole, ended, &self.about).as_bytes()) {
+            let name = file.path().display();
+            tell(&format!("warning: no more metrics are written to {name}: {error}"));
             self.metrics = None;
         }
     }

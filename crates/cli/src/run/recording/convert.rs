@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use ioecho_trace::formats::{ReadOptions, write};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::directory_beside;
 use ioecho_trace::transform::{Asked, KINDS};
 use ioecho_trace::units::counted;
@@ -13,6 +13,7 @@ use ioecho_trace::{Stop, stream};
 use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit;
+use crate::outputs::{Gate, Inputs};
 use crate::run::open;
 
 /// Converts the recording that was made for `output`, and removes it unless it is to be kept or
@@ -32,11 +33,13 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
         transforms: TransformArgs { chain: unstack(args)? },
     };
     let mut source = open::trace_until(stop, &raw, &options, &load).with_context(kept)?;
-    let sink = write::create_as(args.to, output, source.header()).with_context(kept)?;
+    let sink = Gate::reading(Inputs::of([&*raw]))
+        .trace(args.to, output, source.header())
+        .with_context(kept)?;
     let (requests, written) = stream::copy(source.as_mut(), sink).with_context(kept)?;
     let code = if args.quiet { tell_damage(source.header()) } else { tell_import(source.header()) };
     for note in written.lost.iter() {
-        tell(&format!("lost in {}: {} {}", output.display(), note.count, note.what));
+        tell(&format!("lost in {}: {note}", output.display()));
     }
     let of = if written.requests == requests {
         String::new()

@@ -9,12 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ioecho_trace::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+use signal_hook::consts::{SIGQUIT, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::commands::interrupt::is_ignored;
 use crate::exit::{self, Coded};
-use crate::run::signals::{Wishes, end_process};
+use crate::run::signals::{Wishes, end_process, ending, is_ignored};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -42,15 +41,17 @@ impl Ends {
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let (outgoing, incoming) = channel();
         let stop = Stop::default();
-        let signals = Signals::new([SIGINT, SIGTERM, SIGXCPU])?;
-        for signal in [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal)) {
-            signals.add_signal(signal)?;
+        let meant_for_others = [SIGUSR1, SIGUSR2];
+        let asking = ending().filter(|signal| !meant_for_others.contains(signal));
+        let signals = Signals::new(asking)?;
+        if !is_ignored(SIGQUIT) {
+            signals.add_signal(SIGQUIT)?;
         }
-        for signal in [SIGUSR1, SIGUSR2] {
+        for signal in meant_for_others {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         let (asked, told) = (stop.clone(), outgoing.clone());
-        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        ioecho_linux::thread::start("signals", move || {
             let mut signals = signals;
             let mut wishes = Wishes::default();
             for signal in signals.forever() {
@@ -75,7 +76,7 @@ impl Ends {
             Coded::error(exit::USAGE, format!("cannot run {name}: {error}"))
         })?;
         let (number, told) = (child.id(), self.outgoing.clone());
-        thread::Builder::new().name("command".to_owned()).spawn(move || {
+        ioecho_linux::thread::start("command", move || {
             let _ = told.send(Event::CommandEnded(child.wait()));
         })?;
         Ok(number)

@@ -1,11 +1,12 @@
 //! The line that a person watches while a recording goes on.
 
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ioecho_linux::record::Status;
 use ioecho_trace::Bytes;
+
+use crate::print::is_watched;
 
 /// A line on the standard error, where that is a terminal.
 pub(crate) struct Line {
@@ -18,7 +19,7 @@ pub(crate) struct Line {
 impl Line {
     /// `is_wanted` is false where somebody else writes to the terminal.
     pub(crate) fn new(is_wanted: bool) -> Self {
-        let bar = (is_wanted && std::io::stderr().is_terminal()).then(|| {
+        let bar = (is_wanted && is_watched()).then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
                 bar.set_style(style);

@@ -5,22 +5,19 @@
 //! streamed: a run of a billion requests takes no more memory than one of a thousand.
 
 use std::fs::File;
-use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::vec::IntoIter;
+use std::thread;
 
 use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
-use ioecho_replay::verify::{
-    After, Change, DurableBefore, Erasing, FinalPass, Finding, Intent, PassProgress, Rebuild,
-    VerifyConfig, VerifyFigures, final_pass,
-};
-use ioecho_trace::{Bytes, Outcome, Request};
+use ioecho_replay::verify::{After, FinalPass, Finding, PassProgress, VerifyFigures, final_pass};
+use ioecho_trace::Bytes;
 use serde::Serialize;
 
-use super::records::{Records, erasing_of};
-use super::ring::Ring;
-use super::{notes, ring, table};
+use super::line::{self, Continued, Continues};
+use super::rebuilt::{Rebuilt, rebuilt};
+use super::records::Records;
+use super::{notes, table};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::settle;
@@ -32,29 +29,24 @@ const DEPTH: u32 = 4;
 const BUFFERS: Bytes = Bytes(16 << 20);
 
 /// A run, as far as its verification needs it.
+#[derive(Clone, Debug)]
 pub(crate) struct Past {
-    run: RunDirectory,
+    pub(super) run: RunDirectory,
     /// Its number, which stands in every sector that it wrote.
     pub(crate) number: u64,
     pub(crate) targets: Vec<PastTarget>,
     /// Whether no two overlapping changes were ever in flight together.
-    ordered: bool,
+    pub(super) ordered: bool,
     /// Whether it came to its end and has a record of every request.
-    complete: bool,
+    pub(super) complete: bool,
     /// Whether it verified, and so kept rings.
-    verified: bool,
+    pub(super) verified: bool,
     /// What it replayed.
-    trace: Option<PathBuf>,
-}
-
-/// What a first look at the records of a run tells.
-#[derive(Default)]
-struct Survey {
-    durable: DurableBefore,
-    /// Records that are lost in the midst of others.
-    damaged: u64,
-    /// What requests without a record may have left.
-    erasing: Erasing,
+    pub(super) trace: Option<PathBuf>,
+    /// The run that it goes on from, as it noted it.
+    pub(super) continued: Option<Continued>,
+    /// The same and those before it, oldest first.
+    earlier: Vec<Continues>,
 }
 
 /// One of its targets.
@@ -64,7 +56,9 @@ pub(crate) struct PastTarget {
     pub(crate) number: u16,
     /// Where it is, or is now.
     pub(crate) path: PathBuf,
-    capacity: u64,
+    /// For a loop device: the file behind it.
+    pub(super) backing_file: Option<PathBuf>,
+    pub(super) capacity: u64,
     direct: bool,
 }
 
@@ -85,9 +79,32 @@ pub(crate) struct Found {
     pub(crate) findings: Vec<Finding>,
 }
 
+impl Found {
+    /// What there is to say of a target that does not even let go of who looks at it.
+    pub(crate) fn nothing(past: &PastTarget) -> Self {
+        let note = "the target did not answer, and the verification was told to end";
+        Self {
+            target: past.number,
+            path: past.path.clone(),
+            read: Bytes::ZERO,
+            complete: false,
+            figures: VerifyFigures::default(),
+            in_flight: 0,
+            notes: vec![note.to_owned()],
+            findings: Vec::new(),
+        }
+    }
+}
+
 impl Past {
-    /// Reads what the run was.
+    /// Reads what the run was, and what the runs were that it goes on from.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let past = Self::open_alone(path)?;
+        Ok(Self { earlier: line::earlier(&past)?, ..past })
+    }
+
+    /// Reads what the run was.
+    pub(super) fn open_alone(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let run = RunDirectory::at(path).ok_or_else(|| {
             let text = format!(
@@ -123,6 +140,8 @@ impl Past {
             complete: text("state") == Some("complete") && is_whole(&run),
             verified: planned("verify").is_some_and(|mode| mode != "off"),
             trace: planned("trace").map(PathBuf::from),
+            continued: line::read(path, &facts)?,
+            earlier: Vec::new(),
             run,
         })
     }
@@ -173,17 +192,9 @@ impl Past {
             return Err(Coded::error(exit::TARGET, text));
         }
         let number = usize::from(past.number);
-        let ring_path = self.run.intents(number);
-        let ring = ring::read(&ring_path, self.number, past.number);
-        let survey = self.survey(past, after, &ring, stop)?;
-        let mut notes = Vec::new();
-        if !self.complete && after == After::Kill {
-            notes.extend(notes::of_ring(&ring, &ring_path, self.verified));
-        }
-        notes.extend(notes::of_damage(survey.damaged, &self.run.journal()));
-        let tail_lost = (!self.complete && !all_noted(&ring, after)) || survey.damaged > 0;
-        let (rebuild, in_flight) = self.rebuild(past, after, ring, &survey)?;
-        let mut verifier = rebuild.finish(tail_lost);
+        let table = table::open(&self.run, &self.run.versions(number), Bytes(past.capacity))?;
+        let Rebuilt { mut verifier, in_flight, mut notes, damaged } =
+            rebuilt(self, number, after, table, stop)?;
         let clock = MonotonicClock::new();
         let options = DeviceOptions {
             in_flight_max: DEPTH,
@@ -193,20 +204,25 @@ impl Past {
         let mut device = open_device(opened, &options, clock)?;
         let pass = if verifier.figures().table_errors > 0 {
             // Whatever is read could not be judged.
-            FinalPass { stopped: true, ..FinalPass::default() }
+            Ok(FinalPass { stopped: true, ..FinalPass::default() })
         } else {
-            final_pass(device.as_mut(), &clock, &mut verifier, stop, progress).map_err(|error| {
-                let text = format!(
-                    "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
-                     (dmesg), and verify again when it answers",
-                    past.path.display()
-                );
-                Coded::error(exit::TARGET, text)
-            })?
+            final_pass(device.as_mut(), &clock, &mut verifier, stop, progress)
         };
+        if !pass.as_ref().is_ok_and(|pass| !pass.stopped) {
+            // Closing a device waits for its reads in flight: what was found does not.
+            thread::spawn(move || drop(device));
+        }
+        let pass = pass.map_err(|error| {
+            let text = format!(
+                "{} cannot be verified: {error}\n  = help: see what the kernel says of it \
+                 (dmesg), and verify again when it answers",
+                past.path.display()
+            );
+            Coded::error(exit::TARGET, text)
+        })?;
         let figures = verifier.figures().clone();
         notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
-        let is_judged = figures.table_errors + figures.undecided + survey.damaged == 0;
+        let is_judged = figures.table_errors + figures.undecided + damaged == 0;
         Ok(Found {
             target: past.number,
             path: past.path.clone(),
@@ -219,115 +235,15 @@ impl Past {
         })
     }
 
-    fn records(&self) -> anyhow::Result<Records> {
+    pub(super) fn records(&self) -> anyhow::Result<Records> {
         Records::open(&self.run, self.number, self.complete)
     }
 
-    /// Looks through the records for what must be known before the state is rebuilt.
-    fn survey(
-        &self,
-        past: &PastTarget,
-        after: After,
-        ring: &Ring,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<Survey> {
-        let mut survey = Survey::default();
-        if after == After::Kill && !self.run.journal().exists() {
-            // Settled results have a row for every request, or none of them can be told.
-            return Ok(survey);
-        }
-        let mut records = self.records()?;
-        while let Some((number, request)) = records.next()? {
-            survey.erasing = survey.erasing.max(Erasing::by(request.op));
-            if let Some(change) = change(number, &request, past.number) {
-                survey.durable.look(&change);
-            }
-        }
-        survey.damaged = records.damaged(after);
-        let all_known = self.complete || all_noted(ring, after);
-        if (!all_known || survey.damaged > 0) && survey.erasing < Erasing::Anything {
-            survey.erasing = survey.erasing.max(erasing_of(self.trace.as_deref(), stop));
-        }
-        Ok(survey)
+    /// The runs that it goes on from, oldest first, and itself, each with what came after it.
+    pub(super) fn line(&self, after: After) -> Vec<(&Self, After)> {
+        let earlier = self.earlier.iter().map(|continues| (&continues.past, continues.after));
+        earlier.chain([(self, after)]).collect()
     }
-
-    /// The state that the target may have, and how many requests were in flight at the end.
-    fn rebuild(
-        &self,
-        past: &PastTarget,
-        after: After,
-        ring: Ring,
-        survey: &Survey,
-    ) -> anyhow::Result<(Rebuild, u64)> {
-        let config = VerifyConfig { run: self.number, target: past.number, isolated: self.ordered };
-        let versions = self.run.versions(usize::from(past.number));
-        let table = table::open(&versions, Bytes(past.capacity))?;
-        let mut rebuild = Rebuild::new(config, table, after, survey.durable);
-        rebuild.may_leave(survey.erasing);
-        let all_noted = all_noted(&ring, after) && survey.damaged == 0;
-        let intents = if let Ring::Whole(intents) = ring { intents } else { Vec::new() };
-        let mut noted = intents.into_iter().peekable();
-        let mut in_flight = 0;
-        let mut records = self.records()?;
-        while let Some((number, request)) = records.next()? {
-            in_flight += apply_noted(&mut rebuild, &mut noted, number);
-            // With a note of every change, a request without a record changed nothing.
-            rebuild.record(number, all_noted);
-            if let Some(change) = change(number, &request, past.number) {
-                rebuild.apply(&change);
-            }
-        }
-        in_flight += apply_noted(&mut rebuild, &mut noted, u64::MAX);
-        Ok((rebuild, in_flight))
-    }
-}
-
-/// Whether the ring tells of every change without a record. It is in the page cache, which a power
-/// cut takes away.
-fn all_noted(ring: &Ring, after: After) -> bool {
-    after == After::Kill && matches!(ring, Ring::Whole(_))
-}
-
-/// Applies what was noted of the requests below `number`; answers how many of them were in flight.
-fn apply_noted(rebuild: &mut Rebuild, noted: &mut Peekable<IntoIter<Intent>>, number: u64) -> u64 {
-    let mut in_flight = 0;
-    while let Some(intent) = noted.next_if(|intent| intent.request < number) {
-        let Intent { request, op, flags, offset, length, issued, acknowledged, .. } = intent;
-        let (completed, outcome) = match acknowledged {
-            Some((completed, outcome)) => (Some(completed), outcome),
-            None => (None, Outcome::Abandoned),
-        };
-        in_flight += u64::from(acknowledged.is_none());
-        let submitted = issued;
-        rebuild.apply(&Change {
-            request,
-            op,
-            flags,
-            offset,
-            length,
-            submitted,
-            completed,
-            outcome,
-        });
-    }
-    // What has a record is told by it.
-    while noted.next_if(|intent| intent.request == number).is_some() {}
-    in_flight
-}
-
-/// The request as a change of this target; `None` if it went to another one, or nowhere.
-fn change(number: u64, request: &Request, target: u16) -> Option<Change> {
-    let measured = request.measured.filter(|measured| measured.target == target)?;
-    Some(Change {
-        request: number,
-        op: request.op,
-        flags: request.flags,
-        offset: measured.target_offset?,
-        length: request.length,
-        submitted: measured.submitted.unwrap_or(measured.scheduled),
-        completed: measured.completed,
-        outcome: measured.outcome,
-    })
 }
 
 /// Whether the settled results have a row for every request, so that a row is its number.
@@ -373,6 +289,7 @@ fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> 
         past.push(PastTarget {
             number: number as u16,
             path: path.into(),
+            backing_file: target.get("backing_file").and_then(toml::Value::as_str).map(Into::into),
             capacity: capacity as u64,
             direct: target.get("direct").and_then(toml::Value::as_bool).unwrap_or(true),
         });

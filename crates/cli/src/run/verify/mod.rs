@@ -5,33 +5,41 @@
 //! [`records`] of a run what its targets may hold, and reads them; [`notes`] say how far that goes.
 
 pub(crate) mod later;
+pub(crate) mod line;
 mod notes;
+mod rebuilt;
 mod records;
 pub(crate) mod result;
 pub(crate) mod ring;
 pub(crate) mod table;
 
-use ioecho_replay::verify::{Verifier, VerifyConfig};
+use ioecho_replay::verify::{Intents, Verifier, VerifyConfig};
 use ioecho_trace::Bytes;
 
 use crate::run::directory::RunDirectory;
+use line::Continues;
 use ring::RingFile;
 
 /// What follows a target while a run goes on, with its files in the run's directory; of a real
 /// target also the ring, for a verification after the process was killed. `tags` is how many
-/// requests can be in flight.
+/// requests can be in flight. A run that continues another one begins with what that one left.
 pub(crate) fn verifier(
     run: &RunDirectory,
     config: VerifyConfig,
+    continues: Option<&Continues>,
     capacity: Bytes,
     tags: u32,
     simulated: bool,
 ) -> anyhow::Result<Verifier> {
     let target = usize::from(config.target);
-    let table = table::open(&run.versions(target), capacity)?;
-    if simulated {
-        return Ok(Verifier::new(config, table, None));
+    let table = table::open(run, &run.versions(target), capacity)?;
+    let mut intents: Option<Box<dyn Intents + Send>> = None;
+    if !simulated {
+        let ring = RingFile::create(run, &run.intents(target), config.run, config.target, tags)?;
+        intents = Some(Box::new(ring));
     }
-    let ring = RingFile::create(&run.intents(target), config.run, config.target, tags)?;
-    Ok(Verifier::new(config, table, Some(Box::new(ring))))
+    match continues {
+        None => Ok(Verifier::new(config, table, intents)),
+        Some(continues) => continues.verifier(config, table, intents),
+    }
 }

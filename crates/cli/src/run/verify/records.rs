@@ -12,6 +12,7 @@ use ioecho_trace::{Batch, Request, Source, TraceError};
 
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
+use crate::run::open::JournalSource;
 
 /// How settled results tell that their rows are not in the order of the requests.
 const DISORDERED: &str = "results out of the order of issue";
@@ -44,6 +45,10 @@ impl Records {
                 return Err(Coded::error(exit::TRACE, text));
             }
             return Ok(Self::Journal { reader, path: journal });
+        }
+        if !settled.exists() {
+            // One error for a run that holds nothing, whoever asks.
+            JournalSource::open(run)?;
         }
         let source = formats::open(&settled, &ReadOptions::default())?;
         if !complete || source.header().guesses.iter().any(|note| note.what == DISORDERED) {

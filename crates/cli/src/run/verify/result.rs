@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::commands::tell;
-use crate::run::directory::{RunDirectory, write_whole};
+use crate::run::directory::RunDirectory;
 use crate::run::verify::later::Found;
 
 /// The version of `verify.json`.
@@ -11,7 +11,7 @@ const VERIFY_VERSION: u32 = 1;
 
 /// `verify.json`.
 #[derive(Serialize)]
-struct Verified<'a> {
+pub(crate) struct Verified<'a> {
     version: u32,
     run: String,
     after: &'static str,
@@ -25,23 +25,23 @@ pub(crate) fn verdict(found: &[Found]) -> (bool, bool) {
     (complete, found.iter().any(|found| found.figures.is_damaged()))
 }
 
-/// The file's text. `after` is what came before: `run`, `kill` or `power-cut`.
-pub(crate) fn json(run_number: u64, after: &'static str, found: &[Found]) -> Vec<u8> {
+/// The file's content. `after` is what came before: `run`, `kill` or `power-cut`.
+pub(crate) fn whole<'a>(run_number: u64, after: &'static str, found: &'a [Found]) -> Verified<'a> {
     let (complete, damaged) = verdict(found);
-    let verified = Verified {
+    Verified {
         version: VERIFY_VERSION,
         run: format!("{run_number:016x}"),
         after,
         intact: complete && !damaged,
         targets: found,
-    };
-    // Maps with keys of text and plain values always become JSON.
-    serde_json::to_vec_pretty(&verified).unwrap_or_default()
+    }
 }
 
 /// Leaves the result with the run. A run that cannot be written to is verified all the same.
 pub(crate) fn keep(run: &RunDirectory, run_number: u64, after: &'static str, found: &[Found]) {
-    if let Err(error) = write_whole(&run.verify(), &json(run_number, after, found)) {
+    // Maps with keys of text and plain values always become JSON.
+    let json = serde_json::to_vec_pretty(&whole(run_number, after, found)).unwrap_or_default();
+    if let Err(error) = run.put(&run.verify(), &json) {
         tell(&format!("warning: {error}"));
     }
 }

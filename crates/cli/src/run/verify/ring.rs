@@ -17,6 +17,7 @@ use ioecho_replay::verify::{
 use ioecho_trace::{Nanos, Outcome};
 
 use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
 
 /// A ring that is written while a run goes on.
 #[derive(Debug)]
@@ -28,9 +29,15 @@ pub(crate) struct RingFile {
 
 impl RingFile {
     /// Makes the ring of a target at `path`, for requests with tags below `tags`.
-    pub(crate) fn create(path: &Path, run: u64, target: u16, tags: u32) -> anyhow::Result<Self> {
+    pub(crate) fn create(
+        directory: &RunDirectory,
+        path: &Path,
+        run: u64,
+        target: u16,
+        tags: u32,
+    ) -> anyhow::Result<Self> {
         let make = || -> io::Result<File> {
-            let mut file = File::create_new(path)?;
+            let mut file = directory.new_file(path)?;
             file.write_all(&IntentsHeader { run, slots: INTENTS_MAX, target }.encode())?;
             io::copy(
                 &mut io::repeat(0).take(u64::from(INTENTS_MAX) * INTENT_BYTES as u64),
@@ -147,8 +154,9 @@ mod tests {
     #[test]
     fn what_was_noted_and_acknowledged_is_read_by_the_next_process() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ring");
-        let mut ring = RingFile::create(&path, 7, 1, 4).unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 3), Nanos(2));
         ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
@@ -162,9 +170,10 @@ mod tests {
     #[test]
     fn a_ring_that_does_not_hold_everything_is_not_believed() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("ring");
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
         assert_eq!(read(&path, 7, 1), Ring::Missing);
-        let mut ring = RingFile::create(&path, 7, 1, 4).unwrap();
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4).unwrap();
         ring.note(&io(0, 5), Nanos(1));
         ring.note(&io(1, 6), Nanos(1));
         ring.file.write_all_at(&[0xFF], INTENTS_HEADER_BYTES as u64 + 33).unwrap();

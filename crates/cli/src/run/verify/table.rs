@@ -5,7 +5,7 @@
 //! Which ones those are is kept in memory, at one bit for 256 KiB of target; a page that was never
 //! written is not asked for.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use ioecho_replay::verify::{MemoryTable, VersionTable, first_touched};
 use ioecho_trace::Bytes;
 
 use crate::exit::{self, Coded};
+use crate::run::directory::RunDirectory;
 
 /// Targets up to this size have their table in memory, where it takes 64 MiB at most.
 const IN_MEMORY_MAX: Bytes = Bytes(4 << 30);
@@ -29,12 +30,16 @@ const GO: usize = 8192;
 
 /// A table for a target of this capacity: in memory if it is small, or else in a new file at
 /// `path`, which goes away with the table.
-pub(crate) fn open(path: &Path, capacity: Bytes) -> anyhow::Result<Box<dyn VersionTable + Send>> {
+pub(crate) fn open(
+    run: &RunDirectory,
+    path: &Path,
+    capacity: Bytes,
+) -> anyhow::Result<Box<dyn VersionTable + Send>> {
     if capacity <= IN_MEMORY_MAX {
         return Ok(Box::new(MemoryTable::default()));
     }
-    let table = FileTable::create(path, capacity).map_err(|error| {
-        let _ = fs::remove_file(path);
+    let table = FileTable::create(run, path, capacity).map_err(|error| {
+        let _ = run.remove(path);
         let text = format!(
             "cannot make the table of versions {}: {error}\n  = help: verification takes 1/64 of \
              what is touched in the run's directory; name another with -o",
@@ -49,6 +54,7 @@ pub(crate) fn open(path: &Path, capacity: Bytes) -> anyhow::Result<Box<dyn Versi
 #[derive(Debug)]
 pub(crate) struct FileTable {
     file: File,
+    run: RunDirectory,
     path: PathBuf,
     /// Which pages were written, one bit each.
     written: Vec<u64>,
@@ -56,12 +62,15 @@ pub(crate) struct FileTable {
 }
 
 impl FileTable {
-    fn create(path: &Path, capacity: Bytes) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
+    fn create(run: &RunDirectory, path: &Path, capacity: Bytes) -> io::Result<Self> {
+        // What a verification that was killed has left.
+        let _ = run.remove(path);
+        let file = run.new_file(path)?;
         let sectors = capacity.0.div_ceil(512);
         file.set_len(sectors.next_multiple_of(PAGE) * ENTRY)?;
         let written = vec![0; sectors.div_ceil(PAGE).div_ceil(64) as usize];
-        Ok(Self { file, path: path.to_owned(), written, bytes: vec![0; GO * ENTRY as usize] })
+        let (run, path) = (run.clone(), path.to_owned());
+        Ok(Self { file, run, path, written, bytes: vec![0; GO * ENTRY as usize] })
     }
 
     fn is_written(&self, page: u64) -> bool {
@@ -82,7 +91,7 @@ impl FileTable {
 
 impl Drop for FileTable {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = self.run.remove(&self.path);
     }
 }
 
@@ -151,8 +160,9 @@ mod tests {
     #[test]
     fn the_file_does_as_the_table_in_memory() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("table");
-        let mut file = FileTable::create(&path, Bytes(64 << 20)).unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.versions(0);
+        let mut file = FileTable::create(&run, &path, Bytes(64 << 20)).unwrap();
         let mut memory = MemoryTable::default();
         let mut random = SplitMix64(1);
         for entry in 1..2000 {
@@ -176,8 +186,9 @@ mod tests {
     fn a_table_of_a_large_target_takes_no_room_until_it_is_used() {
         use std::os::unix::fs::MetadataExt;
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("table");
-        let mut table = open(&path, Bytes(1 << 40)).unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.versions(0);
+        let mut table = open(&run, &path, Bytes(1 << 40)).unwrap();
         assert!(path.metadata().unwrap().blocks() < 64);
         table.set((1 << 31) - 8, 8, 3).unwrap();
         assert_eq!(table.touched_from(0).unwrap(), Some(((1 << 31) - 8, 1 << 31)));

@@ -1,5 +1,6 @@
 //! The host's clocks and processors while a run goes on.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -24,12 +25,15 @@ pub(crate) struct HostWatch {
 
 impl HostWatch {
     /// Begins to look: at these processors, or at all that the program may use.
-    pub(crate) fn start(cpus: Option<&CpuList>) -> Self {
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub(crate) fn start(cpus: Option<&CpuList>) -> io::Result<Self> {
         let cpus = cpus.map_or_else(usable_cpus, |cpus| cpus.numbers().to_vec());
         let mut watched = Watched::begin(cpus);
         let end = Arc::new(AtomicBool::new(false));
         let their_end = Arc::clone(&end);
-        let thread = thread::spawn(move || {
+        let thread = ioecho_linux::thread::start("ioecho-host", move || {
             let mut looked = Instant::now();
             while !their_end.load(Relaxed) {
                 thread::park_timeout(LOOK_EVERY.saturating_sub(looked.elapsed()));
@@ -39,8 +43,8 @@ impl HostWatch {
                 }
             }
             watched.end()
-        });
-        Self { thread, end }
+        })?;
+        Ok(Self { thread, end })
     }
 
     /// Looks a last time and says what was seen.

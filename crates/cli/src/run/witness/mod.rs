@@ -256,7 +256,7 @@ fn settle(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<Str
             )),
         },
         Err(error) => {
-            let _ = std::fs::remove_file(run.witness());
+            let _ = run.remove(&run.witness());
             Some(format!(
                 "it stays in witness.recording as it was recorded, for it could not be converted: \
                  {error:#}"
@@ -274,7 +274,7 @@ fn convert(
 ) -> anyhow::Result<Option<String>> {
     let options = ReadOptions { event: IssueEvent::Queued, ..ReadOptions::default() };
     let mut source = Until { stop, source: formats::open(directory, &options)? };
-    let sink = formats::create(&run.witness(), source.header())?;
+    let sink = run.trace(&run.witness(), source.header())?;
     stream::copy(&mut source, sink)?;
     Ok(source.header().damage.clone())
 }

@@ -90,7 +90,7 @@ impl Completions {
         let renumbered = |of: &Completion| Completion { number: of.number + self.requests, ..*of };
         let mut first: Vec<_> = later.head.iter().map(renumbered).collect();
         let flying: Vec<_> = later.flying.iter().map(|Reverse(of)| renumbered(of)).collect();
-        self.requests += later.requests;
+        self.requests = self.requests.saturating_add(later.requests);
         // Before the first that is still in flight nothing else can come.
         let last = first.last().copied();
         for Reverse(before) in std::mem::take(&mut self.flying) {

@@ -151,14 +151,14 @@ impl Ended {
     }
 
     pub(super) fn merge(&mut self, later: &Self) {
-        self.runs += later.runs;
-        self.requests += later.requests;
+        self.runs = self.runs.saturating_add(later.runs);
+        self.requests = self.requests.saturating_add(later.requests);
         self.longest_bytes = self.longest_bytes.max(later.longest_bytes);
         add(&mut self.lengths, &later.lengths);
         add(&mut self.gaps, &later.gaps);
-        self.streams += later.streams;
-        self.stream_requests += later.stream_requests;
-        self.stream_ns += later.stream_ns;
+        self.streams = self.streams.saturating_add(later.streams);
+        self.stream_requests = self.stream_requests.saturating_add(later.stream_requests);
+        self.stream_ns = self.stream_ns.saturating_add(later.stream_ns);
         self.steps.merge(&later.steps);
     }
 

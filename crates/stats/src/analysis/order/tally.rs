@@ -123,11 +123,11 @@ impl Tally {
     }
 
     fn merge(&mut self, later: &Self) {
-        self.requests += later.requests;
-        self.turns += later.turns;
-        self.zero += later.zero;
-        self.near += later.near;
-        self.sum += later.sum;
+        self.requests = self.requests.saturating_add(later.requests);
+        self.turns = self.turns.saturating_add(later.turns);
+        self.zero = self.zero.saturating_add(later.zero);
+        self.near = self.near.saturating_add(later.near);
+        self.sum = self.sum.saturating_add(later.sum);
         add(&mut self.forward, &later.forward);
         add(&mut self.backward, &later.backward);
     }
@@ -139,7 +139,7 @@ pub(super) fn add(mine: &mut Vec<u64>, theirs: &[u64]) {
         mine.resize(theirs.len(), 0);
     }
     for (mine, theirs) in mine.iter_mut().zip(theirs) {
-        *mine += theirs;
+        *mine = mine.saturating_add(*theirs);
     }
 }
 

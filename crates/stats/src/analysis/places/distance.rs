@@ -35,7 +35,7 @@ impl Cell for Extent {
     fn add(&mut self, other: &Self) {
         self.lowest = self.lowest.min(other.lowest);
         self.highest = self.highest.max(other.highest);
-        self.requests += other.requests;
+        self.requests = self.requests.saturating_add(other.requests);
     }
 }
 

@@ -32,7 +32,7 @@ impl Cell for Count {
     #[inline]
     fn add(&mut self, other: &Self) {
         for kind in 0..2 {
-            self.requests[kind] += other.requests[kind];
+            self.requests[kind] = self.requests[kind].saturating_add(other.requests[kind]);
             self.bytes[kind] = self.bytes[kind].saturating_add(other.bytes[kind]);
         }
     }

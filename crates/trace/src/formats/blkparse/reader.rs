@@ -4,11 +4,12 @@ use super::UNKNOWN_PROCESS;
 use super::line::{Parsed, parse};
 use crate::batch::{Batch, Columns};
 use crate::formats::IssueEvent;
+use crate::formats::blktrace::instants::Instants;
 use crate::formats::blktrace::notices::served_by;
 use crate::formats::blktrace::order::{Order, WINDOW};
 use crate::formats::blktrace::record::{Event, kind};
 use crate::formats::blktrace::requests::Requests;
-use crate::formats::blktrace::{PROBE_EVENTS, choose, kinds_wanted};
+use crate::formats::blktrace::{PROBE_EVENTS, kinds_wanted};
 use crate::formats::import::{Fault, Intake, LineParser, Said};
 
 /// The events of a text while its lines go by.
@@ -16,8 +17,6 @@ pub(super) struct Parser {
     wish: IssueEvent,
     /// The first events, which decide what is the instant of issue.
     probed: Vec<Event>,
-    /// How many events there were of each kind.
-    seen: [u64; kind::COUNT],
     /// What is made of the events, once that is decided.
     requests: Option<Requests>,
     /// The kinds that matter, a bit each.
@@ -37,7 +36,6 @@ impl Parser {
         Self {
             wish,
             probed: Vec::new(),
-            seen: [0; kind::COUNT],
             requests: None,
             wanted: 0,
             order: Order::default(),
@@ -51,14 +49,14 @@ impl Parser {
 
     /// Chooses the event by what was seen, and goes on with the events seen so far.
     fn decide(&mut self, intake: &mut Intake) {
-        let issue = choose(self.wish, &self.seen);
-        let latency = self.seen[usize::from(kind::COMPLETE)] > 0;
-        self.wanted = kinds_wanted(issue, latency);
+        let instants = Instants::of(self.wish, &self.probed);
+        let latency = self.probed.iter().any(|event| event.kind == kind::COMPLETE);
+        self.wanted = kinds_wanted(instants.kinds(false), latency);
         let columns = Columns { latency, origin: true, measured: false };
         intake.set_columns(columns);
-        intake.header.event = Some(kind::name(issue).to_owned());
+        intake.header.event = Some(kind::name(instants.main()).to_owned());
         self.batch.reset(columns);
-        let mut requests = Requests::new(issue, latency);
+        let mut requests = Requests::new(instants, latency);
         // blkparse counts from the first event already: what was written reads back.
         requests.start = Some(0);
         for event in self.probed.iter().filter(|event| event.kind == kind::ISSUE) {
@@ -132,7 +130,6 @@ impl LineParser for Parser {
                 if self.requests.is_some() {
                     self.admit(event, intake);
                 } else {
-                    self.seen[usize::from(event.kind)] += 1;
                     self.probed.push(event);
                     if self.probed.len() == PROBE_EVENTS {
                         self.decide(intake);
@@ -167,7 +164,8 @@ impl LineParser for Parser {
         if let Some(requests) = &mut self.requests {
             requests.close();
             while requests.pop(&mut self.batch) {}
-            requests.tell_losses(&mut intake.header.losses);
+            let header = &mut intake.header;
+            requests.tell(&mut header.losses, &mut header.guesses);
         }
         self.give(intake);
         // Each is issued once but need not be inserted.

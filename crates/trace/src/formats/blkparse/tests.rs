@@ -48,6 +48,19 @@ fn ops(requests: &[Request]) -> Vec<(Op, u64, u64, Option<i64>)> {
 }
 
 #[test]
+fn devices_with_other_events_keep_their_requests() {
+    let other = "\
+  8,16   0        1     0.000100000     9  D  WS 8 + 8 [x]
+  8,16   0        2     0.000300000     0  C  WS 8 + 8 [0]
+";
+    let (requests, header) = read(&FORMAT, &[other, LOOP].concat());
+    assert_eq!(requests.len(), 4);
+    let times = requests.iter().map(|request| (request.issue.0, request.volume.0));
+    assert_eq!(times.filter(|(_, volume)| *volume == 1).count(), 1);
+    assert!(header.guesses.iter().any(|note| note.what.contains("issued to the driver (D)")));
+}
+
+#[test]
 fn events_become_the_requests_that_were_queued_with_their_latencies() {
     let (requests, header) = read(&FORMAT, LOOP);
     let expected = [

@@ -203,6 +203,9 @@ impl LineWriter for Writer {
                     lost.add("latencies of more than 262,144 requests in flight");
                 }
                 Some(latency) => {
+                    if latency < Nanos::ZERO {
+                        lost.add("negative latencies, written as 0");
+                    }
                     let span = latency.0.max(0).unsigned_abs();
                     self.pending.push(Reverse(Piece { time: time.saturating_add(span), ..piece }));
                 }

@@ -11,12 +11,14 @@
 #[cfg(test)]
 mod tests;
 
+use rustc_hash::FxHashSet;
+
 use super::writer::prose;
 use crate::formats::Writable;
 use crate::formats::write::{self, LineWriter, Lost, decimal, lines};
 use crate::header::Header;
 use crate::request::{Measured, Op, Outcome, Request};
-use crate::units::{Bytes, Nanos, SECTOR};
+use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
 
 /// Results of blkreplay, as they are written.
 pub const WRITABLE: Writable = Writable {
@@ -24,10 +26,14 @@ pub const WRITABLE: Writable = Writable {
     title: "blkreplay's replay result",
     endings: &[".replay"],
     packs: true,
-    create: |path, header| lines(path, header, Lines),
+    create: |path, header| lines(path, header, Lines::default()),
 };
 
-struct Lines;
+/// The volumes of the lines so far.
+#[derive(Default)]
+struct Lines {
+    met: FxHashSet<VolumeId>,
+}
 
 /// The line between the requests and what is told behind them.
 const RULE: &[u8] = b"--------------------------------------\n";
@@ -47,7 +53,7 @@ impl LineWriter for Lines {
     fn request(
         &mut self,
         request: &Request,
-        _header: &Header,
+        header: &Header,
         lines: &mut Vec<u8>,
         lost: &mut Lost,
     ) -> bool {
@@ -95,11 +101,19 @@ impl LineWriter for Lines {
             lost.add("places in the trace (where a request went on the target stands for it)");
         }
         count_lost(request, lost);
+        if self.met.insert(request.volume) {
+            lost.name(request.volume, header);
+        }
         let delay = measured.and_then(Measured::lateness);
         let duration = match measured {
             Some(measured) => measured.service_time(),
             None => request.latency,
         };
+        if delay.is_some_and(|span| span < Nanos::ZERO)
+            || duration.is_some_and(|span| span < Nanos::ZERO)
+        {
+            lost.add("requests with a delay or a duration below zero, written as 0");
+        }
         seconds(lines, start, 4);
         lines.extend_from_slice(b" ; ");
         decimal(lines, first, 10, b' ');

@@ -16,7 +16,7 @@ use crate::compression::tests::gzip;
 use crate::compression::{Codec, Decoder, Peeked};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
-use crate::header::Header;
+use crate::header::{Header, Volume};
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
@@ -326,7 +326,10 @@ fn a_load_that_was_written_looks_like_those_that_are_published() {
 fn what_a_load_cannot_say_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.load.gz");
-    let header = Header::default();
+    let named =
+        |(id, name): (u32, &str)| Volume { id: VolumeId(id), name: name.to_owned(), size: None };
+    let volumes = [(0, "sda"), (1, "sdb")].map(named).to_vec();
+    let header = Header { volumes, ..Header::default() };
     let mut sink = create(&path, &header).unwrap();
     let mut batch = Batch::new(Columns { latency: true, ..Columns::default() });
     let plain = sectors(5, Op::Write, 8, 8);
@@ -348,6 +351,7 @@ fn what_a_load_cannot_say_is_counted() {
     }
     sink.write(&batch).unwrap();
     let lost = sink.finish(&header).unwrap().lost;
+    assert_eq!(lost.count_of(crate::formats::write::NAMES), 1);
     // This batch has no column for who issued a request.
     for what in LOST.iter().filter(|what| !what.starts_with("processes")) {
         assert_eq!(lost.count_of(what), 1, "{what}");

@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
 use crate::formats::write::{self, decimal};
-use crate::header::{Header, Notes};
+use crate::header::{Header, Notes, Volume};
 use crate::request::{Flags, Op, Request};
 use crate::stream::{Sink, Written};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
@@ -200,8 +200,12 @@ impl Sink for Writer {
             .map_err(|error| TraceError::write(&self.path, error))
     }
 
-    fn finish(self: Box<Self>, _header: &Header) -> Result<Written, TraceError> {
+    fn finish(self: Box<Self>, header: &Header) -> Result<Written, TraceError> {
         self.output.finish().map_err(|error| TraceError::write(&self.path, error))?;
-        Ok(Written { requests: self.load.requests, lost: self.load.lost() })
+        let mut lost = self.load.lost();
+        let written = |volume: &&Volume| Some(volume.id) == self.load.volume;
+        let volume = header.volumes.iter().find(written).filter(|volume| !volume.name.is_empty());
+        lost.add(write::NAMES, u64::from(volume.is_some()), None);
+        Ok(Written { requests: self.load.requests, lost })
     }
 }

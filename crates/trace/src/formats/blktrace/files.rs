@@ -20,7 +20,18 @@ pub(super) struct Files {
     pub(super) paths: Vec<PathBuf>,
     /// Whether there is a file per processor, rather than one that was merged by `blkparse -d`.
     pub(super) per_cpu: bool,
+    /// The first processors below the highest one with a file that have none themselves, and how
+    /// many there are.
+    pub(super) missing: Vec<u32>,
+    pub(super) missing_count: u64,
 }
+
+/// How many processors without a file are named.
+const MISSING_MAX: usize = 64;
+
+/// The loss of processors without a file. blktrace makes one for each that is switched on.
+pub(super) const MISSING: &str = "processors without a file: unless they were switched off, what \
+                                  happened on them is missing";
 
 /// How much memory the buffers of all files take together, and one at most, in bytes.
 const BUFFERS_BYTES: usize = 8 << 20;
@@ -38,16 +49,41 @@ impl Files {
             _ if path.exists() && !path.is_dir() => None,
             _ => path.file_name().and_then(OsStr::to_str),
         };
-        let alone = || Self { paths: vec![path.to_owned()], per_cpu: prefix.is_some() };
+        let alone = || Self {
+            paths: vec![path.to_owned()],
+            per_cpu: prefix.is_some(),
+            missing: Vec::new(),
+            missing_count: 0,
+        };
         let Some(name) = prefix else { return Ok(alone()) };
         let paths = siblings(path, name).map_err(|source| TraceError::read(path, source))?;
         // Where there are none the opening of the path itself says what is wrong with it.
-        Ok(if paths.is_empty() { alone() } else { Self { paths, per_cpu: true } })
+        let Some((highest, _)) = paths.last() else { return Ok(alone()) };
+        let mut cpus: Vec<u32> = paths.iter().map(|(cpu, _)| *cpu).collect();
+        // The same processor may have a file and a packed one.
+        cpus.dedup();
+        let is_missing = |cpu: &u32| cpus.binary_search(cpu).is_err();
+        let missing = (0..*highest).filter(is_missing).take(MISSING_MAX).collect();
+        let missing_count = u64::from(*highest) + 1 - cpus.len() as u64;
+        let paths = paths.into_iter().map(|(_, path)| path).collect();
+        Ok(Self { paths, per_cpu: true, missing, missing_count })
+    }
+
+    /// The processors without a file in words; `None` if there are none.
+    pub(super) fn missing(&self) -> Option<String> {
+        let (last, others) = self.missing.split_last()?;
+        let others: Vec<_> = others.iter().map(u32::to_string).collect();
+        let more = self.missing_count - self.missing.len() as u64;
+        Some(match (others.is_empty(), more) {
+            (true, 0) => last.to_string(),
+            (false, 0) => format!("{} and {last}", others.join(", ")),
+            (_, more) => format!("{}, {last} and {more} more", others.join(", ")),
+        })
     }
 
     /// The one file that is read as a stream, from the place called `path`.
     pub(super) fn streamed(path: &Path) -> Self {
-        Self { paths: vec![path.to_owned()], per_cpu: false }
+        Self { paths: vec![path.to_owned()], per_cpu: false, missing: Vec::new(), missing_count: 0 }
     }
 
     /// Begins to read them all; files of processors without an event are left out.
@@ -87,8 +123,9 @@ fn split_name(name: &OsStr) -> Option<(&str, u32)> {
     (digits && !device.is_empty()).then_some((device, cpu.parse().ok()?))
 }
 
-/// The per-CPU files of the device `name` in the directory of `path`, in order.
-fn siblings(path: &Path, name: &str) -> std::io::Result<Vec<PathBuf>> {
+/// The per-CPU files of the device `name` in the directory of `path`, each with its processor, in
+/// order.
+fn siblings(path: &Path, name: &str) -> std::io::Result<Vec<(u32, PathBuf)>> {
     let directory = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
@@ -103,5 +140,5 @@ fn siblings(path: &Path, name: &str) -> std::io::Result<Vec<PathBuf>> {
         }
     }
     found.sort();
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+    Ok(found)
 }

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use super::feed::Wanted;
 use super::gathering::gather;
+use super::instants::Instants;
 use super::merge::{Lane, Merge};
 use super::record::{Event, kind};
 use super::requests::Requests;
 use super::telling::no_requests;
 use super::volumes::device_name;
-use super::{PROBE_EVENTS, bits, choose, kinds_wanted};
+use super::{PROBE_EVENTS, bits, kinds_wanted};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
@@ -29,7 +30,7 @@ pub(in crate::formats) struct Reading<L> {
     pub(in crate::formats) merge: Merge<L>,
     /// The events that were read to choose the event, in reverse.
     probed: Vec<Event>,
-    /// The kind of event that is the instant of issue.
+    /// The kind of event that is the instant of issue, of most devices.
     issue: u8,
     latency: bool,
     requests: Requests,
@@ -39,11 +40,12 @@ pub(in crate::formats) struct Reading<L> {
 }
 
 impl<L: Lane> Reading<L> {
-    /// Reads the first events and chooses.
+    /// Reads the first events and chooses; `one_device` if all are of one device.
     pub(in crate::formats) fn begin(
         path: &Path,
         lanes: Vec<L>,
         options: &ReadOptions,
+        one_device: bool,
     ) -> Result<Self, TraceError> {
         let of_interest =
             [kind::QUEUE, kind::INSERT, kind::ISSUE, kind::COMPLETE, kind::REQUEUE, kind::SPLIT];
@@ -57,15 +59,16 @@ impl<L: Lane> Reading<L> {
             seen[usize::from(event.kind)] += 1;
             probed.push(event);
         }
-        let issue = choose(options.event, &seen);
+        let instants = Instants::of(options.event, &probed);
+        let issue = instants.main();
         let latency = seen[usize::from(kind::COMPLETE)] > 0;
-        merge.wanted.kinds = kinds_wanted(issue, latency);
+        merge.wanted.kinds = kinds_wanted(instants.kinds(one_device), latency);
         if probed.len() < PROBE_EVENTS && seen[usize::from(issue)] == 0 {
             return Err(no_requests(path, issue, &merge));
         }
         probed.retain(|event| merge.wanted.kinds >> event.kind & 1 == 1);
         probed.reverse();
-        let mut requests = Requests::new(issue, latency);
+        let mut requests = Requests::new(instants, latency);
         for event in probed.iter().filter(|event| event.kind == kind::ISSUE) {
             requests.has_driver(event.device);
         }
@@ -181,7 +184,7 @@ impl<L: Lane> Reading<L> {
         let outside = self.merge.feeds().iter().map(Lane::outside).sum();
         losses.add("events outside the recorded partitions", outside, None);
         losses.add("passthrough commands", self.merge.passthrough(), None);
-        self.requests.tell_losses(losses);
+        self.requests.tell(losses, &mut header.guesses);
         let out_of_order = self.merge.feeds().iter().map(Lane::out_of_order).sum();
         header.guesses.add("events out of time order", out_of_order, None);
         if let Some(facts) = &mut header.recording {

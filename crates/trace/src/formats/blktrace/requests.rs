@@ -6,6 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::classify::{Class, classify};
+use super::instants::Instants;
 use super::matching::{Completion, Matching};
 use super::record::{Event, category, kind};
 use super::row::Row;
@@ -28,8 +29,8 @@ const WORKERS_MAX: usize = 1 << 16;
 /// The requests of a recording while its events go by.
 #[derive(Debug)]
 pub(in crate::formats) struct Requests {
-    /// The kind of event that is the instant of issue.
-    issue: u8,
+    /// The kind of event that is the instant of issue, device by device.
+    instants: Instants,
     /// Whether the recording has completions: only then is anything held back for its own.
     has_completions: bool,
     matching: Matching,
@@ -72,9 +73,9 @@ struct Counts {
 
 impl Requests {
     /// No requests yet.
-    pub(in crate::formats) fn new(issue: u8, has_completions: bool) -> Self {
+    pub(in crate::formats) fn new(instants: Instants, has_completions: bool) -> Self {
         Self {
-            issue,
+            instants,
             has_completions,
             matching: Matching::default(),
             volumes: Volumes::default(),
@@ -133,18 +134,19 @@ impl Requests {
         if event.kind == kind::ISSUE {
             self.has_driver(event.device);
         }
-        if event.kind == self.issue {
+        let issue = self.instants.at(event);
+        if event.kind == issue {
             self.take(event, volumes, batch);
             return;
         }
         match event.kind {
-            kind::COMPLETE => self.complete(event),
-            kind::ISSUE => {
+            kind::COMPLETE => self.complete(event, issue),
+            kind::ISSUE if self.has_completions => {
                 if let Some(of_range) = self.of_range(event) {
                     self.matching.hand_over(&of_range);
                 }
             }
-            kind::REQUEUE => self.give_back(event),
+            kind::REQUEUE => self.give_back(event, issue),
             kind::SPLIT => {
                 if let Some(of_range) = self.of_range(event) {
                     self.matching.split(&of_range);
@@ -171,14 +173,14 @@ impl Requests {
     }
 
     /// The driver gave a request back.
-    fn give_back(&mut self, event: &Event) {
-        if self.issue != kind::ISSUE
+    fn give_back(&mut self, event: &Event, issue: u8) {
+        if issue != kind::ISSUE
             && let Some(of_range) = self.of_range(event)
         {
             self.matching.give_back(&of_range);
         }
         // It will be inserted and issued again and is still the same request.
-        if self.issue != kind::QUEUE
+        if issue != kind::QUEUE
             && let Some(meaning) = classify(event)
             && self.requeued.len() < REQUEUED_MAX
         {
@@ -187,7 +189,7 @@ impl Requests {
         }
     }
 
-    /// Takes an event of the chosen kind as a request.
+    /// Takes an event of the kind that its device goes by as a request.
     #[inline]
     fn take(&mut self, event: &Event, volumes: &mut Vec<Volume>, batch: &mut Batch) {
         let Some(meaning) = classify(event) else {
@@ -207,11 +209,11 @@ impl Requests {
             return;
         };
         let row = Row::new(event, meaning.op, meaning.class, meaning.flags, volume, offset);
-        if self.issue == kind::QUEUE && self.matching.is_rest_of_split(&row) {
+        if event.kind == kind::QUEUE && self.matching.is_rest_of_split(&row) {
             self.counts.split_rests += 1;
             return;
         }
-        if self.issue == kind::QUEUE
+        if event.kind == kind::QUEUE
             && self.matching.is_second_attempt(&row, self.workers.get(&event.pid).copied())
         {
             self.counts.second_attempts += 1;
@@ -219,8 +221,9 @@ impl Requests {
         }
         let start = *self.start.get_or_insert(event.time);
         self.taken += 1;
+        self.instants.count(event.kind);
         if self.has_completions {
-            self.matching.push(row, self.issue == kind::ISSUE);
+            self.matching.push(row, event.kind == kind::ISSUE);
         } else {
             batch.push(&row.request(start));
         }
@@ -228,7 +231,7 @@ impl Requests {
 
     /// Finds what a completion completes.
     #[inline]
-    fn complete(&mut self, event: &Event) {
+    fn complete(&mut self, event: &Event, issue: u8) {
         let volume = self.volumes.known(event.device);
         let offset = range_start(event);
         let meaning = classify(event);
@@ -251,7 +254,7 @@ impl Requests {
                 self.matching.complete_flush(volume, offset, event.time);
                 return;
             }
-            (Some(_), Some(_), Some(_)) if event.bytes > 0 => self.complete_range(event),
+            (Some(_), Some(_), Some(_)) if event.bytes > 0 => self.complete_range(event, issue),
             (Some(volume), Some(meaning), Some(offset)) => {
                 let (flags, pid) = (meaning.flags, event.pid);
                 let (time, class, failed) = (event.time, meaning.class, event.failed);
@@ -271,9 +274,9 @@ impl Requests {
 
     /// Finds what a completion with a range completes.
     #[inline]
-    fn complete_range(&mut self, event: &Event) -> bool {
+    fn complete_range(&mut self, event: &Event, issue: u8) -> bool {
         let Some(of_range) = self.of_range(event) else { return false };
-        if event.refused && self.issue == kind::QUEUE && self.matching.refuse(&of_range) {
+        if event.refused && issue == kind::QUEUE && self.matching.refuse(&of_range) {
             return true;
         }
         let has_driver =
@@ -290,7 +293,7 @@ impl Requests {
 
     /// What was seen of the driver, where requests are taken from the queue.
     pub(in crate::formats) fn driver(&self) -> Option<DriverFigures> {
-        self.matching.driver().filter(|_| self.issue == kind::QUEUE)
+        self.matching.driver().filter(|_| self.instants.main() == kind::QUEUE)
     }
 
     /// Forgets one return of this request by the driver; answers whether there was one.
@@ -326,8 +329,9 @@ impl Requests {
         self.now.take().is_some()
     }
 
-    /// Tells what was in the recording and is not in the requests.
-    pub(in crate::formats) fn tell_losses(&mut self, losses: &mut Notes) {
+    /// Tells what was in the recording and is not in the requests, and by which events these go.
+    pub(in crate::formats) fn tell(&mut self, losses: &mut Notes, guesses: &mut Notes) {
+        self.instants.tell(guesses, losses);
         for (what, (count, example)) in [
             ("requests without a completion", &mut self.counts.unmatched),
             ("completions without a request", &mut self.counts.strays),

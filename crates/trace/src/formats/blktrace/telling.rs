@@ -8,6 +8,7 @@ use super::files::Files;
 use super::merge::{Lane, Merge};
 use super::record::kind;
 use crate::error::TraceError;
+use crate::units::counted;
 
 /// Why there is no trace in this recording.
 pub(super) fn no_requests<L: Lane>(path: &Path, issue: u8, merge: &Merge<L>) -> TraceError {
@@ -55,11 +56,12 @@ pub(super) fn describe(path: &Path, files: &Files, merge: &Merge<Feed>) -> Strin
         |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let ends = [files.paths.first(), files.paths.last()];
     let ends: Vec<_> = ends.into_iter().flatten().map(|file| name(file)).collect();
+    let missing = files.missing().map_or(String::new(), |cpus| format!("; none of {cpus}"));
     format!(
-        "blktrace recording named by {}, read from the files of all {} processors ({}; {} without \
-         an event), {layout}",
+        "blktrace recording named by {}, read from the files of {} ({}{missing}; {} without an \
+         event), {layout}",
         name(path),
-        files.paths.len(),
+        counted(files.paths.len() as u64, "processor"),
         ends.join(" to "),
         files.paths.len() - merge.feeds().len(),
     )

@@ -109,6 +109,7 @@ fn the_standard_output_and_what_the_format_cannot_say_are_refused() {
     let counted = |what| written.lost.count_of(what);
     assert_eq!(counted("requests to other volumes than the first"), 1);
     assert_eq!(counted("discards"), 1);
+    assert_eq!(counted(crate::formats::write::NAMES), 1);
     assert_eq!(counted("requests before the start of the trace"), 1);
     assert_eq!(counted("requests widened to the beginning of a sector"), 1);
     let (requests, _) = read_alike(&bytes);

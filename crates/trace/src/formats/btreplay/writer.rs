@@ -134,6 +134,9 @@ impl Sink for Writer {
 
     fn finish(mut self: Box<Self>, header: &Header) -> Result<Written, TraceError> {
         self.lost.transforms(header);
+        if let Some(volume) = self.volume {
+            self.lost.name(volume, header);
+        }
         let completed = self.complete();
         let Self { path, output, requests, lost, .. } = *self;
         let finished = completed.and_then(|()| output.finish());

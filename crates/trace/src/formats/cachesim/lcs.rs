@@ -8,9 +8,10 @@
 
 use super::super::Opening;
 use super::super::fields::Fields;
-use super::{Head, layout, open_behind};
+use super::{AS_SECONDS, Head, layout, open_behind};
 use crate::error::TraceError;
 use crate::stream::Source;
+use crate::text;
 
 /// What a header begins and ends with.
 pub(super) const MAGIC: u64 = 0x1234_5678_9abc_def0;
@@ -22,6 +23,12 @@ pub(super) const EARLY_BYTES: usize = 1024;
 /// Where the early header says how many bytes a block has, and the unit of time.
 pub(super) const BLOCK_AT: usize = 100;
 pub(super) const UNIT_AT: usize = 124;
+
+/// Where the later header says the first second and the last (`lcs_trace_stat`).
+pub(super) const START_AT: usize = 56;
+
+/// The largest number that is believed to be one of a version.
+const VERSIONS_MAX: u64 = 1000;
 
 const CONVERT: &str = "convert it to oracleGeneral with libCacheSim's traceConv";
 
@@ -61,11 +68,13 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
     }
     let version = header.u64(8);
     let Some(layout) = layout::lcs(version) else {
-        return Err((format!("it is of LCS version {version}; known are 1 to 8"), CONVERT));
+        return Err((unknown(version, &first_bytes[8..EARLY_BYTES]), CONVERT));
     };
     let head = Head { layout, ..head };
     if bytes == HEADER_BYTES {
-        return Ok(head);
+        let (start, end) = (header.u64(START_AT) as i64, header.u64(START_AT + 8) as i64);
+        let seconds = end.checked_sub(start).and_then(|span| u64::try_from(span).ok());
+        return Ok(Head { seconds: seconds.filter(|span| *span > 0), ..head });
     }
     let unit_ns = match header.u32(UNIT_AT) {
         // Not said, which was the custom.
@@ -82,5 +91,20 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
     // Beyond 31 bits it is negative; such a block and one of nothing say nothing.
     let block = header.u32(BLOCK_AT).cast_signed();
     let block = u64::try_from(block).ok().filter(|block| *block > 0);
-    Ok(Head { unit_ns, block, ..head })
+    let guess = (header.u32(UNIT_AT) <= 1).then_some(AS_SECONDS);
+    Ok(Head { unit_ns, block, guess, ..head })
+}
+
+/// Why a version is refused. The first headers have a text in its place, and damaged ones
+/// anything; neither is told as a number.
+fn unknown(version: u64, place: &[u8]) -> String {
+    let text = place.split(|byte| *byte == 0).next().unwrap_or_default();
+    if version <= VERSIONS_MAX {
+        format!("it is of LCS version {version}; known are 1 to 8")
+    } else if text.len() > 1 && text.iter().all(u8::is_ascii_graphic) {
+        let text = text::shown(text);
+        format!("its header describes records as '{text}'; known are '<IQIQ' and '<IQIq'")
+    } else {
+        "its header names no version of LCS where versions 1 to 8 are named".to_owned()
+    }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::from_bytes::{read, read_alike};
 use super::super::{FORMATS, ReadOptions, by_name};
-use super::lcs::{BLOCK_AT, EARLY_BYTES, HEADER_BYTES, MAGIC, UNIT_AT};
+use super::lcs::{BLOCK_AT, EARLY_BYTES, HEADER_BYTES, MAGIC, START_AT, UNIT_AT};
 use super::*;
 
 /// What a record is made of: second, object, bytes, operation, name space, next request.
@@ -160,7 +160,21 @@ fn the_short_headers_of_the_first_versions_are_read_too() {
         assert_eq!(requests[19].offset, Bytes(rows[19].1 * 512));
         assert!(header.damage.is_none());
     }
-    assert!(early("lcs 1", b"<QQ").is_err());
+    // What is no number is not told as one.
+    let error = early("lcs 1", b"<QQ").err().unwrap().to_string();
+    assert!(error.contains("as '<QQ'"), "{error}");
+    let error = early("lcs 1", &[0xff; 8]).err().unwrap().to_string();
+    assert!(error.contains("names no version"), "{error}");
+}
+
+#[test]
+fn a_duration_that_is_not_the_headers_is_questioned() {
+    for (seconds, is_questioned) in [(0, false), (6, false), (6_000, false), (6_001, true)] {
+        let mut bytes = file("lcs 3", &rows(20));
+        bytes[START_AT + 8..START_AT + 16].copy_from_slice(&u64::to_le_bytes(seconds));
+        let (_, header) = read(&bytes, &ReadOptions::default()).unwrap();
+        assert_eq!(header.guesses.count_of(OTHER_DURATION) > 0, is_questioned, "{seconds}");
+    }
 }
 
 /// A file of the second version with an early header that says this of blocks and time.
@@ -185,7 +199,9 @@ fn an_early_header_says_the_unit_of_time_and_the_size_of_blocks() {
         assert_eq!(requests[0].offset, Bytes(3 * 4096));
         // Nothing is guessed but where in its second a request was, if seconds they are.
         let guesses = header.guesses.iter().count();
-        assert_eq!(guesses, usize::from(unit_ns == SECOND_NS), "{:?}", header.guesses);
+        assert_eq!(guesses, 2 * usize::from(unit_ns == SECOND_NS), "{:?}", header.guesses);
+        let told = header.guesses.count_of(AS_SECONDS);
+        assert_eq!(told, if unit_ns == SECOND_NS { 2 } else { 0 });
     }
     for block in [0, -4096] {
         let (requests, header) = read(&early(block, 2, &rows), &ReadOptions::default()).unwrap();

@@ -1,6 +1,8 @@
 //! Requests as an iolog of version 3 that fio loads.
 //!
-//! fio reads `%llu %256s %256s %llu %u`: a name ends at a blank, and lengths have 32 bits.
+//! fio reads `%llu %256s %256s %llu %u`: a name ends at a blank, and lengths have 32 bits. It takes a
+//! stamp of 0 for none, so that what follows it is issued at once (`delay_since_ttime` in its
+//! `iolog.c`, tried with 3.33): requests of that instant are written as of one microsecond later.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,6 +20,10 @@ const PIECE_BYTES: u64 = 1 << 31;
 
 /// A request of this length is not written: one line of a bad file must not become millions.
 const LENGTH_MAX: u64 = 1 << 40;
+
+/// The loss of the instant 0.
+pub(super) const MOVED: &str =
+    "requests at instant 0, written as 1 µs: fio forgets the time behind 0";
 
 /// Writes the lines.
 #[derive(Debug, Default)]
@@ -117,6 +123,10 @@ impl LineWriter for Writer {
             lost.add("requests of 4 GiB and more, split");
         }
         self.last = request.issue.0.unsigned_abs() / 1_000;
+        if self.last == 0 {
+            lost.add(MOVED);
+            self.last = 1;
+        }
         if !self.names.contains_key(&request.volume) {
             self.add(header, request.volume, lines, lost);
         }

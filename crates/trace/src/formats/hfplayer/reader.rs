@@ -30,7 +30,7 @@ pub(super) struct Parser {
 impl LineParser for Parser {
     #[inline]
     fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        if matches!(line[0], b'#' | 0xef) {
+        if line[0] == b'#' {
             return Ok(self.comment(line, intake));
         }
         let Some(layout) = &self.layout else {

@@ -51,6 +51,18 @@ fn a_published_sample_is_read_with_its_devices_and_latencies() {
     assert!(header.losses.is_empty() && header.guesses.is_empty());
 }
 
+#[test]
+fn a_line_that_begins_with_a_part_of_a_mark_is_read_or_counted() {
+    for first in [&b"\xef"[..], b"\xef\xbb", b"\xff"] {
+        let text = [HEADER.as_bytes(), first, LINES.as_bytes()].concat();
+        let (all, header) = read_with(&text, false).unwrap();
+        // It stands in a column that is not read.
+        assert_eq!((all.len(), header.losses.count_of(JUNK)), (2, 0), "{first:?}");
+    }
+    let marked = [HEADER.as_bytes(), b"\xef\xbb\xbf", LINES.as_bytes()].concat();
+    assert_eq!(read_with(&marked, false).unwrap().0.len(), 2);
+}
+
 /// The second layout, as the storage controller captured it: arrivals and completions.
 const CAPTURED: &str = "\
 #DUMP_OFFSET.I,ABS_SECS.D,ELAPSED_USECS.D,ELAPSED_TICKS.I,CMD.S,INFLIGHT_IOS.I,TS.I,\

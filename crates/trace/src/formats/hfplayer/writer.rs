@@ -129,7 +129,7 @@ fn told_latency(request: &Request, lost: &mut Lost) -> u64 {
     match request.latency.or(measured) {
         Some(latency) if latency > Nanos::ZERO => latency.0 as u64,
         Some(_) => {
-            lost.add("latencies of zero, which hfplayer takes for unknown");
+            lost.add("latencies of zero or less, which become unknown");
             0
         }
         None => 0,

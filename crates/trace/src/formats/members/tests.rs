@@ -170,6 +170,17 @@ fn through_a_pipe_the_refusal_comes_when_the_second_file_does() {
 }
 
 #[test]
+fn no_member_loses_its_first_line_to_what_stands_before_it() {
+    let marked = |disk| [b"\xef\xbb\xbf".to_vec(), msr(disk, 1)].concat();
+    let inner = tar(&[("a.csv", &msr(1, 3)), ("b.csv", &marked(2))]);
+    let bytes = tar(&[("README", README), ("c.csv", &marked(0)), ("in.tar.gz", &gzip(&inner))]);
+    let (all, header) = read(&bytes);
+    assert_eq!(all.len(), 5);
+    assert_eq!(header.losses.count_of(STRANGE), 1);
+    assert_eq!(header.losses.iter().count(), 1);
+}
+
+#[test]
 fn an_archive_without_a_trace_says_what_is_in_it() {
     let error = refusal(&tar(&[("README", README), ("LICENCE", README)]));
     assert!(error.contains("none of its 2 members") && error.contains("LICENCE"), "{error}");

@@ -27,6 +27,10 @@ fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
     write::lines(path, header, Writer::default())
 }
 
+/// The losses of latencies.
+const LATENCIES: (&str, &str) =
+    ("latencies cut to 100 ns", "latencies below 100 ns, which become unknown");
+
 #[derive(Default)]
 struct Writer {
     /// Known with the first request: the start of a trace is, too.
@@ -141,12 +145,7 @@ impl LineWriter for Writer {
         if !is_whole {
             lost.add("instants cut to 100 ns");
         }
-        let latency_ns = request.latency.map_or(0, |latency| latency.0);
-        if latency_ns < 0 {
-            lost.add("negative latencies, written as not known");
-        } else if latency_ns % TICK_NS != 0 {
-            lost.add("latencies cut to 100 ns");
-        }
+        let latency = write::latency_units(request.latency, TICK_NS, lost, LATENCIES);
         write::lose_columns(request, lost);
         decimal(lines, ticks, 1, b' ');
         lines.extend_from_slice(self.key(request.volume, header, lost));
@@ -155,7 +154,7 @@ impl LineWriter for Writer {
         lines.push(b',');
         decimal(lines, request.length.0, 1, b' ');
         lines.push(b',');
-        decimal(lines, latency_ns.max(0).unsigned_abs() / TICK_NS.unsigned_abs(), 1, b' ');
+        decimal(lines, latency, 1, b' ');
         lines.push(b'\n');
         true
     }

@@ -97,7 +97,7 @@ impl Recorded {
         if lanes.is_empty() {
             return Err(TraceError::Empty { path: path.to_owned() });
         }
-        let mut reading = Reading::begin(path, lanes, options)?;
+        let mut reading = Reading::begin(path, lanes, options, description.devices.len() == 1)?;
         reading.lost_note = "events lost by the recorder";
         if queues_once(&description.kernel) {
             reading.queues_once();

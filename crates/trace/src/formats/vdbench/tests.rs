@@ -111,14 +111,18 @@ fn what_vdbench_cannot_say_is_counted() {
         &["sda"],
         &[
             Request { latency: Some(Nanos(7)), ..base },
+            Request { latency: Some(Nanos(1_007)), issue: Nanos(2_000), ..base },
+            Request { latency: Some(Nanos(-1)), issue: Nanos(3_000), ..base },
             Request { op: Op::Flush, ..base },
             Request { length: Bytes(1 << 31), ..base },
             Request { offset: Bytes(1 << 63), ..base },
             Request { issue: Nanos(-5), ..base },
         ],
     );
-    assert_eq!(written.requests, 1);
+    assert_eq!(written.requests, 3);
     for what in [
+        "latencies below a microsecond, which become unknown",
+        "negative latencies, written as not known",
         "instants cut to microseconds",
         "latencies cut to microseconds",
         "flushes",

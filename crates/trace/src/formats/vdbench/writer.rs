@@ -5,13 +5,17 @@ use std::path::Path;
 use super::{MAGIC, REQUEST_TYPE, REQUEST_WORDS};
 use crate::error::TraceError;
 use crate::formats::numbers::Numbers;
-use crate::formats::write::{LineWriter, Lost, lines};
+use crate::formats::write::{self, LineWriter, Lost, lines};
 use crate::header::Header;
 use crate::request::{Flags, Op, Request};
 use crate::stream::Sink;
 use crate::units::Nanos;
 
 const HEAD: u64 = MAGIC << 48 | (REQUEST_TYPE as u64) << 40 | REQUEST_WORDS as u64;
+
+/// The losses of latencies.
+const LATENCIES: (&str, &str) =
+    ("latencies cut to microseconds", "latencies below a microsecond, which become unknown");
 
 /// Begins a file at `path`, packed as its name says.
 pub(super) fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {
@@ -51,13 +55,10 @@ impl LineWriter for Writer {
             lost.add("requests beyond Vdbench's addresses (8 EiB and more)");
             return false;
         }
-        let latency = request.latency.filter(|latency| *latency >= Nanos::ZERO);
         if request.issue.0 % 1000 != 0 {
             lost.add("instants cut to microseconds");
         }
-        if latency.is_some_and(|latency| latency.0 % 1000 != 0 || latency == Nanos::ZERO) {
-            lost.add("latencies cut to microseconds");
-        }
+        let latency = write::latency_units(request.latency, 1000, lost, LATENCIES);
         if request.flags != Flags::empty() {
             lost.add("flags");
         }
@@ -71,7 +72,7 @@ impl LineWriter for Writer {
         let words = [
             HEAD,
             request.issue.0 as u64 / 1000,
-            latency.map_or(0, |latency| latency.0 as u64 / 1000),
+            latency,
             self.devices.of(request.volume, header, lost),
             request.offset.0,
             (length as u64) << 32 | u64::from(pid),

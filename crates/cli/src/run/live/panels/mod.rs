@@ -9,7 +9,7 @@ mod draw;
 mod heat;
 mod scene;
 
-use std::io::{self, IsTerminal, Stderr};
+use std::io::{self, Stderr};
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,7 +28,7 @@ use ratatui::crossterm::terminal::{
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::low_level::{emulate_default_handler, raise};
 
-use crate::commands::{hold_back, let_out, tell};
+use crate::print::{hold_back, is_watched, let_out, tell};
 use crate::run::live::view::View;
 use scene::Scene;
 
@@ -54,7 +54,7 @@ impl Panels {
         duration: Option<Nanos>,
         asked: Arc<AtomicBool>,
     ) -> Option<Self> {
-        if !io::stderr().is_terminal() {
+        if !is_watched() {
             tell(
                 "--live needs a terminal on standard error; the line of progress stands in for it",
             );

@@ -55,7 +55,7 @@ impl Scene {
             validity: (state.whole.requests > 0).then_some(summary.verdict.validity),
             sentence: visible(&summary.verdict.summary),
             doubts: doubts
-                .map(|check| (check.grade, format!("{} {}", check.name, check.measured)))
+                .map(|check| (check.grade, visible(&format!("{} {}", check.name, check.measured))))
                 .collect(),
             now,
             whole: [&summary.service_time, &summary.response_time, &summary.lateness].map(all),

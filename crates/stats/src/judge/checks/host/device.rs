@@ -106,13 +106,18 @@ impl Own {
         // Every write is read again (`--verify paranoia`), which the records do not hold.
         let rereads = engine.verify.as_ref().is_some_and(|verify| verify.mode == "paranoia");
         let again = if rereads { reach.writes } else { Reach::default() };
-        let requests = reach.requests().saturating_add(again.requests);
+        // Nor do they hold what was read before it was overwritten.
+        let before = engine.verify.as_ref().map_or((0, 0), |v| (v.prereads, v.preread_bytes));
+        let requests = reach.requests().saturating_add(again.requests).saturating_add(before.0);
         Self {
             requests,
             pieces: requests
-                .saturating_add(cut.saturating_mul(1 + u64::from(rereads)))
+                .saturating_add(cut.saturating_mul(1 + u64::from(rereads || before.0 > 0)))
                 .saturating_add(reach.flushes),
-            bytes: moved.saturating_add(reach.zeroes.bytes).saturating_add(again.bytes),
+            bytes: moved
+                .saturating_add(reach.zeroes.bytes)
+                .saturating_add(again.bytes)
+                .saturating_add(before.1),
         }
     }
 }

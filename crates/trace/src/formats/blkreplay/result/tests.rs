@@ -10,13 +10,16 @@ use crate::batch::tests::any_request;
 use crate::stream::Written;
 use crate::{
     Batch, Bytes, Columns, Header, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+    Volume,
 };
 
 fn written(requests: &[Request]) -> (String, Written, Vec<Request>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.replay");
     let columns = Columns { latency: true, measured: true, origin: false };
-    let header = Header { source: "a;b".to_owned(), columns, ..Header::default() };
+    let volume = Volume { name: "sda".to_owned(), ..Volume::default() };
+    let source = "a;b".to_owned();
+    let header = Header { source, columns, volumes: vec![volume], ..Header::default() };
     let mut sink = create(&path, &header).unwrap();
     let mut batch = Batch::new(columns);
     batch.extend(requests);
@@ -79,6 +82,7 @@ fn a_recording_has_its_latencies_for_durations() {
     let (_, written, all) = written(&[Request { latency: Some(Nanos(250)), ..request }, request]);
     assert_eq!(all[0].measured.and_then(|measured| measured.service_time()), Some(Nanos(250)));
     assert_eq!(written.lost.count_of("durations, which are not known, written as 0"), 1);
+    assert_eq!(written.lost.count_of(crate::formats::write::NAMES), 1);
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! Layouts, files, order, notices and damage.
 
+use super::super::files::MISSING;
 use super::super::record::category::{AHEAD, META, NOTIFY, READ, SYNC, WRITE};
 use super::super::record::{kind, notify};
 use super::super::testing::{Style, Tape, directory, drain, read_with};
@@ -55,7 +56,9 @@ fn the_files_of_all_processors_are_one_recording_by_any_of_their_names() {
         assert_eq!(times(&requests), [(0, Some(30)), (10, Some(40)), (20, Some(20))], "{name}");
         assert_eq!(requests[1].origin.unwrap().cpu, 1);
         let description = header.description.unwrap();
-        assert!(description.contains("all 3 processors"), "{description}");
+        assert!(description.contains("files of 3 processors"), "{description}");
+        assert!(description.contains("none of 2, 3, 4, 5, 6, 7, 8 and 9"), "{description}");
+        assert_eq!(header.losses.count_of(MISSING), 8);
         assert!(header.source.ends_with(name));
     }
     let directory = directory(files);
@@ -94,6 +97,59 @@ fn the_event_is_queued_else_inserted_else_issued_unless_one_is_wished() {
     let (requests, header) = tape.read_event(IssueEvent::Issued);
     assert_eq!(header.event.as_deref(), Some("issued to the driver (D)"));
     assert_eq!(times(&requests), [(0, Some(1))]);
+}
+
+#[test]
+fn processors_without_a_file_are_told_and_a_whole_set_misses_none() {
+    let mut tape = Tape::new(0);
+    tape.q(10, READ, 0, 8).c(60, READ, 0, 8);
+    let (_, header) = read_with(
+        &[("x.blktrace.0", &tape.bytes), ("x.blktrace.0.gz", b""), ("x.blktrace.1", b"")],
+        "x",
+        IssueEvent::Auto,
+    );
+    assert!(header.losses.is_empty() && !header.description.unwrap().contains("none of"));
+    let far = [("x.blktrace.0", &tape.bytes[..]), ("x.blktrace.4000000000", b"")];
+    let (_, header) = read_with(&far, "x", IssueEvent::Auto);
+    assert_eq!(header.losses.count_of(MISSING), 3_999_999_999);
+}
+
+#[test]
+fn devices_of_a_merged_recording_go_each_by_the_best_event_that_they_have() {
+    let mut tape = Tape::new(0);
+    tape.q(10, READ, 0, 8).d(20, READ, 0, 8).c(30, READ, 0, 8);
+    // Every device has numbers of its own.
+    let sequence = std::mem::take(&mut tape.sequence);
+    tape.device += 16;
+    tape.d(40, WRITE, 8, 8).c(70, WRITE, 8, 8);
+    tape.device -= 16;
+    tape.sequence = sequence;
+    tape.q(80, READ, 16, 8).d(85, READ, 16, 8).c(90, READ, 16, 8);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests), [(0, Some(20)), (30, Some(30)), (70, Some(10))]);
+    assert_eq!(ops(&requests)[1], (Op::Write, 8, 8));
+    assert!(header.losses.is_empty(), "{:?}", header.losses);
+    let note = header.guesses.iter().next().unwrap();
+    assert_eq!(note.count, 1);
+    assert!(note.what.contains("issued to the driver (D)"), "{}", note.what);
+    // Whoever says which event it is learns whom that leaves out.
+    let (requests, header) = tape.read_event(IssueEvent::Queued);
+    assert_eq!(requests.len(), 2);
+    let note = header.losses.iter().find(|note| note.what.starts_with("devices")).unwrap();
+    assert_eq!((note.count, &note.examples[0][..]), (1, "8:16"));
+}
+
+#[test]
+fn a_device_that_comes_up_late_is_not_lost_for_its_other_events() {
+    let mut tape = Tape::new(0);
+    for n in 0..40_000 {
+        tape.q(10 * n, READ, 0, 8).c(10 * n + 5, READ, 0, 8);
+    }
+    tape.device += 16;
+    tape.d(400_000, WRITE, 8, 8).c(400_007, WRITE, 8, 8);
+    let (requests, header) = tape.read();
+    assert_eq!(times(&requests)[40_000], (400_000, Some(7)));
+    assert_eq!(header.guesses.iter().next().unwrap().count, 1);
 }
 
 #[test]

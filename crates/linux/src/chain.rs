@@ -22,29 +22,29 @@ const DEVICES_MAX: usize = 256;
 const HIDING: [&str; 3] = ["btrfs", "bcachefs", "zfs"];
 
 /// Follows paths and devices down, all by the mounts of one moment.
-pub(super) struct Chains {
+pub(crate) struct Chains {
     mounts: Vec<Mount>,
 }
 
 impl Chains {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { mounts: mounts() }
     }
 
     /// The device itself and all that it stands on; of a partition its disk too.
-    pub(super) fn of_device(&self, dev: Dev) -> Vec<BlockNode> {
+    pub(crate) fn of_device(&self, dev: Dev) -> Vec<BlockNode> {
         self.follow(vec![dev])
     }
 
     /// All devices that a file or directory stands on; none where its file system has none.
-    pub(super) fn of_path(&self, path: &Path) -> Vec<BlockNode> {
+    pub(crate) fn of_path(&self, path: &Path) -> Vec<BlockNode> {
         let Ok(data) = fs::metadata(path) else { return Vec::new() };
         self.follow(self.of_file_system(data.dev(), Some(path)))
     }
 
     /// The kind of the file system that a file or directory lies in, where that is one of disks
     /// and yet none of them was found.
-    pub(super) fn unseen(&self, path: &Path) -> Option<&str> {
+    pub(crate) fn unseen(&self, path: &Path) -> Option<&str> {
         let kind = mount_of(&self.mounts, path).map(|mount| mount.kind.as_str())?;
         (HIDING.contains(&kind) && self.of_path(path).is_empty()).then_some(kind)
     }

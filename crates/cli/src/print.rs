@@ -1,0 +1,275 @@
+//! What is printed, on the standard output and on the standard error: the only way to either.
+//!
+//! Where each command printed by itself, two things went wrong. A reader that had seen enough
+//! (`| head`) ended the command in the midst of its text, and the exit code went with it: damaged
+//! data answered 0. And a terminal obeyed what stood in the names of somebody else's trace. So a
+//! command is given an [`Out`], whose writes cannot fail and therefore decide nothing, and answers
+//! its exit code; `main` then asks what became of the text. Whatever is printed is made harmless
+//! here, by `ioecho_trace::visible`. What draws on a terminal of its own accord (panels, bars) does
+//! not come this way.
+
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
+use std::sync::{Mutex, PoisonError};
+
+use ioecho_trace::visible;
+use serde::Serialize;
+
+use crate::exit;
+
+/// The text of a command. Writing to it never fails: what cannot be printed is found out by
+/// [`end`](Self::end).
+pub(crate) struct Out {
+    to: Box<dyn Write>,
+    form: Form,
+    /// The beginning of a character whose end has not been written yet.
+    begun: Vec<u8>,
+    /// Why nothing is printed any more.
+    broken: Option<io::Error>,
+    is_product: bool,
+}
+
+/// What is printed, which decides how a character that does harm is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
+impl Out {
+    /// The standard output.
+    pub(crate) fn standard() -> Self {
+        Self::to(io::stdout())
+    }
+
+    fn to(to: impl Write + 'static) -> Self {
+        let (begun, broken) = (Vec::new(), None);
+        Self { to: Box::new(to), form: Form::Text, begun, broken, is_product: true }
+    }
+
+    /// From here on the text only tells of results that are kept in files: they are no worse if it
+    /// cannot be printed.
+    pub(crate) fn tells_of_files(&mut self) {
+        self.is_product = false;
+    }
+
+    /// Prints on the standard error instead: lines for programs take the standard output.
+    pub(crate) fn make_way(&mut self) {
+        self.to = Box::new(io::stderr());
+        self.tells_of_files();
+    }
+
+    /// Prints JSON over many lines.
+    ///
+    /// # Errors
+    /// If the value cannot be said in JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> serde_json::Result<()> {
+        self.in_json(|out| serde_json::to_writer_pretty(out, value))
+    }
+
+    /// Prints JSON on one line. It is written as it is made: a tree of a million values costs more
+    /// than many a trace.
+    ///
+    /// # Errors
+    /// If the value cannot be said in JSON.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> serde_json::Result<()> {
+        self.in_json(|out| serde_json::to_writer(out, value))
+    }
+
+    fn in_json(
+        &mut self,
+        print: impl FnOnce(&mut BufWriter<&mut Self>) -> serde_json::Result<()>,
+    ) -> serde_json::Result<()> {
+        self.form = Form::Json;
+        let mut pieces = BufWriter::new(&mut *self);
+        print(&mut pieces)?;
+        pieces.write_all(b"\n").and_then(|()| pieces.flush()).map_err(serde_json::Error::io)?;
+        drop(pieces);
+        self.form = Form::Text;
+        Ok(())
+    }
+
+    /// Ends the text; answers the exit code of a command that found out `code`.
+    ///
+    /// Who reads only the beginning changes nothing. Another failure is one of the command where
+    /// the text is all that it made, and hides nothing that is worse.
+    pub(crate) fn end(mut self, code: u8) -> u8 {
+        if !self.begun.is_empty() {
+            self.print("\u{fffd}");
+        }
+        let _ = self.flush();
+        match &self.broken {
+            Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+                let is_failure = code == exit::OK && self.is_product;
+                let kind = if is_failure { "error" } else { "warning" };
+                tell(&format!("{kind}: cannot write the standard output: {error}"));
+                if is_failure { exit::OUTPUT } else { code }
+            }
+            _ => code,
+        }
+    }
+
+    /// Prints a text that is whole.
+    fn print(&mut self, text: &str) {
+        let safe = match self.form {
+            Form::Text => visible::visible(text),
+            Form::Json => visible::visible_json(text),
+        };
+        if self.broken.is_none() {
+            self.broken = self.to.write_all(safe.as_bytes()).err();
+        }
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut begun = std::mem::take(&mut self.begun);
+        begun.extend_from_slice(bytes);
+        let mut rest = &begun[..];
+        while !rest.is_empty() {
+            match str::from_utf8(rest) {
+                Ok(text) => {
+                    self.print(text);
+                    rest = &[];
+                }
+                Err(error) => {
+                    let (text, others) = rest.split_at(error.valid_up_to());
+                    self.print(str::from_utf8(text).unwrap_or_default());
+                    let Some(length) = error.error_len() else {
+                        self.begun = others.to_vec();
+                        break;
+                    };
+                    self.print("\u{fffd}");
+                    rest = &others[length..];
+                }
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.broken.is_none() {
+            self.broken = self.to.flush().err();
+        }
+        Ok(())
+    }
+}
+
+/// What is to be said when the terminal is free again; `None` while it is.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Keeps what is told until [`let_out`]: the panels have the terminal.
+#[cfg(feature = "live")]
+pub(crate) fn hold_back() {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+
+/// Says what was held back.
+#[cfg(feature = "live")]
+pub(crate) fn let_out() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    held.into_iter().flatten().for_each(|text| tell(&text));
+}
+
+/// Says something beside the output proper, on standard error. If nobody can hear it, so be it.
+pub(crate) fn tell(text: &str) {
+    if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        held.push(text.to_owned());
+        return;
+    }
+    let _ = writeln!(io::stderr(), "{}", visible::visible(text));
+}
+
+/// Whether a person may watch what is drawn on the standard error.
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A text of others as a part of one line, whatever it holds.
+pub(crate) fn visible(text: &str) -> String {
+    visible::visible(text).replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// Takes what is written, until it breaks.
+    #[derive(Clone, Default)]
+    struct Paper {
+        text: Rc<RefCell<Vec<u8>>>,
+        breaks: Option<ErrorKind>,
+    }
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.breaks {
+                Some(kind) => Err(kind.into()),
+                None => self.text.borrow_mut().write(bytes),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn printed(write: impl FnOnce(&mut Out)) -> String {
+        let paper = Paper::default();
+        let mut out = Out::to(paper.clone());
+        write(&mut out);
+        assert_eq!(out.end(0), 0);
+        let text = paper.text.borrow().clone();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_reader_that_leaves_changes_no_code_and_a_full_disk_hides_none() {
+        let code = |breaks, found, is_product: bool| {
+            let mut out = Out::to(Paper { breaks: Some(breaks), ..Paper::default() });
+            for _ in 0..3 {
+                writeln!(out, "a line").unwrap();
+            }
+            if !is_product {
+                out.tells_of_files();
+            }
+            out.end(found)
+        };
+        for found in 0..32 {
+            assert_eq!(code(ErrorKind::BrokenPipe, found, true), found);
+            let full = if found == exit::OK { exit::OUTPUT } else { found };
+            assert_eq!(code(ErrorKind::StorageFull, found, true), full);
+            assert_eq!(code(ErrorKind::StorageFull, found, false), found);
+        }
+    }
+
+    #[test]
+    fn what_is_printed_is_harmless_wherever_it_is_cut() {
+        let text = "ü\u{1b}[31m\u{202e}\u{9b}\n";
+        let whole = "ü\\u{1b}[31m\\u{202e}\\u{9b}\n";
+        assert_eq!(printed(|out| out.write_all(text.as_bytes()).unwrap()), whole);
+        let in_bytes = |out: &mut Out| {
+            text.as_bytes().iter().for_each(|byte| out.write_all(&[*byte]).unwrap());
+        };
+        assert_eq!(printed(in_bytes), whole);
+        assert_eq!(printed(|out| out.write_all(b"a\xffb\xc3").unwrap()), "a\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn json_is_harmless_and_says_the_same() {
+        let value = "ü\u{1b}[31m\u{202e}\u{9b}".repeat(5000);
+        let lines = printed(|out| out.json(&[&value]).unwrap());
+        let line = printed(|out| out.json_line(&[&value]).unwrap());
+        for json in [lines, line] {
+            assert!(json.chars().all(visible::is_harmless) && json.ends_with("]\n"));
+            assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [value.clone()]);
+        }
+    }
+
+    #[test]
+    fn a_name_is_no_line_of_its_own() {
+        assert_eq!(visible("a\nverdict       VALID\u{7}"), "a\\nverdict       VALID\\u{7}");
+    }
+}

@@ -1,0 +1,272 @@
+//! What verification knows besides the writes of the run itself: what prepare wrote, what earlier
+//! runs wrote that it goes on from, and what is there when it is about to be overwritten.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod stand;
+
+use std::fs;
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use stand::{Stand, said};
+
+const TARGET_BYTES: u64 = 8 << 20;
+
+/// Writes of 4 KiB to the even blocks of the target's first half, and reads of everything.
+fn stand(rounds: u64) -> Stand {
+    let blocks = TARGET_BYTES / 4096;
+    let round =
+        (0..blocks / 2).map(|n| (n * 16, 16, 'R')).chain((0..blocks / 4).map(|n| (n * 16, 8, 'W')));
+    let all: Vec<_> = (0..rounds).flat_map(|_| round.clone()).collect();
+    Stand::of(all.into_iter(), 20, TARGET_BYTES)
+}
+
+impl Stand {
+    /// Replays the load; answers the exit code and `verify.json` of the first target.
+    fn replay(&self, run: &str, options: &[&str]) -> (i32, Value) {
+        let mut arguments = vec!["replay", "load", "--target", "target", "--allow-cached"];
+        if !options.contains(&"--read-only") {
+            arguments.extend(["--destroy", "target"]);
+        }
+        arguments.extend(["-qo", run]);
+        arguments.extend(options);
+        let output = self.run(&arguments);
+        let path = self.path(run).join("verify.json");
+        let json = fs::read(&path).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+        let json: Value = serde_json::from_slice(&json).unwrap();
+        (output.status.code().unwrap(), json["targets"][0].clone())
+    }
+
+    fn summary(&self, run: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.path(run).join("summary.json")).unwrap()).unwrap()
+    }
+
+    fn number(&self, run: &str) -> String {
+        let facts = fs::read_to_string(self.path(run).join("run.toml")).unwrap();
+        facts.parse::<toml::Table>().unwrap()["run"].as_str().unwrap().to_owned()
+    }
+
+    /// Verifies a run later.
+    fn verify(&self, run: &str) -> (i32, Value) {
+        let output = self.run(&["verify", run, "--json"]);
+        let json: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+        (output.status.code().unwrap(), json["targets"][0].clone())
+    }
+
+    /// Changes the target.
+    fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut data = fs::read(self.path("target")).unwrap();
+        change(&mut data);
+        fs::write(self.path("target"), data).unwrap();
+    }
+
+    fn prepare(&self) {
+        let prepare = ["prepare", "target", "--seed", "7", "--allow-cached", "-q"];
+        let output = self.run(&[&prepare[..], &["--destroy", "target"]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+    }
+}
+
+fn kinds(target: &Value) -> Vec<(u64, String)> {
+    let findings = target["findings"].as_array().unwrap().iter();
+    let mut kinds: Vec<_> = findings
+        .map(|f| (f["offset"].as_u64().unwrap(), f["kind"].as_str().unwrap().to_owned()))
+        .collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+#[test]
+fn damage_in_what_prepare_wrote_is_found_by_the_reads_of_the_load() {
+    let stand = stand(1);
+    stand.prepare();
+    let (code, target) = stand.replay("sound", &["--verify", "reads"]);
+    assert_ne!(code, 15, "{target}");
+    assert!(target["figures"]["prepared"].as_u64() > Some(8000), "{target}");
+    assert_eq!(target["figures"]["doubtful"], 0);
+    stand.prepare();
+    // In blocks of the second half, which the load only reads.
+    let at = |block: u64| (TARGET_BYTES / 2 + block * 4096) as usize;
+    stand.change(|data| {
+        data[at(0) + 77] ^= 4;
+        data[at(8) + 200..at(8) + 230].fill(0x11);
+        data.copy_within(at(24)..at(24) + 512, at(16));
+        // Zeroed or discarded by somebody, or lost: it cannot be told.
+        data[at(32)..at(32) + 512].fill(0);
+    });
+    let (code, target) = stand.replay("damaged", &["--verify", "reads"]);
+    assert_eq!(code, 15);
+    let place = |block: u64, kind: &str| (at(block) as u64, kind.to_owned());
+    let expected = [place(0, "flipped"), place(8, "corrupt"), place(16, "misdirected")];
+    assert_eq!(kinds(&target), expected);
+    assert_eq!(target["figures"]["doubtful"], 1);
+}
+
+#[test]
+fn what_was_never_prepared_or_trimmed_or_overwritten_since_raises_no_alarm() {
+    let stand = stand(1);
+    stand.prepare();
+    stand.change(|data| {
+        let half = data.len() / 2;
+        // A stretch is discarded, another holds somebody's data, and a third is what another part
+        // of the disk held when it was filled: it has been moved here.
+        data[half..half + (1 << 20)].fill(0);
+        data[half + (1 << 20)..half + (2 << 20)].fill(0x5A);
+    });
+    let (code, target) = stand.replay("run", &["--verify", "reads"]);
+    assert_ne!(code, 15, "{target}");
+    assert_eq!(kinds(&target), []);
+    // A partition that begins at 1 MiB of a disk that was filled.
+    stand.prepare();
+    stand.change(|data| data.rotate_left(1 << 20));
+    let (code, target) = stand.replay("shifted", &["--verify", "preread"]);
+    assert_ne!(code, 15, "{target}");
+    assert_eq!(kinds(&target), []);
+}
+
+#[test]
+fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load() {
+    let stand = stand(2);
+    let (_, target) = stand.replay("earlier", &["--verify", "final"]);
+    assert_eq!(kinds(&target), []);
+    // The first write of the next run covers this.
+    stand.change(|data| data[100] ^= 1);
+    let continued = ["--continues", "earlier", "--timing", "afap"];
+    let (code, target) = stand.replay("run", &[&["--verify", "preread"][..], &continued].concat());
+    assert_eq!(code, 15, "{target}");
+    assert_eq!(kinds(&target), [(0, "flipped".to_owned())]);
+    let summary = stand.summary("run");
+    let verify = &summary["engine"]["verify"];
+    assert_eq!(verify["mode"], "preread");
+    let writes = 2 * TARGET_BYTES / 4096 / 4;
+    assert_eq!(verify["prereads"], writes, "every write was to a known place");
+    assert_eq!(verify["preread_bytes"], writes * 4096);
+    assert_eq!(summary["recorded"], 2 * TARGET_BYTES / 4096 * 3 / 4, "no read too many");
+    let told = summary["verdict"]["summary"].as_str().unwrap();
+    assert!(told.contains("before something was overwritten held up"), "{told}");
+    // Where only writes look, only they find it.
+    let writes_only = (0..8).map(|n| (n * 8, 8, 'W'));
+    let other = Stand::of(writes_only, 1000, TARGET_BYTES);
+    other.replay("first", &["--verify", "final"]);
+    for (mode, expected) in [("final", 0), ("preread", 1)] {
+        other.change(|data| data[9 * 512 + 64..10 * 512].fill(3));
+        let options = ["--verify", mode, "--continues", "first"];
+        let (code, target) = other.replay(mode, &options);
+        assert_eq!(kinds(&target).len(), expected, "{mode}: {target}");
+        assert_eq!(code == 15, expected == 1);
+        if let Some(finding) = target["findings"].get(0) {
+            assert_eq!((&finding["look"], &finding["read"]), (&"before-write".into(), &1.into()));
+        }
+        // The next one goes on from a target that is whole.
+        fs::remove_dir_all(other.path("first")).unwrap();
+        other.replay("first", &["--verify", "final"]);
+    }
+}
+
+#[test]
+fn a_line_of_runs_knows_what_each_of_them_wrote() {
+    let stand = stand(1);
+    stand.replay("a", &["--verify", "final"]);
+    // B writes nothing where it reads alone, and knows what A wrote.
+    let (code, target) =
+        stand.replay("b", &["--read-only", "--verify", "final", "--continues", "a"]);
+    assert_ne!(code, 15, "{target}");
+    assert!(target["figures"]["intact"].as_u64() > Some(4000), "{target}");
+    let (_, target) =
+        stand.replay("c", &["--verify", "reads", "--continues", "b", "--duration", "20ms"]);
+    assert_eq!(kinds(&target), []);
+    let (code, target) = stand.verify("c");
+    assert_eq!((code, kinds(&target)), (0, vec![]), "{target}");
+    assert!(target["figures"]["intact"].as_u64() >= Some(4096), "all that A wrote: {target}");
+
+    // What A wrote is damaged: both name it as A's.
+    stand.change(|data| data[512..1024].fill(0));
+    for (code, target) in [
+        stand.verify("c"),
+        stand.replay("d", &["--read-only", "--verify", "final", "--continues", "c"]),
+    ] {
+        assert_eq!(code, 15);
+        assert_eq!(kinds(&target), [(512, "zeroed".to_owned())]);
+        let run = u64::from_str_radix(&stand.number("a"), 16).unwrap();
+        let expected = &target["findings"][0]["expected"][0];
+        assert_eq!(expected["run"].as_u64(), Some(run), "{expected}");
+        assert!(expected["version"].as_u64().is_some(), "{expected}");
+    }
+    let told = said(&stand.run(&["verify", "c"]));
+    assert!(told.contains(&format!("in the run {}", stand.number("a"))), "{told}");
+}
+
+#[test]
+fn a_run_goes_on_from_one_that_was_killed() {
+    let stand = stand(20);
+    let replay = [
+        "replay",
+        "load",
+        "--target",
+        "target",
+        "--allow-cached",
+        "-qo",
+        "killed",
+        "--verify",
+        "reads",
+    ];
+    let mut child =
+        stand.command(&replay).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let journal = stand.path("killed/requests.journal");
+    let until = Instant::now() + Duration::from_mins(1);
+    while fs::metadata(&journal).map_or(0, |data| data.len()) < 200_000 {
+        assert!(Instant::now() < until, "no results after a minute");
+        sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (code, target) =
+        stand.replay("next", &["--verify", "preread", "--continues", "killed", "--timing", "afap"]);
+    assert_ne!(code, 15, "{target}");
+    assert!(target["figures"]["prereads"].as_u64() > Some(0), "{target}");
+    let (code, target) = stand.verify("next");
+    assert_eq!((code, kinds(&target)), (0, vec![]), "{target}");
+}
+
+#[test]
+fn a_run_on_another_target_or_one_that_is_gone_is_refused() {
+    let stand = stand(1);
+    stand.replay("a", &["--verify", "reads"]);
+    fs::File::create(stand.path("other")).unwrap().set_len(TARGET_BYTES).unwrap();
+    let refused = |arguments: &[&str], code: i32, word: &str| {
+        let output = stand.run(arguments);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(word) && text.contains("= help:"), "{text}");
+        assert!(!stand.path("refused").exists(), "{text}");
+    };
+    let on = |targets: &[&'static str], run: &'static str| {
+        let mut arguments = vec!["replay", "load", "--allow-cached", "-qo", "refused"];
+        targets.iter().for_each(|target| arguments.extend(["--target", target]));
+        arguments.extend(["--continues", run, "--verify", "reads"]);
+        arguments
+    };
+    refused(&on(&["other"], "a"), 2, "it wrote to");
+    refused(&on(&["sim:size=8M"], "a"), 2, "is simulated");
+    refused(&on(&["target"], "load"), 3, "is no run");
+    let equal = [&on(&["target"], "a")[..6], &["target", "--continues", "a", "--dedup", "2"]];
+    refused(&equal.concat(), 2, "--dedup");
+    let unnamed = ["replay", "load", "--target", "target", "--after", "kill"];
+    assert_eq!(stand.run(&unnamed).status.code(), Some(2));
+    // A run that goes on from one that is not there any more cannot be verified.
+    stand.replay("b", &["--verify", "reads", "--continues", "a"]);
+    fs::rename(stand.path("a"), stand.path("moved")).unwrap();
+    refused(&["verify", "b"], 3, "goes on from the run");
+    stand.replay("a", &["--verify", "reads"]);
+    refused(&["verify", "b"], 3, "there is the run");
+    fs::remove_dir_all(stand.path("a")).unwrap();
+    fs::rename(stand.path("moved"), stand.path("a")).unwrap();
+    fs::OpenOptions::new().write(true).open(stand.path("target")).unwrap().set_len(4096).unwrap();
+    refused(&on(&["target"], "a"), 2, "holds 4.00 KiB");
+}

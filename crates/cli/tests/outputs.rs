@@ -1,0 +1,367 @@
+//! No output takes the place of what is read, of what was measured, or of a device.
+//!
+//! Every command and option that writes is held against everything that must not be written over.
+//! Where this machine makes no loop device, mounts nothing or gives no file away, those rows are
+//! skipped with a word.
+
+// Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+#[path = "pitfalls/loop_device.rs"]
+#[allow(dead_code)]
+mod loop_device;
+mod stand;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use loop_device::{LoopDevice, system};
+use stand::{Stand, said};
+
+/// A user that is not the one who runs the tests.
+const SOMEBODY: u32 = 65_533;
+
+/// What each command reads is written in its place here.
+const OUT: &str = "OUT";
+
+/// The commands that write a file, and what of theirs they read.
+const FILES: [(&[&str], &str); 17] = [
+    (&["convert", "load", OUT, "--to", "csv"], "load"),
+    (&["convert", "load", "--merge", "merged", OUT, "--to", "csv"], "merged"),
+    (&["convert", "run", OUT, "--to", "csv"], "run/requests.parquet"),
+    (&["fit", "load", "-o", OUT], "load"),
+    (&["fit", "load", "--fio", OUT], "load"),
+    (&["analyze", "load", "--partial", "-o", OUT], "load"),
+    (&["merge", "part", "-o", OUT], "part"),
+    (&["report", "load", "-o", OUT], "load"),
+    (&["report", "run", "-o", OUT], "run/requests.parquet"),
+    (&["compare", "run", "other", "-o", OUT], "other/summary.json"),
+    (&["record", "/dev/null", "-o", OUT, "--to", "csv"], ""),
+    (&["prepare", OUT, "--size", "1M", "--part", "touched", "--trace", "load"], "load"),
+    (
+        &["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--interval-csv", OUT],
+        "load",
+    ),
+    (
+        &["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--interval-json", OUT],
+        "load",
+    ),
+    (
+        &[
+            "replay",
+            "load",
+            "-q",
+            "--target",
+            "sim:size=1G",
+            "-o",
+            "new",
+            "--interval-flatfile",
+            OUT,
+        ],
+        "load",
+    ),
+    (&["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--metrics", OUT], "load"),
+    (
+        &[
+            "replay",
+            "load",
+            "-q",
+            "--merge",
+            "merged",
+            "--target",
+            "sim:size=1G",
+            "-o",
+            "new",
+            "--metrics",
+            OUT,
+        ],
+        "merged",
+    ),
+];
+
+/// The commands that write into a directory.
+const DIRECTORIES: [&[&str]; 7] = [
+    &["replay", "load", "-q", "--target", "sim:size=1G", "-o", OUT],
+    &["merge", "run", "other", "-o", OUT],
+    &["plot", "load", "--only", "percentiles", "-o", OUT],
+    &["report", "load", "-o", "page.html", "--figures", OUT],
+    &["man", OUT],
+    &["demo", "--sim", "-o", OUT],
+    &["library", "add", OUT, "load", "--name", "x"],
+];
+
+fn skipped(reason: &str) {
+    // Past the test runner's capture, so that the run shows it.
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+}
+
+/// A stand with a load, another one, two runs and a part of an analysis.
+fn stand() -> Stand {
+    let stand = Stand::regular(300, 100);
+    fs::copy(stand.path("load"), stand.path("merged")).unwrap();
+    for run in ["run", "other", "third"] {
+        let output = stand.run(&["replay", "load", "-q", "--target", "sim:size=1G", "-o", run]);
+        assert!(stand.path(run).join("summary.json").exists(), "{}", said(&output));
+    }
+    let output = stand.run(&["analyze", "load", "--partial", "-o", "part"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = stand.run(&["library", "add", "library", "load", "--name", "x"]);
+    assert!(output.status.success(), "{}", said(&output));
+    stand
+}
+
+/// Everything below a directory: what is a file with its bytes, what is a link with where it leads.
+fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        if kind.is_dir() {
+            all.extend(everything(&path));
+            all.insert(path, Vec::new());
+        } else if kind.is_symlink() {
+            let to = fs::read_link(&path).unwrap();
+            all.insert(path, to.into_os_string().into_encoded_bytes());
+        } else {
+            all.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+/// Runs a command with `output` as its output, and holds it to this exit code and to having
+/// changed nothing.
+fn refused(stand: &Stand, command: &[&str], output: &str, code: i32) {
+    let words: Vec<&str> = command.iter().map(|w| if *w == OUT { output } else { *w }).collect();
+    let before = everything(stand.directory.path());
+    let answer = stand.run(&words);
+    let told = said(&answer);
+    assert_eq!(answer.status.code(), Some(code), "{words:?}: {told}");
+    let after = everything(stand.directory.path());
+    let is_same = |(path, bytes): (&PathBuf, &Vec<u8>)| before.get(path) == Some(bytes);
+    let changed: Vec<_> = after.iter().filter(|entry| !is_same(*entry)).map(|(p, _)| p).collect();
+    assert!(changed.is_empty(), "{words:?} changed {changed:?}: {told}");
+    assert_eq!(before.len(), after.len(), "{words:?} removed something: {told}");
+}
+
+/// The commands with an input of their own, so that links to it can be laid.
+fn linked(stand: &Stand, input: &str, number: usize) -> [String; 2] {
+    let (soft, hard) = (format!("soft-{number}"), format!("hard-{number}"));
+    symlink(stand.path(input), stand.path(&soft)).unwrap();
+    fs::hard_link(stand.path(input), stand.path(&hard)).unwrap();
+    [soft, hard]
+}
+
+#[test]
+fn no_command_writes_over_its_input_by_any_name_or_over_what_others_have_made() {
+    let stand = stand();
+    for (number, (command, input)) in FILES.iter().enumerate() {
+        if !input.is_empty() {
+            refused(&stand, command, input, 2);
+            for link in linked(&stand, input, number) {
+                refused(&stand, command, &link, 2);
+            }
+        }
+        symlink(stand.path("third/requests.parquet"), stand.path(&format!("r-{number}"))).unwrap();
+        for output in [
+            "third/requests.parquet",
+            "third/run.toml",
+            "third/report.html",
+            // A run has no such file yet: a later look would take it for a result.
+            "third/verify.json",
+            &format!("r-{number}"),
+            "library/x/load.parquet",
+            "library/library.json",
+        ] {
+            refused(&stand, command, output, 2);
+        }
+    }
+    let metrics =
+        ["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--metrics", OUT];
+    refused(&stand, &metrics, "new/summary.json", 2);
+    refused(&stand, &["fit", "load", "-o", "same", "--fio", OUT], "same", 2);
+    for directory in ["run", "library"] {
+        refused(&stand, DIRECTORIES[0], directory, 7);
+        refused(&stand, DIRECTORIES[1], directory, 7);
+    }
+}
+
+#[test]
+fn the_page_of_a_run_may_be_made_again_and_other_names_in_its_directory_are_free() {
+    let stand = stand();
+    let commands = [
+        &["report", "run", "-o", "run/report.html"][..],
+        &["report", "run"],
+        &["fit", "run", "--fio", "run/job.fio"],
+        &["convert", "run", "run/own.csv"],
+    ];
+    for words in commands.iter().chain(&commands) {
+        let answer = stand.run(words);
+        assert!(answer.status.success(), "{words:?}: {}", said(&answer));
+    }
+}
+
+#[test]
+fn pictures_and_man_pages_keep_what_stands_in_their_place() {
+    let stand = stand();
+    let plot = ["plot", "run", "--only", "percentiles", "--to", "svg", "-o", "pictures"];
+    let answer = stand.run(&plot);
+    assert!(answer.status.success(), "{}", said(&answer));
+    let picture = stand.path("pictures/run.percentiles.svg");
+    fs::remove_file(&picture).unwrap();
+    fs::hard_link(stand.path("run/requests.parquet"), &picture).unwrap();
+    refused(&stand, &plot, "", 2);
+    let requests = fs::read(&picture).unwrap();
+    let answer = stand.run(&["report", "run", "-o", "page.html", "--figures", "pictures"]);
+    assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
+    assert!(fs::read(&picture).unwrap() == requests);
+    fs::create_dir(stand.path("man")).unwrap();
+    fs::create_dir(stand.path("man/ioecho.1")).unwrap();
+    refused(&stand, &["man", OUT], "man", 2);
+}
+
+#[test]
+fn what_stands_in_the_way_of_a_demo_stays() {
+    let stand = Stand::regular(10, 100);
+    fs::create_dir(stand.path("demo")).unwrap();
+    fs::write(stand.path("demo/pgbench.parquet"), "my own").unwrap();
+    refused(&stand, DIRECTORIES[5], "demo", 7);
+}
+
+#[test]
+fn no_command_writes_into_the_directory_of_another_user_as_root() {
+    let stand = stand();
+    let theirs = stand.path("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::write(theirs.join("old"), "old").unwrap();
+    fs::create_dir(theirs.join("empty")).unwrap();
+    for path in [theirs.join("old"), theirs.join("empty"), theirs.clone()] {
+        if chown(&path, Some(SOMEBODY), Some(SOMEBODY)).is_err() {
+            return skipped("only root can give a directory away");
+        }
+    }
+    for (command, _) in FILES {
+        refused(&stand, command, "theirs/new", 7);
+        // A file that is there cannot be made, whoever it belongs to.
+        let code = if command[0] == "prepare" { 2 } else { 7 };
+        refused(&stand, command, "theirs/old", code);
+    }
+    for command in DIRECTORIES {
+        refused(&stand, command, "theirs/empty", 7);
+        refused(&stand, command, "theirs/new", 7);
+    }
+    // Nor into a run that is another user's.
+    chown(stand.path("run"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    refused(&stand, &["report", OUT], "run", 7);
+}
+
+/// A mounted device, until it is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn of(device: &LoopDevice, at: PathBuf) -> Result<Self, String> {
+        fs::create_dir(&at).unwrap();
+        system("mkfs.ext4", &["-q", device.path()])?;
+        system("mount", &[device.path(), at.to_str().unwrap()])?;
+        Ok(Self(at))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = system("umount", &[self.0.to_str().unwrap()]);
+    }
+}
+
+macro_rules! or_skip {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(reason) => return skipped(&reason.to_string()),
+        }
+    };
+}
+
+#[test]
+fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
+    let stand = stand();
+    // What is below the devices is looked at apart: a mounted file system writes by itself.
+    let below = tempfile::tempdir().unwrap();
+    let directory = |name: &str| {
+        let path = below.path().join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    };
+    let blank = or_skip!(LoopDevice::within(&directory("blank"), 1));
+    let image = below.path().join("blank/backing");
+    let lived_in = or_skip!(LoopDevice::within(&directory("lived-in"), 8));
+    let _mounted = or_skip!(Mounted::of(&lived_in, below.path().join("mounted")));
+    symlink(lived_in.path(), stand.path("link")).unwrap();
+    symlink(&image, stand.path("link-to-image")).unwrap();
+    let bytes = fs::read(&image).unwrap();
+    let inode = fs::metadata(&image).unwrap().ino();
+    for (command, _) in FILES {
+        for output in
+            [blank.path(), lived_in.path(), "link", image.to_str().unwrap(), "link-to-image"]
+        {
+            refused(&stand, command, output, 2);
+        }
+    }
+    assert!(fs::metadata(lived_in.path()).unwrap().file_type().is_block_device());
+    assert!(fs::metadata(blank.path()).unwrap().file_type().is_block_device());
+    assert!(fs::read(&image).unwrap() == bytes && fs::metadata(&image).unwrap().ino() == inode);
+    let image = fs::read(below.path().join("lived-in/backing")).unwrap();
+    assert_eq!(image.len(), 8 << 20);
+    assert_eq!(image[1080..1082], [0x53, 0xEF], "the magic number of ext4");
+}
+
+#[test]
+fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
+    let stand = Stand::regular(20_000, 10);
+    let load = stand.path("load");
+    fs::write(stand.path("map"), format!("#{}\n*=1\n", "-".repeat(1 << 16))).unwrap();
+    let over = |name: &str| {
+        let path = system("losetup", &["--find", "--show", stand.path(name).to_str().unwrap()])?;
+        Ok::<_, String>(Attached(path))
+    };
+    let device = or_skip!(over("load"));
+    let of_map = or_skip!(over("map"));
+    let short = ["gen:random?rate=100&count=10&area=16k", "--align", "round", "-o", "new", "-q"];
+    let before = everything(stand.directory.path());
+    let replay = |trace: &str, rest: &[&str], target: &str| {
+        let mut words = vec!["replay", trace];
+        words.extend_from_slice(&short[1..]);
+        words.extend_from_slice(rest);
+        words.extend(["--target", target, "--destroy", target]);
+        stand.run(&words)
+    };
+    let prepare =
+        ["prepare", &device.0, "--destroy", &device.0, "--part", "touched", "--trace", "load"];
+    for answer in [
+        replay("load", &[], &device.0),
+        replay(short[0], &["--merge", "load"], &device.0),
+        replay(short[0], &["--map-file", "map"], &of_map.0),
+        stand.run(&prepare),
+    ] {
+        assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
+        assert!(said(&answer).contains("which this command needs"), "{}", said(&answer));
+    }
+    assert!(everything(stand.directory.path()) == before, "something was changed");
+    // Reading alone harms nothing.
+    let reading = ["replay", "load", "--read-only", "-o", "new", "-q", "--timing", "afap"];
+    let answer = stand.run(&[&reading[..], &["--align", "round", "--target", &device.0]].concat());
+    assert!(stand.path("new/run.toml").exists(), "{}", said(&answer));
+    assert_eq!(fs::read(&load).unwrap(), before[&load]);
+}
+
+/// A loop device that is detached when it is dropped.
+struct Attached(String);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = system("losetup", &["--detach", &self.0]);
+    }
+}

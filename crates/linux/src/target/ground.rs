@@ -1,0 +1,122 @@
+//! What a path stands on, all the way down.
+//!
+//! A trace is overwritten by whoever writes to it, and as surely by whoever writes to the device
+//! that its file system is on, to the loop device that somebody has put over it, or to a file on a
+//! file system in an image which is that trace. None of these has the trace's name. So of each path
+//! it is found out where its own bytes are kept ([`Storage`]), and what that stands on: the device
+//! of the file system, what that device is built of, the file behind a loop device, and so on.
+//!
+//! Two files beside each other stand on the same disk, and neither harms the other: the file
+//! system sees to that. What harms is to write to what another thing stands on by its own name.
+//! Ranges are followed through partitions and loop devices. Where device mapper or MD puts its
+//! blocks is not: all of what they are built of counts.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::storage::{DEPTH_MAX, Keeper, Storage, loops};
+use crate::chain::Chains;
+use crate::guard::Hazard;
+use crate::mounts::swaps;
+use crate::sysfs::BlockNode;
+
+/// Where the bytes of a file or device are, and what keeps those.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// Its own bytes; none where there is nothing at the path yet.
+    own: Option<Storage>,
+    /// What it stands on, layer by layer.
+    below: Vec<Storage>,
+}
+
+impl Ground {
+    /// That of what is at `path`; where there is nothing yet, that of a file which is made there.
+    ///
+    /// # Errors
+    /// If neither it nor a directory above it can be looked at.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let chains = Chains::new();
+        let (own, nodes) = match fs::metadata(path) {
+            Ok(data) => {
+                let nodes = match Keeper::of(&data) {
+                    Keeper::Device(dev) => chains.of_device(dev),
+                    _ => chains.of_path(&fs::canonicalize(path)?),
+                };
+                (Some(Storage::of(&data)), nodes)
+            }
+            Err(error) => {
+                let above = path.ancestors().skip(1).map(|above| match above.as_os_str() {
+                    empty if empty.is_empty() => Path::new("."),
+                    _ => above,
+                });
+                // The directory may have to be made, too.
+                let there = { above }.find(|above| above.is_dir()).ok_or(error)?;
+                (None, chains.of_path(&fs::canonicalize(there)?))
+            }
+        };
+        // A disk that only one of its partitions has led to is none of what is stood on.
+        let has_part = |node: &BlockNode| {
+            let disk_of = |other: &BlockNode| other.disk().filter(|disk| disk.dev != other.dev);
+            nodes.iter().filter_map(disk_of).any(|disk| disk.dev == node.dev)
+        };
+        let below = nodes.iter().filter(|node| !has_part(node));
+        let below = below.map(|node| Storage::of_device(node.dev, DEPTH_MAX)).collect();
+        Ok(Self { own, below })
+    }
+
+    /// Whether writing to this, by its own name, changes what the other holds.
+    pub fn carries(&self, other: &Self) -> bool {
+        let Some(own) = &self.own else { return false };
+        other.own.iter().chain(&other.below).any(|storage| storage.overlaps(own))
+    }
+
+    /// Whether writing to one of them changes what the other holds.
+    pub fn touches(&self, other: &Self) -> bool {
+        self.carries(other) || other.carries(self)
+    }
+}
+
+/// What makes the file at `path` more than a file: a loop device stands on it, or it is swapped to.
+pub fn use_of(path: &Path) -> Option<Hazard> {
+    let data = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let keeper = Keeper::of(&data);
+    if let Some(one) = loops().into_iter().find(|one| one.keeper == keeper) {
+        return Some(Hazard::BackingFile { loop_device: one.node.name });
+    }
+    let is_it = |area: &PathBuf| fs::metadata(area).is_ok_and(|area| Keeper::of(&area) == keeper);
+    swaps().into_iter().find(is_it).map(|area| Hazard::Swap { area })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_touched_by_its_other_names_and_not_by_its_neighbours() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("trace"), "x").unwrap();
+        fs::write(path("other"), "x").unwrap();
+        fs::hard_link(path("trace"), path("hard")).unwrap();
+        std::os::unix::fs::symlink(path("trace"), path("link")).unwrap();
+        let of = |name: &str| Ground::of(&path(name)).unwrap();
+        let trace = of("trace");
+        assert!(of("hard").touches(&trace) && of("link").touches(&trace));
+        assert!(!of("other").touches(&trace), "on the same disk");
+        assert!(!of("missing").touches(&trace) && !of("no/such/place").touches(&trace));
+        assert!(use_of(&path("trace")).is_none());
+    }
+
+    #[test]
+    fn the_disk_below_a_file_carries_it_and_is_not_harmed_by_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "x").unwrap();
+        let file = Ground::of(&path).unwrap();
+        // Not every file system has a device.
+        let Some(disk) = file.below.first().cloned() else { return };
+        let disk = Ground { own: Some(disk), below: Vec::new() };
+        assert!(disk.carries(&file) && !file.carries(&disk) && file.touches(&disk));
+    }
+}

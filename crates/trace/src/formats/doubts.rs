@@ -1,0 +1,156 @@
+//! Clocks that cannot be right.
+//!
+//! A column of milliseconds that is read as microseconds begins in January 1970, and one stray
+//! stamp among millions makes a trace of 46 years. Either reads without a fault. Nobody but the
+//! owner knows what is right, so the requests stay as they are, and the doubt is told with the
+//! number of requests that it concerns.
+
+use crate::batch::Batch;
+use crate::calendar;
+use crate::error::TraceError;
+use crate::header::{Header, Notes};
+use crate::stream::{Opened, Source};
+use crate::units::Nanos;
+
+/// The longest time without a request that is believed: a year, in nanoseconds.
+const GAP_NS: i64 = 365 * 86_400 * 1_000_000_000;
+
+/// 1990-01-01 and 2100-01-01 UTC in nanoseconds since 1970. The oldest block traces that are known
+/// (HP's of 1992) lie between.
+const EARLIEST_NS: i64 = 631_152_000_000_000_000;
+const LATEST_NS: i64 = 4_102_444_800_000_000_000;
+
+/// The doubt about requests that lie apart from most.
+pub const APART: &str = "requests more than a year apart from most, left there: their time stamps \
+                         may be wrong";
+
+/// The doubt about the date.
+pub const DATE: &str = "requests dated before 1990 or behind 2100, left there: their time stamps \
+                        may be wrong, or count another unit";
+
+/// Looks at the instants of `source` while they go by.
+pub(super) fn questioned(source: Box<dyn Source>) -> Opened {
+    let header = source.header().clone();
+    Ok(Box::new(Questioned { source, header, clock: Clock::default(), is_begun: false }))
+}
+
+struct Questioned {
+    source: Box<dyn Source>,
+    header: Header,
+    clock: Clock,
+    is_begun: bool,
+}
+
+impl Source for Questioned {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        let is_more = self.source.next_batch(batch)?;
+        if is_more && self.is_begun {
+            self.header.learn(self.source.header());
+        } else {
+            // Some formats know the hour with their first request, and losses with the last.
+            self.header = self.source.header().clone();
+            self.is_begun = true;
+        }
+        if is_more {
+            self.clock.look(batch.issue_ns());
+        } else {
+            let start = self.header.started.as_deref().and_then(calendar::unix_ns);
+            self.clock.tell(start, &mut self.header.guesses);
+        }
+        Ok(is_more)
+    }
+}
+
+/// Requests without a long gap between them.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    first: i64,
+    last: i64,
+    requests: u64,
+}
+
+/// What was seen of the instants, in stretches: no more than the 584 years of 64 bits have years.
+#[derive(Debug, Default)]
+struct Clock(Vec<Stretch>);
+
+impl Clock {
+    /// Looks at further instants, which follow those before in time.
+    fn look(&mut self, instants: &[i64]) {
+        let (Some(first), Some(last)) = (instants.first(), instants.last()) else { return };
+        let before = self.0.last().map_or(*first, |stretch| stretch.last);
+        if last.saturating_sub(before) <= GAP_NS && !self.0.is_empty() {
+            if let Some(stretch) = self.0.last_mut() {
+                stretch.requests += instants.len() as u64;
+                stretch.last = *last;
+            }
+            return;
+        }
+        for instant in instants {
+            match self.0.last_mut() {
+                Some(stretch) if instant.saturating_sub(stretch.last) <= GAP_NS => {
+                    stretch.requests += 1;
+                    stretch.last = *instant;
+                }
+                _ => self.0.push(Stretch { first: *instant, last: *instant, requests: 1 }),
+            }
+        }
+    }
+
+    /// Tells what is to be doubted; `start` is the date of the trace's zero, where it is known.
+    fn tell(&self, start: Option<i64>, guesses: &mut Notes) {
+        let most = self.0.iter().map(|stretch| stretch.requests).max().unwrap_or(0);
+        let all: u64 = self.0.iter().map(|stretch| stretch.requests).sum();
+        let gap = self.0.windows(2).next().map(|pair| {
+            let gap = Nanos(pair[1].first.saturating_sub(pair[0].last));
+            format!("nothing for {gap} (h:mm:ss) behind the first {}", pair[0].requests)
+        });
+        guesses.add(APART, all - most, gap);
+        let Some(start) = start else { return };
+        let is_strange =
+            |date: i64| !(EARLIEST_NS..LATEST_NS).contains(&start.saturating_add(date));
+        let strange = self.0.iter().filter(|stretch| is_strange(stretch.first));
+        let example = strange.clone().next().map(|stretch| {
+            format!("from {} on", calendar::rfc3339(start.saturating_add(stretch.first)))
+        });
+        guesses.add(DATE, strange.map(|stretch| stretch.requests).sum(), example);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR: i64 = GAP_NS;
+
+    fn told(instants: &[i64], start: Option<i64>, batch: usize) -> (u64, u64) {
+        let (mut clock, mut guesses) = (Clock::default(), Notes::default());
+        instants.chunks(batch).for_each(|batch| clock.look(batch));
+        clock.tell(start, &mut guesses);
+        (guesses.count_of(APART), guesses.count_of(DATE))
+    }
+
+    #[test]
+    fn what_lies_apart_from_most_is_told_wherever_it_lies_and_batches_are_cut() {
+        for batch in 1..5 {
+            assert_eq!(told(&[0, 46 * YEAR, 46 * YEAR + 5, 46 * YEAR + 9], None, batch), (1, 0));
+            assert_eq!(told(&[0, 1, 2, 2 * YEAR, 9 * YEAR], None, batch), (2, 0));
+            assert_eq!(told(&[0, YEAR, 2 * YEAR], None, batch), (0, 0));
+            assert_eq!(told(&[i64::MIN, i64::MAX], None, batch), (1, 0));
+        }
+        assert_eq!(told(&[], None, 1), (0, 0));
+    }
+
+    #[test]
+    fn a_date_that_no_recording_has_is_told() {
+        let of = |date: &str| calendar::unix_ns(date);
+        assert_eq!(told(&[0, 1, 2], of("1970-01-19T06:16:48Z"), 2), (0, 3));
+        assert_eq!(told(&[0, 1, 2], of("2200-01-01T00:00:00Z"), 2), (0, 3));
+        assert_eq!(told(&[0, 1, 2], of("1992-04-18T00:00:00Z"), 2), (0, 0));
+        // A stray first stamp does not make the others strange.
+        assert_eq!(told(&[0, 46 * YEAR, 46 * YEAR], of("1970-01-01T00:00:01Z"), 2), (1, 1));
+    }
+}
