@@ -663,7 +663,8 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        let feeder = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input).is_ok());
+        let feeder =
+            std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input).is_ok());
         let output = child.wait_with_output().unwrap();
         assert!(feeder.join().unwrap());
         output

@@ -1,6 +1,5 @@
 //! Reading bytes as a file is read, for the tests of binary formats.
 
-
 use super::{ReadOptions, open};
 use crate::batch::Batch;
 use crate::compression::Codec;

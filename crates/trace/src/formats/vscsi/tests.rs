@@ -173,9 +173,10 @@ proptest! {
 /// block, one line for each record.
 #[test]
 fn the_published_recording_says_what_its_text_says() {
-    let (Some(binary), Some(text)) =
-        (ioecho_fixture::recording("cloudPhysicsIO.vscsi"), ioecho_fixture::recording("cloudPhysicsIO.csv.gz"))
-    else {
+    let (Some(binary), Some(text)) = (
+        ioecho_fixture::recording("cloudPhysicsIO.vscsi"),
+        ioecho_fixture::recording("cloudPhysicsIO.csv.gz"),
+    ) else {
         return;
     };
     let mut source = crate::formats::open(&binary, &ReadOptions::default()).unwrap();
