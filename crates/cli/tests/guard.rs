@@ -38,7 +38,7 @@ fn written(path: &Path) -> usize {
 #[test]
 fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target", &[])));
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
     let words = ["replay", "load", "-t", device.path(), "-o", "run", "-q"];
     let hide = "mount -t tmpfs none /sys";
     let refused = or_skip!(after(&stand, hide, &words));
@@ -56,8 +56,8 @@ fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
 #[test]
 fn without_sys_what_is_mounted_through_another_loop_device_is_refused_even_if_named() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target", &[])));
-    let beside = or_skip!(Attached::over(&stand.path("target", &[])));
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let beside = or_skip!(Attached::over(&stand.path("target"), &[]));
     or_skip!(system("mkfs.ext4", &["-q", device.path()]));
     let first = format!("mount {} /mnt && mount -t tmpfs none /sys", device.path());
     or_skip!(system("unshare", &["--mount", "--propagation", "private", "sh", "-c", &first]));
@@ -76,7 +76,7 @@ fn without_sys_what_is_mounted_through_another_loop_device_is_refused_even_if_na
 #[test]
 fn without_proc_a_device_is_refused() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target", &[])));
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
     let words = ["prepare", device.path(), "-q"];
     let refused = or_skip!(after(&stand, "mount -t tmpfs none /proc", &words));
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
@@ -87,7 +87,7 @@ fn without_proc_a_device_is_refused() {
 #[test]
 fn in_another_pid_namespace_a_device_is_refused_and_a_file_is_not() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target", &[])));
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
     let within = |target: &str, run: &str| {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_ioecho"), "replay"]);
