@@ -10,20 +10,15 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use ioecho_fixture::{recording, skipped};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How much two computations of the same number may differ by rounding.
 const ROUNDING: f64 = 1e-6;
-
-fn skipped(reason: &str) {
-    // Past the test runner's capture, so that the run shows it.
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-}
 
 fn ioecho(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ioecho")).args(arguments).output().unwrap()
@@ -51,16 +46,6 @@ fn slow(script: &str, file: &Path) -> Option<Value> {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{script}: {error}");
     Some(serde_json::from_slice(&output.stdout).unwrap())
-}
-
-/// A real load, where there are any.
-fn real(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("IOECHO_DATA").map(|data| PathBuf::from(data).join(name));
-    let found = path.filter(|path| path.exists());
-    if found.is_none() {
-        skipped("$IOECHO_DATA does not lead to the real loads");
-    }
-    found
 }
 
 /// Where `found` lacks something of what is expected, or has it otherwise. What is not expected is
@@ -177,7 +162,7 @@ fn text(path: &Path) -> &str {
 #[test]
 fn the_load_in_time_of_real_loads_is_that_of_a_slow_count() {
     for name in ["linux-mysql.load.gz", "windows-mssql.load.gz"] {
-        let Some(load) = real(name) else { return };
+        let Some(load) = recording(name) else { return };
         let Some(expected) = slow("time.py", &load) else { return };
         assert_agrees(&expected, &analysis(&[text(&load)]));
     }
@@ -186,7 +171,7 @@ fn the_load_in_time_of_real_loads_is_that_of_a_slow_count() {
 #[test]
 fn the_load_in_space_of_real_loads_is_that_of_a_slow_count() {
     for name in ["linux-mysql.load.gz", "windows-mssql.load.gz"] {
-        let Some(load) = real(name) else { return };
+        let Some(load) = recording(name) else { return };
         let Some(expected) = slow("space.py", &load) else { return };
         assert_agrees(&expected, &analysis(&[text(&load)]));
     }

@@ -13,13 +13,7 @@ mod made;
 #[path = "check/spoilt.rs"]
 mod spoilt;
 
-use std::io::Write as _;
 use std::process::{Command, Output};
-
-fn skipped(reason: &str) {
-    // Past the test runner's capture, so that the run shows it.
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-}
 
 fn ioecho(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ioecho")).args(arguments).output().unwrap()

@@ -9,18 +9,13 @@
 mod stand;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ioecho_fixture::skipped;
 use stand::{Stand, said};
-
-fn skipped(reason: &str) {
-    // Past the test runner's capture, so that the run shows it.
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-}
 
 impl Stand {
     fn start(&self, arguments: &[&str]) -> Child {
@@ -668,7 +663,8 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        let feeder = std::thread::spawn(move || stdin.write_all(&input).is_ok());
+        let feeder =
+            std::thread::spawn(move || std::io::Write::write_all(&mut stdin, &input).is_ok());
         let output = child.wait_with_output().unwrap();
         assert!(feeder.join().unwrap());
         output

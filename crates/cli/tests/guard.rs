@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use ioecho_fixture::loop_device::Attached;
+use ioecho_fixture::{or_skip, run as system, skipped};
 use ioecho_replay::pattern::MARK;
 
 mod stand;
@@ -17,51 +19,6 @@ mod stand;
 use stand::{Stand, said};
 
 const REFUSED: Option<i32> = Some(6);
-
-/// Says why a test could not be made here.
-fn skipped(reason: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-}
-
-macro_rules! or_skip {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(reason) => return skipped(&reason),
-        }
-    };
-}
-
-/// Runs a program of the system; says what it said.
-fn system(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let answer = Command::new(program)
-        .args(arguments)
-        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if answer.status.success() {
-        Ok(String::from_utf8_lossy(&answer.stdout).trim().to_owned())
-    } else {
-        Err(format!("{program}: {}", String::from_utf8_lossy(&answer.stderr).trim()))
-    }
-}
-
-/// A loop device on a file; it goes away with the value.
-struct Loop(String);
-
-impl Loop {
-    fn on(file: &Path) -> Result<Self, String> {
-        system("losetup", &["--find", "--show", file.to_str().unwrap()]).map(Self)
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        if let Err(error) = system("losetup", &["--detach", &self.0]) {
-            eprintln!("a loop device stays behind: {error}");
-        }
-    }
-}
 
 /// The program in a mount namespace of its own, where something is done first.
 fn after(stand: &Stand, first: &str, arguments: &[&str]) -> Result<Output, String> {
@@ -81,8 +38,8 @@ fn written(path: &Path) -> usize {
 #[test]
 fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Loop::on(&stand.path("target")));
-    let words = ["replay", "load", "-t", &device.0, "-o", "run", "-q"];
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let words = ["replay", "load", "-t", device.path(), "-o", "run", "-q"];
     let hide = "mount -t tmpfs none /sys";
     let refused = or_skip!(after(&stand, hide, &words));
     let told = said(&refused);
@@ -90,7 +47,7 @@ fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
     assert!(told.contains("cannot tell") && told.contains("/sys"), "{told}");
     assert!(told.contains("if you know that nobody uses it"), "{told}");
     assert_eq!(written(&stand.path("target")), 0);
-    let named = [&words[..], &["--destroy", &device.0]].concat();
+    let named = [&words[..], &["--destroy", device.path()]].concat();
     let told = said(&after(&stand, hide, &named).unwrap());
     assert!(told.contains("warning") && told.contains("cannot tell"), "{told}");
     assert!(written(&stand.path("target")) > 0, "{told}");
@@ -99,12 +56,13 @@ fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
 #[test]
 fn without_sys_what_is_mounted_through_another_loop_device_is_refused_even_if_named() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Loop::on(&stand.path("target")));
-    let beside = or_skip!(Loop::on(&stand.path("target")));
-    or_skip!(system("mkfs.ext4", &["-q", &device.0]));
-    let first = format!("mount {} /mnt && mount -t tmpfs none /sys", device.0);
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let beside = or_skip!(Attached::over(&stand.path("target"), &[]));
+    or_skip!(system("mkfs.ext4", &["-q", device.path()]));
+    let first = format!("mount {} /mnt && mount -t tmpfs none /sys", device.path());
     or_skip!(system("unshare", &["--mount", "--propagation", "private", "sh", "-c", &first]));
-    let words = ["replay", "load", "-t", &beside.0, "-o", "run", "-q", "--destroy", &beside.0];
+    let words =
+        ["replay", "load", "-t", beside.path(), "-o", "run", "-q", "--destroy", beside.path()];
     let refused = or_skip!(after(&stand, &first, &words));
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("is mounted at /mnt"), "{}", said(&refused));
@@ -118,8 +76,8 @@ fn without_sys_what_is_mounted_through_another_loop_device_is_refused_even_if_na
 #[test]
 fn without_proc_a_device_is_refused() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Loop::on(&stand.path("target")));
-    let words = ["prepare", &device.0, "-q"];
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let words = ["prepare", device.path(), "-q"];
     let refused = or_skip!(after(&stand, "mount -t tmpfs none /proc", &words));
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("/proc is not mounted"), "{}", said(&refused));
@@ -129,7 +87,7 @@ fn without_proc_a_device_is_refused() {
 #[test]
 fn in_another_pid_namespace_a_device_is_refused_and_a_file_is_not() {
     let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Loop::on(&stand.path("target")));
+    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
     let within = |target: &str, run: &str| {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_ioecho"), "replay"]);
@@ -137,7 +95,7 @@ fn in_another_pid_namespace_a_device_is_refused_and_a_file_is_not() {
         command.current_dir(stand.directory.path()).output().unwrap()
     };
     or_skip!(system("unshare", &["--pid", "--fork", "--mount-proc", "true"]));
-    let refused = within(&device.0, "one");
+    let refused = within(device.path(), "one");
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("--pid=host"), "{}", said(&refused));
     assert_eq!(written(&stand.path("target")), 0);
@@ -257,10 +215,10 @@ fn a_loop_device_that_is_attached_while_the_trace_is_read_keeps_its_file() {
         let stand = Stand::regular(1, 1);
         let trace = SlowTrace::new(&stand);
         let target = stand.path("target");
-        or_skip!(Loop::on(&target));
+        or_skip!(Attached::over(&target, &[]));
         let program = start(&stand, &[words, &["target"]].concat());
         let mut device = None;
-        let output = trace.feed(program, || device = Some(Loop::on(&target)));
+        let output = trace.feed(program, || device = Some(Attached::over(&target, &[])));
         let _device = or_skip!(device.unwrap());
         let told = said(&output);
         assert_eq!(output.status.code(), REFUSED, "{words:?}: {told}");

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ioecho_fixture::run as told;
 use stand::{Stand, said};
 
 /// A loop device that can be made to hang; taken down, and awake, when it is dropped.
@@ -24,16 +25,6 @@ struct Sleeper {
 }
 
 /// What a program printed, or that it failed.
-fn told(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    } else {
-        Err(format!("{program} {arguments:?}: {}", said(&output).trim()))
-    }
-}
-
 impl Sleeper {
     /// `Err` says what this host does not give.
     fn new(stand: Stand) -> Result<Self, String> {
@@ -132,7 +123,7 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     let mut sleeper = match Sleeper::new(Stand::of(writes, 500, 4096)) {
         Ok(sleeper) => sleeper,
         Err(reason) => {
-            eprintln!("skipped: {reason}");
+            ioecho_fixture::skipped(reason);
             return;
         }
     };
@@ -150,7 +141,7 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     });
     if has_ended(&mut sleeper) {
         let output = sleeper.end();
-        eprintln!("skipped: no Linux AIO here: {}", said(&output));
+        ioecho_fixture::skipped(format!("no Linux AIO here: {}", said(&output)));
         return;
     }
     sleeper.hang();

@@ -7,9 +7,6 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-#[path = "pitfalls/loop_device.rs"]
-#[allow(dead_code)]
-mod loop_device;
 mod stand;
 
 use std::collections::BTreeMap;
@@ -18,7 +15,8 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use loop_device::{LoopDevice, system};
+use ioecho_fixture::loop_device::Attached;
+use ioecho_fixture::{Backing, LoopDevice, MountPoint, or_skip, run as system, skipped};
 use stand::{Stand, said};
 
 /// A user that is not the one who runs the tests.
@@ -92,11 +90,6 @@ const DIRECTORIES: [&[&str]; 7] = [
     &["demo", "--sim", "-o", OUT],
     &["library", "add", OUT, "load", "--name", "x"],
 ];
-
-fn skipped(reason: &str) {
-    // Past the test runner's capture, so that the run shows it.
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-}
 
 /// A stand with a load, another one, two runs and a part of an analysis.
 fn stand() -> Stand {
@@ -258,47 +251,17 @@ fn no_command_writes_into_the_directory_of_another_user_as_root() {
     refused(&stand, &["report", OUT], "run", 7);
 }
 
-/// A mounted device, until it is dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn of(device: &LoopDevice, at: PathBuf) -> Result<Self, String> {
-        fs::create_dir(&at).unwrap();
-        system("mkfs.ext4", &["-q", device.path()])?;
-        system("mount", &[device.path(), at.to_str().unwrap()])?;
-        Ok(Self(at))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = system("umount", &[self.0.to_str().unwrap()]);
-    }
-}
-
-macro_rules! or_skip {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(reason) => return skipped(&reason.to_string()),
-        }
-    };
-}
-
 #[test]
 fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
     let stand = stand();
     // What is below the devices is looked at apart: a mounted file system writes by itself.
     let below = tempfile::tempdir().unwrap();
-    let directory = |name: &str| {
-        let path = below.path().join(name);
-        fs::create_dir(&path).unwrap();
-        path
-    };
-    let blank = or_skip!(LoopDevice::within(&directory("blank"), 1));
-    let image = below.path().join("blank/backing");
-    let lived_in = or_skip!(LoopDevice::within(&directory("lived-in"), 8));
-    let _mounted = or_skip!(Mounted::of(&lived_in, below.path().join("mounted")));
+    let within = |mib: u64| LoopDevice::over(Backing::in_directory(below.path(), mib << 20), &[]);
+    let blank = or_skip!(within(1));
+    let image = blank.backing.path.clone();
+    let lived_in = or_skip!(within(8));
+    or_skip!(system("mkfs.ext4", &["-q", lived_in.path()]));
+    let _mounted = or_skip!(MountPoint::of(&lived_in.path));
     symlink(lived_in.path(), stand.path("link")).unwrap();
     symlink(&image, stand.path("link-to-image")).unwrap();
     let bytes = fs::read(&image).unwrap();
@@ -313,7 +276,7 @@ fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
     assert!(fs::metadata(lived_in.path()).unwrap().file_type().is_block_device());
     assert!(fs::metadata(blank.path()).unwrap().file_type().is_block_device());
     assert!(fs::read(&image).unwrap() == bytes && fs::metadata(&image).unwrap().ino() == inode);
-    let image = fs::read(below.path().join("lived-in/backing")).unwrap();
+    let image = fs::read(&lived_in.backing.path).unwrap();
     assert_eq!(image.len(), 8 << 20);
     assert_eq!(image[1080..1082], [0x53, 0xEF], "the magic number of ext4");
 }
@@ -323,10 +286,7 @@ fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
     let stand = Stand::regular(20_000, 10);
     let load = stand.path("load");
     fs::write(stand.path("map"), format!("#{}\n*=1\n", "-".repeat(1 << 16))).unwrap();
-    let over = |name: &str| {
-        let path = system("losetup", &["--find", "--show", stand.path(name).to_str().unwrap()])?;
-        Ok::<_, String>(Attached(path))
-    };
+    let over = |name: &str| Attached::over(&stand.path(name), &[]);
     let device = or_skip!(over("load"));
     let of_map = or_skip!(over("map"));
     let short = ["gen:random?rate=100&count=10&area=16k", "--align", "round", "-o", "new", "-q"];
@@ -338,12 +298,20 @@ fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
         words.extend(["--target", target, "--destroy", target]);
         stand.run(&words)
     };
-    let prepare =
-        ["prepare", &device.0, "--destroy", &device.0, "--part", "touched", "--trace", "load"];
+    let prepare = [
+        "prepare",
+        device.path(),
+        "--destroy",
+        device.path(),
+        "--part",
+        "touched",
+        "--trace",
+        "load",
+    ];
     for answer in [
-        replay("load", &[], &device.0),
-        replay(short[0], &["--merge", "load"], &device.0),
-        replay(short[0], &["--map-file", "map"], &of_map.0),
+        replay("load", &[], device.path()),
+        replay(short[0], &["--merge", "load"], device.path()),
+        replay(short[0], &["--map-file", "map"], of_map.path()),
         stand.run(&prepare),
     ] {
         assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
@@ -352,16 +320,8 @@ fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
     assert!(everything(stand.directory.path()) == before, "something was changed");
     // Reading alone harms nothing.
     let reading = ["replay", "load", "--read-only", "-o", "new", "-q", "--timing", "afap"];
-    let answer = stand.run(&[&reading[..], &["--align", "round", "--target", &device.0]].concat());
+    let answer =
+        stand.run(&[&reading[..], &["--align", "round", "--target", device.path()]].concat());
     assert!(stand.path("new/run.toml").exists(), "{}", said(&answer));
     assert_eq!(fs::read(&load).unwrap(), before[&load]);
-}
-
-/// A loop device that is detached when it is dropped.
-struct Attached(String);
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = system("losetup", &["--detach", &self.0]);
-    }
 }

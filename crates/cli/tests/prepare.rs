@@ -8,7 +8,6 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -285,7 +284,7 @@ fn a_mounted_device_is_not_filled_even_if_it_is_named() {
     let device = system("mkfs.ext4", &["-q", file])
         .and_then(|_| system("losetup", &["--find", "--show", file]));
     let Some(device) = device else {
-        let _ = writeln!(std::io::stderr(), "skipped: no loop device with a file system here");
+        ioecho_fixture::skipped("no loop device with a file system here");
         return;
     };
     let mounted = system("mount", &[&device, point]).is_some();
@@ -308,7 +307,7 @@ fn a_mounted_device_is_not_filled_even_if_it_is_named() {
             assert!(said(output).contains("cannot be overruled"), "{}", said(output));
         }
     } else {
-        let _ = writeln!(std::io::stderr(), "skipped: nothing can be mounted here");
+        ioecho_fixture::skipped("nothing can be mounted here");
     }
 }
 

@@ -80,7 +80,7 @@ fn a_reader_of_a_pipe_that_comes_later_gets_every_line() {
 #[test]
 fn a_quit_gives_the_terminal_of_the_panels_back() {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no `script` to make a terminal");
+        ioecho_fixture::skipped("there is no `script` to make a terminal");
         return;
     }
     let home = home();

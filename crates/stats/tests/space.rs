@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ioecho_fixture::recording;
 use ioecho_stats::analysis::Summary;
 use ioecho_stats::analysis::order::Order;
 use ioecho_stats::analysis::pages::Pages;
@@ -18,15 +19,6 @@ use ioecho_stats::analysis::sizes::Sizes;
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Columns, Request};
 use serde_json::{Value, json};
-
-fn recording(name: &str) -> Option<PathBuf> {
-    let found = std::env::var_os("IOECHO_DATA").map(|data| Path::new(&data).join(name));
-    let found = found.filter(|path| path.exists());
-    if found.is_none() {
-        println!("skipped: IOECHO_DATA has no {name}");
-    }
-    found
-}
 
 fn requests(path: &Path) -> Vec<Request> {
     let mut source = formats::open(path, &ReadOptions::default()).unwrap();
@@ -133,7 +125,7 @@ fn agrees(name: &str) {
     let Some(path) = recording(name) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/analysis/space.py");
     let Ok(output) = Command::new("python3").arg(script).arg(&path).output() else {
-        println!("skipped: there is no python3 here");
+        ioecho_fixture::skipped("there is no python3 here");
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

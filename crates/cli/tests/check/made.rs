@@ -8,7 +8,9 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{ioecho, skipped};
+use ioecho_fixture::skipped;
+
+use crate::ioecho;
 
 /// How much two computations of the same number may differ by rounding.
 const ROUNDING: f64 = 1e-6;

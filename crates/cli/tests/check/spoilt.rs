@@ -10,10 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use ioecho_fixture::{LoopDevice, Throttle, skipped};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{ioecho, skipped};
+use crate::ioecho;
 
 /// Requests of the load, and how many milliseconds lie between two.
 const REQUESTS: u64 = 300;
@@ -23,50 +24,29 @@ const APART_MS: u64 = 5;
 const LENIENT: [&str; 6] =
     ["--limit", "issue-p50=none", "--limit", "issue-p99=100ms", "--limit", "duration=none"];
 
-/// A loop device over a file in memory, which goes away with the value.
-struct Device {
-    path: String,
-    _directory: TempDir,
+/// A loop device over a file in memory that is full of data.
+fn filled() -> Result<LoopDevice, String> {
+    let device = LoopDevice::new(16 << 20)?;
+    fs::write(&device.path, vec![7; 16 << 20]).map_err(|error| error.to_string())?;
+    Ok(device)
 }
 
-impl Device {
-    fn new() -> Result<Self, String> {
-        let directory = tempfile::tempdir_in("/dev/shm").map_err(|e| format!("/dev/shm: {e}"))?;
-        let file = directory.path().join("backing");
-        fs::write(&file, vec![7; 16 << 20]).map_err(|error| error.to_string())?;
-        let output = Command::new("losetup").args(["-f", "--show"]).arg(&file).output();
-        let output = output.map_err(|error| format!("losetup: {error}"))?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-        }
-        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        Ok(Self { path, _directory: directory })
-    }
-
-    /// Its number as the kernel writes it in text: `7,5`.
-    fn number(&self, between: char) -> String {
-        let name = self.path.trim_start_matches("/dev/");
-        let text = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap_or_default();
-        text.trim().replace(':', &between.to_string())
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["-d", &self.path]).status();
-    }
+/// The number of a device as the kernel writes it: `7:5`.
+fn number(device: &LoopDevice) -> String {
+    let text = fs::read_to_string(format!("/sys/block/{}/dev", device.name()));
+    text.unwrap_or_default().trim().to_owned()
 }
 
 /// A tracefs instance that records the block events of a device.
 struct Recorder(PathBuf);
 
 impl Recorder {
-    fn new(device: &Device, name: &str) -> Result<Self, String> {
+    fn new(device: &LoopDevice, name: &str) -> Result<Self, String> {
         let instances = Path::new("/sys/kernel/tracing/instances");
         let path = instances.join(format!("ioecho-{}-test-{name}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", instances.display()))?;
         let recorder = Self(path);
-        let number = device.number(':');
+        let number = number(device);
         let (major, minor) = number.split_once(':').ok_or("the device has no number")?;
         let (major, minor): (u32, u32) = (major.parse().unwrap(), minor.parse().unwrap());
         recorder.set("trace_clock", "mono")?;
@@ -120,32 +100,10 @@ impl Drop for Recorder {
     }
 }
 
-/// A control group that lets few reads a second through to a device.
-struct Throttle(PathBuf);
-
-impl Throttle {
-    fn new(device: &Device) -> Result<Self, String> {
-        let root = Path::new("/sys/fs/cgroup/blkio");
-        let path = root.join(format!("ioecho-{}-test", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", root.display()))?;
-        let throttle = Self(path);
-        let rule = format!("{} 60", device.number(':'));
-        fs::write(throttle.0.join("blkio.throttle.read_iops_device"), rule)
-            .map_err(|error| format!("blkio.throttle.read_iops_device: {error}"))?;
-        Ok(throttle)
-    }
-}
-
-impl Drop for Throttle {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 /// A directory with a load, a device, and a recorder on it.
 struct Stand {
     directory: TempDir,
-    device: Device,
+    device: LoopDevice,
     recorder: Recorder,
 }
 
@@ -158,12 +116,12 @@ impl Stand {
             writeln!(load, "{at},read,{},4096", place * 4096).unwrap();
         }
         fs::write(directory.path().join("load.csv"), load).unwrap();
-        let made = Device::new()
+        let made = filled()
             .and_then(|device| Recorder::new(&device, name).map(|recorder| (device, recorder)));
         match made {
             Ok((device, recorder)) => Some(Self { directory, device, recorder }),
             Err(reason) => {
-                skipped(&reason);
+                skipped(reason);
                 None
             }
         }
@@ -177,12 +135,9 @@ impl Stand {
     fn begin(&self, group: Option<&Throttle>) -> Child {
         let program = env!("CARGO_BIN_EXE_ioecho");
         let (load, run) = (self.path("load.csv"), self.path("run"));
-        let mut command = Command::new("sh");
-        let join = group.map_or(String::new(), |group| {
-            format!("echo $$ > '{}' && ", group.0.join("cgroup.procs").display())
-        });
-        command.arg("-c").arg(format!("{join}exec \"$@\"")).arg("sh");
-        command.args([program, "replay", &load, "--target", &self.device.path, "-o", &run]);
+        let mut command =
+            group.map_or_else(|| Command::new(program), |group| group.command(program));
+        command.args(["replay", &load, "--target", self.device.path(), "-o", &run]);
         command.arg("--read-only");
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }

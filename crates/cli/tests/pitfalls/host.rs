@@ -8,22 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::devices::Ramfs;
-use crate::loop_device::{LoopDevice, system};
-use crate::stand::{Stand, check, grade};
+use ioecho_fixture::loop_device::Attached;
+use ioecho_fixture::{Backing, Frozen, LoopDevice, MountPoint, or_skip, run as system};
 
-/// Ends a test that this machine cannot make.
-macro_rules! or_skip {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(reason) => {
-                eprintln!("skipped: {reason}");
-                return;
-            }
-        }
-    };
-}
+use crate::stand::{Stand, check, grade};
 
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -36,7 +24,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Result<Self, String> {
-        Ok(Self { stand: Stand::new(), device: LoopDevice::new(64)? })
+        Ok(Self { stand: Stand::new(), device: LoopDevice::new(64 << 20)? })
     }
 
     /// Replays a load on the device, whatever the verdict; answers the run's directory.
@@ -196,7 +184,7 @@ fn a_second_reader_of_the_device_is_told_and_no_other_passes() {
 fn a_reader_of_the_device_below_or_of_another_partition_is_told() {
     let bench = or_skip!(Bench::new());
     let load = "gen:random?size=4k&rate=2000&count=2000&area=16M";
-    let upper = or_skip!(LoopDevice::over(bench.device.path()));
+    let upper = or_skip!(Attached::direct(&bench.device.path, true));
     let below = |run| bench.replay_on(upper.path(), load, run, &[]);
     let alone = below("alone");
     assert_eq!(grade(&alone, "other-load"), "pass", "{}", measured(&alone, "other-load"));
@@ -206,7 +194,7 @@ fn a_reader_of_the_device_below_or_of_another_partition_is_told() {
     drop(reader);
     assert_eq!(grade(&shared, "other-load"), "suspect", "{}", measured(&shared, "other-load"));
 
-    let disk = or_skip!(LoopDevice::new(64));
+    let disk = or_skip!(LoopDevice::new(64 << 20));
     let ours = or_skip!(disk.partition(1, 2048, 40_960));
     let others = or_skip!(disk.partition(2, 65_536, 40_960));
     let reader = read(&others);
@@ -259,8 +247,9 @@ fn discards_that_the_target_cannot_do_are_told() {
     let done = bench.replay(load, "done", &[]);
     assert_eq!(grade(&done, "durability"), "pass", "{}", measured(&done, "durability"));
     // A file system in memory that cannot take a part of a file away.
-    let ramfs = or_skip!(Ramfs::at(&bench.stand.path("ramfs")).ok_or("no ramfs"));
-    let without = or_skip!(LoopDevice::within(&bench.stand.path("ramfs"), 64));
+    let ramfs = or_skip!(MountPoint::of_ramfs());
+    let backing = Backing::in_directory(ramfs.path(), 64 << 20);
+    let without = or_skip!(LoopDevice::over(backing, &[]));
     let lost = bench.replay_on(without.path(), load, "lost", &[]);
     drop((without, ramfs));
     assert_eq!(grade(&lost, "durability"), "suspect", "{}", measured(&lost, "durability"));
@@ -289,46 +278,23 @@ fn clocks_that_nobody_touched_pass() {
 #[test]
 fn results_that_cannot_be_written_for_seconds_are_told() {
     let bench = or_skip!(Bench::new());
-    let disk = or_skip!(LoopDevice::new(256));
+    let disk = or_skip!(LoopDevice::new(256 << 20));
     or_skip!(system("mkfs.ext4", &["-q", "-F", disk.path()]));
-    let mount = or_skip!(Mounted::new(disk.path()));
-    let run = mount.0.path().join("run");
+    let mount = or_skip!(MountPoint::of(&disk.path));
+    let run = mount.path().join("run");
     let load = "gen:random?size=4k&rate=10000&count=400000&area=64M";
     let how = ["--timing", "afap", "--in-flight-max", "64"];
     let running = bench.begin(load, run.to_str().unwrap(), &how);
     wait_for_results(&run.join("requests.journal"), 100_000);
-    let path = mount.0.path().to_str().unwrap().to_owned();
-    system("fsfreeze", &["--freeze", &path]).unwrap();
+    let frozen = Frozen::new(&mount).unwrap();
     sleep(Duration::from_secs(5));
-    system("fsfreeze", &["--unfreeze", &path]).unwrap();
+    drop(frozen);
     running.wait();
     let found = grade(&run, "recorder");
     assert!(["suspect", "invalid"].contains(&found.as_str()), "{}", measured(&run, "recorder"));
     let load = "gen:random?size=4k&rate=1000&count=500&area=64M";
     let right = bench.replay(load, "right", &[]);
     assert_eq!(grade(&right, "recorder"), "pass", "{}", measured(&right, "recorder"));
-}
-
-/// A mounted file system.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn new(device: &str) -> Result<Self, String> {
-        let directory = tempfile::tempdir().unwrap();
-        system("mount", &[device, directory.path().to_str().unwrap()])?;
-        Ok(Self(directory))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let path = self.0.path().to_str().unwrap();
-        // A test that fails while it is frozen must not leave it so.
-        let _ = system("fsfreeze", &["--unfreeze", path]);
-        if let Err(error) = system("umount", &[path]).or_else(|_| system("umount", &["-l", path])) {
-            eprintln!("a mount stays behind: {error}");
-        }
-    }
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use ioecho_trace::{Batch, Bytes, Columns, Header, Nanos, Op, Request, Volume, VolumeId, formats};
 
-use crate::devices::{LoopOnFile, Ramfs, Zram, skipped, system};
+use ioecho_fixture::loop_device::Attached;
+use ioecho_fixture::{MountPoint, Zram, or_skip, recording, run as system, skipped};
+
 use crate::stand::{Stand, check, grade};
 
 /// Reads of 4 KiB all over 16 MiB, for a second.
@@ -173,16 +175,14 @@ fn a_loop_device_over_the_page_cache_is_told_from_one_past_it() {
     let stand = Stand::new();
     let path = stand.prepared("image", 16);
     let graded = |direct: bool, run: &str| {
-        let device = LoopOnFile::on(path.as_ref(), direct)?;
+        let device = Attached::direct(path.as_ref(), direct)?;
         let options = ["-t", device.path(), "--read-only"];
-        Some(stand.graded("lower-cache", READS, &options, run))
+        Ok::<_, String>(stand.graded("lower-cache", READS, &options, run))
     };
-    let Some(cached) = graded(false, "cached") else { return skipped("no loop devices here") };
+    let cached = or_skip!(graded(false, "cached"));
     assert_eq!(cached, "suspect");
-    match graded(true, "direct") {
-        Some(direct) => assert_ne!(direct, "suspect"),
-        None => skipped("no direct I/O below loop devices here"),
-    }
+    let direct = or_skip!(graded(true, "direct"));
+    assert_ne!(direct, "suspect");
 }
 
 /// A disk whose write cache takes what comes faster than the disk, until it is full.
@@ -205,11 +205,7 @@ fn a_cache_that_fills_up_during_the_run_is_no_steady_state() {
 
 #[test]
 fn a_natural_load_on_a_steady_device_is_no_drift_and_on_a_cold_cache_it_is() {
-    let data =
-        std::env::var_os("IOECHO_DATA").map(|data| Path::new(&data).join("linux-mysql.load.gz"));
-    let Some(load) = data.filter(|load| load.exists()) else {
-        return skipped("no recordings (IOECHO_DATA)");
-    };
+    let Some(load) = recording("linux-mysql.load.gz") else { return };
     let stand = Stand::new();
     let graded = |target: &str, run: &str| {
         let target = ["-t", &format!("sim:size=64g,{target}")];
@@ -267,7 +263,7 @@ fn one_load_on_two_devices_is_told_from_two_loads() {
 #[test]
 fn data_that_compress_on_a_compressing_device_are_suspect() {
     let stand = Stand::new();
-    let Some(zram) = Zram::new("16M") else { return skipped("no zram here") };
+    let zram = or_skip!(Zram::new("16M"));
     let replay = |fill: &str, run: &str| {
         let target = zram.path();
         let options = ["-t", target, "--destroy", target, "--fill-random", fill];
@@ -290,9 +286,7 @@ fn a_recording_that_lost_much_or_was_cut_is_suspect() {
     assert_eq!(stand.graded("recording", &clean, &target, "clean"), "pass");
     let junk = stand.recorded("junk.csv", 2000, 100, 20);
     assert_eq!(stand.graded("recording", &junk, &target, "junk"), "suspect");
-    if system("gzip", &["--keep", &clean]).is_none() {
-        return skipped("no gzip here");
-    }
+    or_skip!(system("gzip", &["--keep", &clean]));
     let whole = fs::read(stand.path("clean.csv.gz")).unwrap();
     fs::write(stand.path("cut.csv.gz"), &whole[..whole.len() / 2]).unwrap();
     assert_eq!(stand.graded("recording", "cut.csv.gz", &target, "cut"), "suspect");
@@ -335,8 +329,8 @@ fn requests_that_a_slow_device_pushes_back_are_another_load() {
 #[test]
 fn a_run_through_the_page_cache_is_invalid() {
     let stand = Stand::new();
-    let Some(_mounted) = Ramfs::at(&stand.path("ramfs")) else { return skipped("no ramfs here") };
-    let inside = stand.path("ramfs/file");
+    let ramfs = or_skip!(MountPoint::of_ramfs());
+    let inside = ramfs.path().join("file");
     fs::write(&inside, vec![7; 16 << 20]).unwrap();
     let replay = |target: &str, run: &str| {
         stand.graded("page-cache", READS, &["-t", target, "--read-only", "--allow-cached"], run)

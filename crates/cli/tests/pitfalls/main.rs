@@ -7,10 +7,8 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod devices;
 mod host;
 mod load;
-mod loop_device;
 mod settling;
 // What witnesses need of it is not used here.
 #[allow(dead_code)]

@@ -5,17 +5,13 @@
 //! the checks see of it, service times that end at another level than they began at, can.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::loop_device::LoopDevice;
-use crate::stand::{Stand, grade};
+use ioecho_fixture::{LoopDevice, Throttle, skipped};
 
-fn skipped(reason: &str) {
-    eprintln!("skipped: {reason}");
-}
+use crate::stand::{Stand, grade};
 
 /// Reads a second, all over the device.
 const LOAD: &str = "gen:random?size=4k&rate=500&duration=4s&area=64M";
@@ -27,45 +23,10 @@ const SLOW: u32 = 400;
 /// What no load here comes near.
 const FREE: u32 = 1_000_000;
 
-/// A control group of its own, whose processes read a device as fast as a rule says.
-struct Group {
-    path: PathBuf,
-    device: String,
-}
-
-impl Group {
-    fn over(device: &LoopDevice) -> Result<Self, String> {
-        let name = device.path().trim_start_matches("/dev/");
-        let number = fs::read_to_string(format!("/sys/class/block/{name}/dev"))
-            .map_err(|error| format!("{name}: {error}"))?;
-        let root = Path::new("/sys/fs/cgroup/blkio");
-        let path = root.join(format!("ioecho-{}-{name}", std::process::id()));
-        fs::create_dir(&path).map_err(|error| format!("{}: {error}", root.display()))?;
-        let group = Self { path, device: number.trim().to_owned() };
-        group.allow(FREE)?;
-        Ok(group)
-    }
-
-    /// Lets so many reads a second through.
-    fn allow(&self, reads_per_s: u32) -> Result<(), String> {
-        let file = self.path.join("blkio.throttle.read_iops_device");
-        fs::write(&file, format!("{} {reads_per_s}", self.device))
-            .map_err(|error| format!("{}: {error}", file.display()))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.path);
-    }
-}
-
 /// Begins to replay in the group, and comes back when requests are issued.
-fn begin(stand: &Stand, device: &LoopDevice, group: &Group, run: &str) -> Child {
-    let mut command = Command::new("sh");
-    let procs = group.path.join("cgroup.procs");
-    let join = format!("echo $$ > '{}' && exec \"$@\"", procs.display());
-    command.args(["-c", &join, "sh", env!("CARGO_BIN_EXE_ioecho"), "replay", LOAD, "-q"]);
+fn begin(stand: &Stand, device: &LoopDevice, group: &Throttle, run: &str) -> Child {
+    let mut command = group.command(env!("CARGO_BIN_EXE_ioecho"));
+    command.args(["replay", LOAD, "-q"]);
     command.args(["-t", device.path(), "--read-only", "-o", run]);
     command.current_dir(stand.path("")).stdout(Stdio::null()).stderr(Stdio::null());
     let replay = command.spawn().unwrap();
@@ -82,12 +43,12 @@ fn begin(stand: &Stand, device: &LoopDevice, group: &Group, run: &str) -> Child 
 /// milliseconds on.
 fn graded(rules: [u32; 2], change_ms: u64, run: &str) -> Result<[String; 2], String> {
     let stand = Stand::new();
-    let device = LoopDevice::new(64)?;
-    let group = Group::over(&device)?;
-    group.allow(rules[0])?;
+    let device = LoopDevice::new(64 << 20)?;
+    let group = Throttle::new(&device)?;
+    group.reads(rules[0])?;
     let mut replay = begin(&stand, &device, &group, run);
     sleep(Duration::from_millis(change_ms));
-    let allowed = group.allow(rules[1]);
+    let allowed = group.reads(rules[1]);
     replay.wait().unwrap();
     allowed?;
     Ok(["steady-state", "run-length"].map(|name| grade(&stand.path(run), name)))
@@ -111,7 +72,7 @@ fn is_seen(rules: [u32; 2], change_ms: u64, run: &str, is_so: fn(&[String; 2]) -
         match graded(rules, change_ms, run) {
             Ok(grades) if is_so(&grades) => return,
             Ok(grades) => seen.push(grades),
-            Err(reason) => return skipped(&reason),
+            Err(reason) => return skipped(reason),
         }
     }
     panic!("{seen:?}");

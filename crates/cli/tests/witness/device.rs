@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use crate::loop_device::LoopDevice;
+use ioecho_fixture::{LoopDevice, or_skip};
+
 use crate::stand::{Stand, grade};
-use crate::watching::{LOAD, counted, or_skip, said, watched_device};
+use crate::watching::{LOAD, counted, said, watched_device};
 
 /// Replays on a target that may be destroyed, with a witness.
 fn replay(stand: &Stand, target: &str, run: &str, more: &[&str]) -> String {
@@ -66,7 +67,7 @@ fn a_partition_is_seen_by_the_places_in_it() {
 #[test]
 fn each_of_two_devices_has_its_own_requests() {
     let (stand, first) = or_skip!(watched_device());
-    let second = or_skip!(LoopDevice::new(64));
+    let second = or_skip!(LoopDevice::new(64 << 20));
     let map =
         [format!("0={},from=0,length=16M", first.path()), format!("0={},from=16M", second.path())];
     let words = [
@@ -147,15 +148,15 @@ fn what_nobody_can_witness_is_refused_before_anything_is_done() {
 fn a_witness_that_would_be_written_to_its_own_device_is_refused_and_leaves_nothing() {
     let (stand, device) = or_skip!(watched_device());
     // The directory of the run lies on the device that is to be recorded.
-    or_skip!(crate::loop_device::system("mkfs.ext4", &["-q", "-F", device.path()]));
+    or_skip!(ioecho_fixture::run("mkfs.ext4", &["-q", "-F", device.path()]));
     let mount = stand.path("mount");
     fs::create_dir(&mount).unwrap();
-    or_skip!(crate::loop_device::system("mount", &[device.path(), mount.to_str().unwrap()]));
+    or_skip!(ioecho_fixture::run("mount", &[device.path(), mount.to_str().unwrap()]));
     let words =
         ["replay", LOAD, "-t", device.path(), "-o", "mount/run", "--read-only", "-q", "--witness"];
     let output = stand.ioecho(&words);
     let left = mount.join("run").exists();
-    crate::loop_device::system("umount", &[mount.to_str().unwrap()]).unwrap();
+    ioecho_fixture::run("umount", &[mount.to_str().unwrap()]).unwrap();
     assert!(!output.status.success(), "{}", said(&output));
     assert!(!left, "{}", said(&output));
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use crate::watching::{counted, or_skip, said, watched_device};
+use ioecho_fixture::or_skip;
+
+use crate::watching::{counted, said, watched_device};
 
 /// Writes with a flush before, by turns with FUA, and a flush of its own behind every third.
 fn load() -> (String, u64) {

@@ -12,9 +12,6 @@ mod spoilt;
 mod told;
 mod watching;
 
-#[path = "../pitfalls/loop_device.rs"]
-#[allow(dead_code)]
-mod loop_device;
 #[path = "../pitfalls/stand.rs"]
 #[allow(dead_code)]
 mod stand;

@@ -4,9 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::loop_device::LoopDevice;
+use ioecho_fixture::{LoopDevice, or_skip};
+
 use crate::stand::{Stand, check};
-use crate::watching::{LOAD, counted, or_skip, said, watched_device};
+use crate::watching::{LOAD, counted, said, watched_device};
 
 /// A run with a witness.
 fn witnessed() -> Result<(Stand, LoopDevice), String> {

@@ -1,33 +1,26 @@
 //! A run with a witness that somebody ends: nothing of it may stay in the kernel.
 
-use std::fs;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::loop_device::{LoopDevice, system};
+use ioecho_fixture::{LoopDevice, or_skip, run as system, trace_instances};
+
 use crate::stand::Stand;
-use crate::watching::{or_skip, watched_device};
+use crate::watching::watched_device;
 
 const LOAD: &str = "gen:random?rate=200&duration=60s&area=4M";
 
-/// The trace instances of a process.
-fn instances_of(pid: u32) -> Vec<String> {
-    let mine = format!("ioecho-{pid}-");
-    let entries = fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.starts_with(&mine)).collect()
-}
-
 /// Lets a run go on for a moment, sends it two signals with a pause between them, and answers its
 /// exit code and what it left in the kernel.
-fn ended_twice(stand: &Stand, device: &LoopDevice, pause: Duration) -> (Option<i32>, Vec<String>) {
+fn ended_twice(stand: &Stand, device: &LoopDevice, pause: Duration) -> (Option<i32>, Vec<PathBuf>) {
     let words =
         ["replay", LOAD, "-t", device.path(), "-o", "run", "-q", "--witness", "--read-only"];
     let mut command = stand.command(&words);
     let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (pid, begun) = (running.id(), Instant::now());
-    while !stand.path("run/requests.journal").exists() || instances_of(pid).is_empty() {
+    while !stand.path("run/requests.journal").exists() || trace_instances::of(pid).is_empty() {
         assert!(begun.elapsed() < Duration::from_mins(1));
         sleep(Duration::from_millis(20));
     }
@@ -36,14 +29,14 @@ fn ended_twice(stand: &Stand, device: &LoopDevice, pause: Duration) -> (Option<i
     sleep(pause);
     // It may have ended by now.
     let _ = system("kill", &["-INT", &pid.to_string()]);
-    (running.wait().unwrap().code(), instances_of(pid))
+    (running.wait().unwrap().code(), trace_instances::of(pid))
 }
 
 #[test]
 fn two_signals_at_once_are_one_wish_to_end() {
     let (stand, device) = or_skip!(watched_device());
     let (code, left) = ended_twice(&stand, &device, Duration::from_millis(2));
-    assert_eq!(left, Vec::<String>::new());
+    assert_eq!(left, Vec::<PathBuf>::new());
     assert_eq!(code, Some(13), "the run has ended well, and early");
     assert!(stand.path("run/witness.parquet").is_file());
     assert!(stand.path("run/summary.json").is_file());

@@ -1,16 +1,16 @@
 //! A replay that was not what it should have been is told by its witness.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::loop_device::{LoopDevice, system};
+use ioecho_fixture::{LoopDevice, Throttle, or_skip, run as system};
+
 use crate::stand::Stand;
-use crate::watching::{or_skip, said, watched_device};
+use crate::watching::{said, watched_device};
 
 fn reasons(printed: &Value) -> Vec<&str> {
     printed["reasons"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
@@ -97,42 +97,14 @@ fn a_generator_that_was_stopped_for_a_while_is_told_and_not_the_device() {
     assert_eq!(printed["figures"]["missing"].as_u64(), Some(0), "{printed}");
 }
 
-/// A control group that lets few reads a second through to a device.
-struct Throttle(PathBuf);
-
-impl Throttle {
-    fn new(device: &LoopDevice, reads: u32) -> Result<Self, String> {
-        let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-        let root = Path::new("/sys/fs/cgroup/blkio");
-        let group = root.join(format!("ioecho-{}-witness", std::process::id()));
-        fs::create_dir(&group).map_err(|error| told(root, error))?;
-        let throttle = Self(group);
-        let name = device.path().trim_start_matches("/dev/");
-        let number = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
-        let rule = throttle.0.join("blkio.throttle.read_iops_device");
-        fs::write(&rule, format!("{} {reads}", number.trim())).map_err(|e| told(&rule, e))?;
-        Ok(throttle)
-    }
-}
-
-impl Drop for Throttle {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.0) {
-            eprintln!("{} stays behind: {error}", self.0.display());
-        }
-    }
-}
-
 #[test]
 fn a_throttled_device_is_told_as_the_devices_doing() {
     let (stand, device) = or_skip!(watched_device());
-    let throttle = or_skip!(Throttle::new(&device, 60));
+    let throttle = or_skip!(Throttle::new(&device));
+    or_skip!(throttle.reads(60));
     let load = "gen:random?size=4k&rate=200&duration=2s&area=32M";
-    let group = throttle.0.join("cgroup.procs");
-    // The shell joins the group and becomes the replay.
-    let script = format!("echo $$ > {} && exec \"$0\" \"$@\"", group.display());
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", &script, env!("CARGO_BIN_EXE_ioecho")]).args(words(load, &device, "run"));
+    let mut command = throttle.command(env!("CARGO_BIN_EXE_ioecho"));
+    command.args(words(load, &device, "run"));
     let output = command.current_dir(stand.path("")).output().unwrap();
     let (code, printed) = checked(&stand, "run");
     assert_eq!(code, Some(22), "{}{printed}", said(&output));

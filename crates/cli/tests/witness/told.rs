@@ -3,8 +3,10 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use ioecho_fixture::or_skip;
+
 use crate::stand::check;
-use crate::watching::{LOAD, or_skip, said, watched_device};
+use crate::watching::{LOAD, said, watched_device};
 
 #[test]
 fn of_a_run_without_a_schedule_check_and_verdict_judge_no_instant_and_no_order() {

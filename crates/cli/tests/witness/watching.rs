@@ -1,31 +1,11 @@
 //! What it takes to watch a run: a device whose requests the kernel lets us see.
 
-use std::io::Write as _;
 use std::process::Output;
 
+use ioecho_fixture::LoopDevice;
 use serde_json::Value;
 
-use crate::loop_device::LoopDevice;
 use crate::stand::Stand;
-
-/// Ends a test that this machine cannot make.
-macro_rules! or_skip {
-    ($result:expr) => {
-        match $result {
-            Ok(value) => value,
-            Err(reason) => {
-                crate::watching::skipped(&reason);
-                return;
-            }
-        }
-    };
-}
-pub(crate) use or_skip;
-
-/// Says why a test was not made.
-pub(crate) fn skipped(reason: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-}
 
 /// What `ioecho check` says of the run, with limits on counts alone: this host may be busy, and
 /// what it makes late it issues in bursts, in whatever order.
@@ -41,7 +21,7 @@ pub(crate) fn counted(stand: &Stand, run: &str) -> (Option<i32>, Value) {
 
 /// A directory and a loop device whose requests the kernel lets us see.
 pub(crate) fn watched_device() -> Result<(Stand, LoopDevice), String> {
-    let (stand, device) = (Stand::new(), LoopDevice::new(64)?);
+    let (stand, device) = (Stand::new(), LoopDevice::new(64 << 20)?);
     let words =
         ["replay", LOAD, "-t", device.path(), "-o", "dry", "--read-only", "--witness", "--dry-run"];
     let tried = stand.ioecho(&words);

@@ -322,7 +322,7 @@ mod tests {
         opening.allow_cached = true;
         let target = Arc::new(target::open(file.path(), opening).unwrap());
         if let Err(reason) = available(COUNT) {
-            eprintln!("skipped: {reason}");
+            ioecho_fixture::skipped(reason);
             return;
         }
         let clock = MonotonicClock::new();

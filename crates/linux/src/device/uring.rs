@@ -578,7 +578,7 @@ mod tests {
         file.as_file().set_len(MIB).unwrap();
         let opened = target::open(file.path(), OpenOptions::new(Access::ReadWrite));
         let (Ok(()), Ok(opened)) = (uring_available(), opened) else {
-            eprintln!("skipped: no io_uring or no direct I/O here");
+            ioecho_fixture::skipped("no io_uring or no direct I/O here");
             return;
         };
         let target = Arc::new(opened);

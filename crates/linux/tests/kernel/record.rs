@@ -1,11 +1,10 @@
 //! The recorder against the kernel: what it leaves there, and what it says of devices.
 
 use std::fs::{self, File};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use ioecho_fixture::trace_instances;
 use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target};
 
 use crate::stand::{LoopDevice, MountPoint, or_skip, read_direct, run};
@@ -29,34 +28,9 @@ fn start(device: &Path, options: &Options) -> Result<Recorder, String> {
     Recorder::start(vec![target], options).map_err(|error| error.to_string())
 }
 
-/// Where the kernel's trace instances are. A recorder mounts tracefs for itself alone where nobody
-/// has mounted it, and so does this.
-fn all_instances() -> &'static Path {
-    static PLACE: OnceLock<(PathBuf, Option<File>)> = OnceLock::new();
-    let usual = Path::new("/sys/kernel/tracing/instances");
-    let (place, _) = PLACE.get_or_init(|| {
-        if usual.exists() {
-            return (usual.to_owned(), None);
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let at = directory.path().to_str().unwrap();
-        run("mount", &["-t", "tracefs", "tracefs", at]).unwrap();
-        let root = File::open(at).unwrap();
-        // What is open stays until the process ends.
-        run("umount", &["-l", at]).unwrap();
-        (format!("/proc/self/fd/{}/instances", root.as_raw_fd()).into(), Some(root))
-    });
-    place
-}
-
 /// The trace instances of this process.
 fn instances() -> Vec<PathBuf> {
-    let mine = format!("ioecho-{}-", std::process::id());
-    let entries = fs::read_dir(all_instances()).unwrap().flatten();
-    let is_mine = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(&mine))
-    };
-    entries.map(|entry| entry.path()).filter(is_mine).collect()
+    trace_instances::of(std::process::id())
 }
 
 #[test]
@@ -357,7 +331,7 @@ fn a_full_buffer_says_between_which_events_it_lost() {
     }
     let summary = recorder.stop();
     if summary.lost() == 0 {
-        eprintln!("skipped: the recorder was too fast to lose anything");
+        ioecho_fixture::skipped("the recorder was too fast to lose anything");
         return;
     }
     let directory = options.directory;

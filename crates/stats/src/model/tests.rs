@@ -234,7 +234,7 @@ fn fio_does_what_the_jobs_say() {
             .arg(&path)
             .output();
         let Ok(output) = tried else {
-            let _ = writeln!(io::stderr(), "skipped: there is no fio");
+            ioecho_fixture::skipped("there is no fio");
             return;
         };
         let said = String::from_utf8_lossy(&output.stdout);
@@ -262,12 +262,8 @@ fn a_job_for_fio_names_what_it_lost_and_nothing_else() {
 /// What a model keeps of the loads that blkreplay publishes, where `IOECHO_DATA` says they are.
 #[test]
 fn of_natural_loads_a_model_keeps_the_rate_the_mix_and_the_sequences() {
-    let Some(directory) = std::env::var_os("IOECHO_DATA") else {
-        let _ = writeln!(io::stderr(), "skipped: IOECHO_DATA does not say where the loads are");
-        return;
-    };
     for name in ["linux-mysql.load.gz", "windows-mssql.load.gz"] {
-        let path = Path::new(&directory).join(name);
+        let Some(path) = ioecho_fixture::recording(name) else { continue };
         let natural = figures(path.to_str().unwrap());
         let line = line::line(&natural, 1);
         let model = figures(&line);

@@ -1,8 +1,5 @@
 //! Reading bytes as a file is read, for the tests of binary formats.
 
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-
 use super::{ReadOptions, open};
 use crate::batch::Batch;
 use crate::compression::Codec;
@@ -70,15 +67,4 @@ pub(super) fn written(name: &str, volumes: &[&str], requests: &[Request]) -> (Ve
     }
     let written = sink.finish(&header).unwrap();
     (std::fs::read(&path).unwrap(), written)
-}
-
-/// A file of the public data, where `IOECHO_DATA` says that it is.
-pub(super) fn published(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("IOECHO_DATA").map(|data| Path::new(&data).join(name));
-    let path = path.filter(|path| path.is_file());
-    if path.is_none() {
-        // Past the test runner's capture, so that the run shows it.
-        let _ = writeln!(io::stderr(), "skipped: IOECHO_DATA does not say where {name} is");
-    }
-    path
 }

@@ -392,8 +392,6 @@ mod tests {
     use crate::compression::tests::gzip;
     use crate::stream::copy;
     use crate::{Batch, Header, Op};
-    use std::io::Write as _;
-    use std::path::PathBuf;
 
     const LOAD: &str = "prose\n0.000000000 ; 8 ; 8 ; R ; 0.0 ; 0.0\n";
 
@@ -518,16 +516,6 @@ mod tests {
         assert!(error.is_io());
     }
 
-    /// The loads that blkreplay publishes, where `IOECHO_DATA` says they are.
-    fn published(name: &str) -> Option<PathBuf> {
-        let Some(directory) = std::env::var_os("IOECHO_DATA") else {
-            // Past the test runner's capture, so that the run shows it.
-            let _ = writeln!(io::stderr(), "skipped: IOECHO_DATA does not say where {name} is");
-            return None;
-        };
-        Some(Path::new(&directory).join(name))
-    }
-
     #[test]
     fn published_loads_are_read_to_the_last_request_and_survive_conversion() {
         // Counted with `zcat | awk -F';' 'NF==6 && $1 ~ /^ *[0-9.]+ *$/'`: requests, reads,
@@ -536,7 +524,7 @@ mod tests {
             ("linux-mysql.load.gz", 80_794, 7_187, 2_313_256, 3_599_890_074_831),
             ("windows-mssql.load.gz", 42_976, 2_528, 2_065_622, 3_062_338_015_914),
         ] {
-            let Some(path) = published(name) else { return };
+            let Some(path) = ioecho_fixture::recording(name) else { return };
             let directory = tempfile::tempdir().unwrap();
             let native = directory.path().join("x.parquet");
             let load = directory.path().join("x.load.gz");

@@ -57,14 +57,3 @@ fn forced(name: &str) -> ReadOptions {
 fn volumes(header: &Header) -> Vec<&str> {
     header.volumes.iter().map(|volume| volume.name.as_str()).collect()
 }
-
-/// Where `IOECHO_DATA` says that recordings are, or a word that the test is skipped.
-fn data(name: &str) -> Option<PathBuf> {
-    let Some(directory) = std::env::var_os("IOECHO_DATA") else {
-        let _ = writeln!(std::io::stderr(), "skipped: IOECHO_DATA does not say where {name} is");
-        return None;
-    };
-    let path = PathBuf::from(directory).join(name);
-    assert!(fs::metadata(&path).is_ok(), "{} is missing", path.display());
-    Some(path)
-}

@@ -9,8 +9,8 @@ use crate::{data, read_file};
 
 #[test]
 fn the_text_of_cloudphysics_is_its_binary_records_to_the_second() {
-    let Some(text) = data("cloudPhysicsIO.csv.gz") else { return };
-    let Some(binary) = data("cloudPhysicsIO.vscsi") else { return };
+    let Some(text) = ioecho_fixture::recording("cloudPhysicsIO.csv.gz") else { return };
+    let Some(binary) = ioecho_fixture::recording("cloudPhysicsIO.vscsi") else { return };
     let (requests, header) = read_file(&text, &ReadOptions::default()).unwrap();
     assert_eq!(header.format, "CloudPhysics CSV");
     assert!(header.losses.is_empty());
@@ -35,7 +35,7 @@ fn the_text_of_cloudphysics_is_its_binary_records_to_the_second() {
 
 #[test]
 fn a_real_load_survives_the_formats_that_are_written() {
-    let Some(load) = data("linux-mysql.load.gz") else { return };
+    let Some(load) = ioecho_fixture::recording("linux-mysql.load.gz") else { return };
     let (before, header) = read_file(&load, &ReadOptions::default()).unwrap();
     assert_eq!(before.len(), 80_794);
     let directory = tempfile::tempdir().unwrap();

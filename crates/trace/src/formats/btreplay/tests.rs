@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::from_bytes::{drain, published, read, read_alike, written};
+use super::super::from_bytes::{drain, read, read_alike, written};
 use super::super::{ReadOptions, by_name};
 use super::*;
 use crate::batch::tests::any_request;
@@ -165,7 +165,7 @@ proptest! {
 fn the_published_file_is_read_to_its_end_although_its_header_counts_otherwise() {
     // Counted with Python's struct: 652 bunches of one request, 183 reads, all of 4096 bytes; the
     // header says 586 bunches and 653 requests.
-    let Some(path) = published("btrecord-sdi.replay.0") else { return };
+    let Some(path) = ioecho_fixture::recording("btrecord-sdi.replay.0") else { return };
     let options = ReadOptions { time_unit_ns: Some(1000), ..ReadOptions::default() };
     let (requests, header) = drain(&mut *crate::formats::open(&path, &options).unwrap()).unwrap();
     let reads = requests.iter().filter(|request| request.op == Op::Read).count();

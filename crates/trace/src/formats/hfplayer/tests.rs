@@ -1,6 +1,5 @@
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 
 use super::*;
 use crate::formats::import::JUNK;
@@ -151,10 +150,6 @@ fn what_is_written_is_what_hfplayer_reads_with_the_number_in_flight() {
 
 #[test]
 fn the_published_samples_are_read_to_the_last_request() {
-    let Some(directory) = std::env::var_os("IOECHO_DATA").map(std::path::PathBuf::from) else {
-        let _ = writeln!(std::io::stderr(), "skipped: IOECHO_DATA does not say where samples are");
-        return;
-    };
     // Counted with `awk -F, '!/^#/{n++; s+=$12; l+=$16} END{print n, s, l, $2}'`: requests,
     // sectors, microseconds of latency, the last arrival.
     for (name, requests, sectors, latency_ns, last) in [
@@ -162,11 +157,8 @@ fn the_published_samples_are_read_to_the_last_request() {
         ("hfplayer-sampleTrace.csv", 19, 38, 3_800_000, 950_000),
         ("hfplayer-sampleDepTrace.csv", 7, 14, 700_000, 300_000),
     ] {
-        let path = directory.join(name);
-        let Ok(bytes) = fs::read(&path) else {
-            let _ = writeln!(std::io::stderr(), "skipped: {} is not there", path.display());
-            continue;
-        };
+        let Some(path) = ioecho_fixture::recording(name) else { continue };
+        let bytes = fs::read(&path).unwrap();
         let (all, header) = read_with(&bytes, true).unwrap();
         assert_eq!((all.len(), all[all.len() - 1].issue), (requests, Nanos(last)));
         assert!(header.losses.is_empty() && header.guesses.is_empty());

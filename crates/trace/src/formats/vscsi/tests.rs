@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::from_bytes::{drain, published, read, read_alike};
+use super::super::from_bytes::{drain, read, read_alike};
 use super::super::{ReadOptions, by_name};
 use super::*;
 use crate::compression::{Codec, Decoder};
@@ -173,9 +173,10 @@ proptest! {
 /// block, one line for each record.
 #[test]
 fn the_published_recording_says_what_its_text_says() {
-    let (Some(binary), Some(text)) =
-        (published("cloudPhysicsIO.vscsi"), published("cloudPhysicsIO.csv.gz"))
-    else {
+    let (Some(binary), Some(text)) = (
+        ioecho_fixture::recording("cloudPhysicsIO.vscsi"),
+        ioecho_fixture::recording("cloudPhysicsIO.csv.gz"),
+    ) else {
         return;
     };
     let mut source = crate::formats::open(&binary, &ReadOptions::default()).unwrap();
