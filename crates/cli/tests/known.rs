@@ -248,7 +248,7 @@ fn a_run_on_another_target_or_one_that_is_gone_is_refused() {
     };
     let on = |targets: &[&'static str], run: &'static str| {
         let mut arguments = vec!["replay", "load", "--allow-cached", "-qo", "refused"];
-        targets.iter().for_each(|target| arguments.extend(["--target", target]));
+        arguments.extend(targets.iter().flat_map(|target| ["--target", *target]));
         arguments.extend(["--continues", run, "--verify", "reads"]);
         arguments
     };

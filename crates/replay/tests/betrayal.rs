@@ -307,7 +307,9 @@ impl Rotting {
     }
 
     fn forget(&mut self, completions: &[Completion]) {
-        completions.iter().for_each(|completion| drop(self.asked.remove(&completion.tag)));
+        for completion in completions {
+            self.asked.remove(&completion.tag);
+        }
     }
 }
 

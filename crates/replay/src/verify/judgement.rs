@@ -75,10 +75,10 @@ fn compare(
     match found {
         Found::Stamped(stamp) => {
             let Some((version, is_target)) = origins.version_of(stamp) else {
-                return match by_itself {
-                    true => origins.judge(stamp, position),
-                    false => not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign)),
-                };
+                if by_itself {
+                    return origins.judge(stamp, position);
+                }
+                return not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign));
             };
             if stamp.shared {
                 return Judgement::Shared;

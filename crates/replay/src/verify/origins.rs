@@ -6,10 +6,10 @@
 //! *version* the place of the run in its line stands above the number of the request, so that what
 //! is younger is larger, across runs.
 //!
-//! Of the others only what a sector says itself is known. It is enough to find damage: a stamp whose
-//! checksum is wrong was whole once. One at another place than its own is damage only where its run
-//! has left others at theirs: a partition that begins elsewhere, or an extent that a volume manager
-//! has moved, holds old stamps that are out of place and in order.
+//! Of the others only what a sector says itself is known. It is enough to find damage: a stamp
+//! whose checksum is wrong was whole once. One at another place than its own is damage only where
+//! its run has left others at theirs: a partition that begins elsewhere, or an extent that a volume
+//! manager has moved, holds old stamps that are out of place and in order.
 
 use super::entry::Legal;
 use super::finding::Expected;

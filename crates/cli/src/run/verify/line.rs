@@ -1,9 +1,10 @@
 //! The runs that a run goes on from (`--continues`).
 //!
 //! A test of data that ends with its process proves little: what was written must be there after a
-//! kill, a reboot, a power cut, and while the next load runs. So a run may go on from an earlier one
-//! on the same targets. What that one left is rebuilt from its results before the first request, as
-//! `ioecho verify` rebuilds it, and the runs stay apart by their numbers: a finding names the run.
+//! kill, a reboot, a power cut, and while the next load runs. So a run may go on from an earlier
+//! one on the same targets. What that one left is rebuilt from its results before the first
+//! request, as `ioecho verify` rebuilds it, and the runs stay apart by their numbers: a finding
+//! names the run.
 
 use std::fmt;
 use std::fs::{self, File};
