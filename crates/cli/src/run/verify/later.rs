@@ -11,7 +11,10 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::vec::IntoIter;
 
-use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
+use ioecho_linux::device::uring_available;
+use ioecho_linux::{
+    Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
+};
 use ioecho_replay::verify::{
     After, Change, DurableBefore, Erasing, FinalPass, Finding, Intent, PassProgress, Rebuild,
     VerifyConfig, VerifyFigures, final_pass,
@@ -204,6 +207,8 @@ impl Past {
         let mut verifier = rebuild.finish(tail_lost);
         let clock = MonotonicClock::new();
         let options = DeviceOptions {
+            // No choice by trial: the trial waits where no signal reaches it.
+            backend: uring_available().map_or(Backend::Auto, |()| Backend::Uring),
             in_flight_max: DEPTH,
             buffer_memory: Some(BUFFERS),
             ..DeviceOptions::default()
