@@ -6,7 +6,7 @@
 //! in memory at first, then in a temporary file beside the run's results. Both are bounded.
 //!
 //! Requests leave in the order in which they came. The oldest of a target are in memory (`near`),
-//! younger ones in the file (`far`), the youngest in memory again, until they fill a chunk (`last`).
+//! younger ones in the file (`far`), the youngest in memory again until they fill a chunk (`last`).
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -122,7 +122,8 @@ pub(crate) struct WriterOptions {
 }
 
 /// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
-/// comes from those that are not, and everything is written. When the disk is full it stops the run, frees the reserve and goes on.
+/// comes from those that are not, and everything is written. When the disk is full it stops the
+/// run, frees the reserve and goes on.
 pub(crate) fn spawn(
     run: &RunDirectory,
     journal: File,

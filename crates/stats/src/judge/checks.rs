@@ -126,8 +126,8 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
         String::new()
     } else if low_cap(figures, engine).is_some() {
         format!(
-            " (cap of {} in flight {:.2} %, device {:.2} %, {special}generator {:.2} %, host {:.2} \
-             %)",
+            " (cap of {} in flight {:.2} %, device {:.2} %, {special}generator {:.2} %, \
+             host {:.2} %)",
             engine.in_flight_max,
             percent(&[LateCause::InFlightCap]),
             percent(&[LateCause::Conflict, LateCause::Submission]),
@@ -163,9 +163,9 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     };
     let advice = match blame {
         Finding::GeneratorLimited if is_mostly(LateCause::Backlog, figures) => {
-            "A target takes so little of its load that what waits for it had reached its bound, and \
-             the trace was not read on for the others: give the slow target's load a run of its \
-             own, or the results' directory more room (docs/replay.md)."
+            "A target takes so little of its load that what waits for it had reached its bound, \
+             and the trace was not read on for the others: give the slow target's load a run of \
+             its own, or the results' directory more room (docs/replay.md)."
         }
         Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => {
             "Reading before overwriting (--verify preread) delayed the requests: take figures of \

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use ioecho_linux::{Access, DeviceOptions, MonotonicClock, OpenOptions, open_device, target};
+use ioecho_linux::device::uring_available;
+use ioecho_linux::{
+    Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
+};
 use ioecho_replay::verify::{After, FinalPass, Finding, PassProgress, VerifyFigures, final_pass};
 use ioecho_trace::Bytes;
 use serde::Serialize;
@@ -197,6 +200,8 @@ impl Past {
             rebuilt(self, number, after, table, stop)?;
         let clock = MonotonicClock::new();
         let options = DeviceOptions {
+            // No choice by trial: the trial waits where no signal reaches it.
+            backend: uring_available().map_or(Backend::Auto, |()| Backend::Uring),
             in_flight_max: DEPTH,
             buffer_memory: Some(BUFFERS),
             ..DeviceOptions::default()
