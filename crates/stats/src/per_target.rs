@@ -89,18 +89,33 @@ impl PerTarget {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         for (index, theirs) in other.targets.iter().enumerate() {
+            let One { figures, lateness, service } = theirs;
+            // Its number is its place; the percentiles are made of the histograms, not kept.
+            let TargetFigures {
+                target: _,
+                requests,
+                issued,
+                failed,
+                damaged,
+                late,
+                bytes_read,
+                bytes_written,
+                last_submitted_ns,
+                lateness: _,
+                service_time: _,
+            } = figures;
             let mine = self.at(index as u16);
-            mine.lateness.merge(&theirs.lateness);
-            mine.service.merge(&theirs.service);
-            let (mine, theirs) = (&mut mine.figures, &theirs.figures);
-            mine.requests += theirs.requests;
-            mine.issued += theirs.issued;
-            mine.failed += theirs.failed;
-            mine.damaged += theirs.damaged;
-            mine.late += theirs.late;
-            mine.bytes_read += theirs.bytes_read;
-            mine.bytes_written += theirs.bytes_written;
-            mine.last_submitted_ns = mine.last_submitted_ns.max(theirs.last_submitted_ns);
+            mine.lateness.merge(lateness);
+            mine.service.merge(service);
+            let mine = &mut mine.figures;
+            mine.requests += requests;
+            mine.issued += issued;
+            mine.failed += failed;
+            mine.damaged += damaged;
+            mine.late += late;
+            mine.bytes_read += bytes_read;
+            mine.bytes_written += bytes_written;
+            mine.last_submitted_ns = mine.last_submitted_ns.max(*last_submitted_ns);
         }
     }
 

@@ -23,6 +23,7 @@ pub mod secrets;
 pub mod stop;
 pub mod stream;
 pub mod text;
+pub mod timing;
 pub mod transform;
 pub mod units;
 
@@ -32,4 +33,5 @@ pub use header::{Header, Volume};
 pub use request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 pub use stop::Stop;
 pub use stream::{Sink, Source};
+pub use timing::TimingMode;
 pub use units::{Bytes, Nanos, VolumeId};

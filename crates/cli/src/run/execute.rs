@@ -9,7 +9,6 @@ use std::thread;
 use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::Control;
-use ioecho_replay::plan::TimingMode;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::{Header, Source};
 
@@ -113,9 +112,8 @@ fn replay(
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
     let witnessed = facts.witness.as_ref();
-    let has_schedule = plan.timing.mode == TimingMode::Timed;
     let zero_ns = facts.zero_monotonic_ns;
-    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, has_schedule));
+    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, plan.timing.mode));
     let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref())?;
 
     facts.ended = Some(now());
