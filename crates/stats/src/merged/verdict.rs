@@ -87,9 +87,9 @@ pub(super) fn of(
 /// How late all requests together were: what a run says of itself is about its own alone.
 fn together(figures: &RunFigures, engine: &EngineFacts) -> String {
     let lateness = figures.picture().spans_of_all(Span::Lateness);
-    let requests = format!("{} requests in all", figures.recorded());
+    let requests = format!("{} requests in all", lateness.count());
     match lateness.quantile(0.99).filter(|_| engine.has_schedule()) {
-        Some(p99) => format!("{requests}, 99 % of those issued within {p99} of their time"),
+        Some(p99) => format!("{requests}, 99 % of them issued within {p99} of their time"),
         None => requests,
     }
 }
