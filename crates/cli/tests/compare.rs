@@ -7,6 +7,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use ioecho_stats::facts::{ClockFacts, CpuFacts};
+use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
+use ioecho_stats::verdict::Finding;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -197,4 +200,134 @@ fn runs_by_the_wall_clock_stand_one_after_the_other() {
     let summary: Value = serde_json::from_slice(&summary).unwrap();
     let demanded = summary["engine"]["demanded_duration_ns"].as_i64().unwrap();
     assert!((demanded - 3_610_000_000_000).abs() < 1_000_000_000, "{demanded}");
+}
+
+fn summary(home: &Path, run: &str) -> RunSummary {
+    let text = std::fs::read(home.join(run).join("summary.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+fn change(home: &Path, run: &str, change: impl Fn(&mut RunSummary)) {
+    let mut changed = summary(home, run);
+    change(&mut changed);
+    let text = serde_json::to_vec(&changed).unwrap();
+    std::fs::write(home.join(run).join("summary.json"), text).unwrap();
+}
+
+fn merge(home: &Path, runs: &[&str], output: &str) -> RunSummary {
+    let merged = ioecho(home, &[&["merge", "-o", output], runs].concat());
+    assert_eq!(merged.status.code(), Some(0), "{}", told(&merged));
+    summary(home, output)
+}
+
+const SHORT: &str = "gen:random?read=70&size=4k&rate=1000&dist=poisson&duration=1s&area=64M";
+
+#[test]
+fn what_verification_hosts_and_loads_said_of_each_run_is_there_of_all() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "a", SHORT, "seed=1");
+    replay(home, "b", SHORT, "seed=2");
+    change(home, "a", |run| {
+        let damaged = [("torn".to_owned(), 3)].into_iter().collect();
+        let verify =
+            VerifyFigures { sectors: 9, damaged_sectors: 3, damaged, ..Default::default() };
+        run.engine.verify = Some(verify);
+        run.engine.host.clock = Some(ClockFacts { steps: 1, ..ClockFacts::default() });
+        run.engine.load.dedup = Some(2.0);
+        run.verdict.finding = Finding::DataDamaged;
+    });
+    change(home, "b", |run| {
+        run.engine.verify = Some(VerifyFigures { sectors: 5, ..VerifyFigures::default() });
+        let cpu = CpuFacts { governor: "powersave".to_owned(), ..CpuFacts::default() };
+        run.engine.host.cpu = Some(cpu);
+    });
+    let both = merge(home, &["a", "b"], "both");
+    let verify = both.engine.verify.as_ref().unwrap();
+    assert_eq!((verify.sectors, verify.damaged_sectors, verify.damaged["torn"]), (14, 3, 3));
+    assert_eq!(both.engine.host.clock.as_ref().unwrap().steps, 1);
+    assert_eq!(both.engine.host.cpu.as_ref().unwrap().governor, "powersave");
+    assert_eq!(both.engine.load.dedup, Some(2.0));
+    assert_eq!(both.verdict.finding, Finding::DataDamaged);
+    // And each run's own stands beside it, as it was.
+    let of = |run: &str| both.merged.iter().find(|part| part.name == run).unwrap();
+    for run in ["a", "b"] {
+        let alone = summary(home, run);
+        assert_eq!((&of(run).engine, &of(run).verdict), (&alone.engine, &alone.verdict));
+    }
+    assert_eq!(ioecho(home, &["report", "both"]).status.code(), Some(0));
+}
+
+#[test]
+fn runs_may_be_merged_in_steps_and_a_run_with_nothing_is_the_run() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    for (run, seed) in [("a", "seed=1"), ("b", "seed=2,service=3ms"), ("c", "seed=3")] {
+        replay(home, run, SHORT, seed);
+    }
+    let whole = merge(home, &["a", "b", "c"], "whole");
+    merge(home, &["a", "b"], "ab");
+    let steps = merge(home, &["ab", "c"], "steps");
+    assert_eq!((&steps.engine, steps.recorded), (&whole.engine, whole.recorded));
+    assert_eq!(steps.service_time, whole.service_time);
+    assert_eq!(steps.per_target, whole.per_target);
+    let grades = |run: &RunSummary| -> Vec<_> {
+        run.verdict.checks.iter().map(|check| (check.name.clone(), check.grade)).collect()
+    };
+    assert_eq!((grades(&steps), steps.verdict.validity), (grades(&whole), whole.verdict.validity));
+    let names: Vec<&str> = steps.merged.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["ab:a", "ab:b", "c"]);
+    assert_eq!(merge(home, &["a"], "alone"), summary(home, "a"));
+    // A run that is a part of another would be counted twice.
+    let twice = ioecho(home, &["merge", "ab", "b", "-o", "twice"]);
+    assert_eq!(twice.status.code(), Some(20), "{}", told(&twice));
+    assert!(told(&twice).contains("have one in common"), "{}", told(&twice));
+}
+
+#[test]
+fn what_differs_between_the_plans_of_merged_runs_is_nobodys_in_the_whole() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "a", SHORT, "seed=1");
+    replay(home, "b", &SHORT.replace("read=70", "read=30"), "seed=2");
+    merge(home, &["a", "b"], "both");
+    let facts = std::fs::read_to_string(home.join("both/run.toml")).unwrap();
+    let facts: toml::Table = facts.parse().unwrap();
+    let plan = facts["plan"].as_table().unwrap();
+    assert_eq!(plan["timing"].as_str(), Some("timed"));
+    assert!(!plan.contains_key("trace"), "{plan:?}");
+    let merged = facts["merged"].as_array().unwrap();
+    let trace = |run: usize| merged[run]["plan"]["trace"].as_str().unwrap().to_owned();
+    assert!(trace(0).contains("read=70") && trace(1).contains("read=30"));
+    // What a comparison needs to know of the rules of issue is the same in both, and still there.
+    assert_eq!(plan["conflicts"], plan_of(home, "a")["conflicts"]);
+}
+
+fn plan_of(home: &Path, run: &str) -> toml::Value {
+    let facts = std::fs::read_to_string(home.join(run).join("run.toml")).unwrap();
+    facts.parse::<toml::Table>().unwrap()["plan"].clone()
+}
+
+#[test]
+fn a_summary_with_a_word_or_a_value_that_nobody_knows_is_refused_with_its_key() {
+    let home = TempDir::new().unwrap();
+    let home = home.path();
+    replay(home, "run", SHORT, "seed=1");
+    let path = home.join("run/summary.json");
+    let sound = std::fs::read_to_string(&path).unwrap();
+    for (from, to, key) in [
+        ("\"timing\": \"timed\"", "\"timing\": \"sometimes\"", "engine.timing: 'sometimes' is no"),
+        ("\"direct\": ", "\"direct\": 7, \"dirrect\": ", "engine.direct: invalid type"),
+        ("\"version\": 1", "\"version\": 2", "version 2, and this program knows version 1"),
+        ("\"version\": 1,", "", "missing field `version`"),
+    ] {
+        assert!(sound.contains(from), "{from}");
+        std::fs::write(&path, sound.replacen(from, to, 1)).unwrap();
+        for command in [&["report", "run"][..], &["merge", "run", "run", "-o", "m"]] {
+            let output = ioecho(home, command);
+            let said = told(&output);
+            assert_eq!(output.status.code(), Some(3), "{said}");
+            assert!(said.contains("summary.json") && said.contains(key), "{said}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
 use crate::pattern::Pattern;
-use crate::plan::{Planned, TimingMode};
+use crate::plan::Planned;
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
 use crate::verify::Verifier;
 use audit::Audit;
@@ -464,7 +464,7 @@ impl<C: Clock> Engine<'_, C> {
             Nanos::MAX => Pacing::default().spin,
             near => near,
         };
-        let timed = self.scheduler.config().timing == TimingMode::Timed;
+        let timed = self.scheduler.config().timing.has_schedule();
         if timed && planned.refusal.is_none() && planned.io(0).begins_with_flush() {
             self.device.expect(self.start.saturating_add(planned.scheduled), near);
         }
@@ -634,7 +634,7 @@ impl<C: Clock> Engine<'_, C> {
             Wake::Input => now + INPUT_NAP,
         };
         // Without a schedule nobody knows yet what time a request will bear.
-        let timed = self.scheduler.config().timing == TimingMode::Timed;
+        let timed = self.scheduler.config().timing.has_schedule();
         if let Wake::At(due) = wake
             && timed
             && due > now + DRAFT_MARGIN

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+pub use ioecho_trace::TimingMode;
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Outcome, Request, VolumeId};
 use serde::{Deserialize, Serialize};
 
@@ -24,31 +25,6 @@ pub struct TargetLimits {
     pub length_max: Bytes,
     /// The operations it can do, indexed by the operation's code.
     pub supports: [bool; Op::ALL.len()],
-}
-
-/// What decides when a request may be issued.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TimingMode {
-    /// At its time, whatever the device does (open loop). What comes late is made up for as fast
-    /// as the device takes it.
-    #[default]
-    Timed,
-    /// As soon as there is a place below the cap on requests in flight (closed loop).
-    Afap,
-    /// As soon as no more are in flight than were in the recording when it was issued there.
-    Load,
-}
-
-impl TimingMode {
-    /// The name on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Timed => "timed",
-            Self::Afap => "afap",
-            Self::Load => "load",
-        }
-    }
 }
 
 /// What becomes of writes and of whatever else changes data.

@@ -429,7 +429,7 @@ impl Scheduler {
         while let Some(&(mut planned)) = self.ahead.front()
             && self.front_is_due(now)
         {
-            if self.config.timing != TimingMode::Timed {
+            if !self.config.timing.has_schedule() {
                 // There is no schedule: it is due when there is a place for it.
                 planned.scheduled = now;
             }
@@ -484,7 +484,7 @@ impl Scheduler {
     /// of its bundle is.
     fn release(&mut self) -> Nanos {
         let Some(front) = self.ahead.front().copied() else { return Nanos::MAX };
-        if self.config.timing != TimingMode::Timed {
+        if !self.config.timing.has_schedule() {
             return Nanos::ZERO;
         }
         if self.config.bundle == Nanos::ZERO {
@@ -507,7 +507,7 @@ impl Scheduler {
         let ceiling = match self.config {
             // The trace does not tell.
             _ if recorded == 0 => u32::MAX,
-            Config { timing: TimingMode::Load, .. } => recorded,
+            Config { timing, .. } if timing.follows_recorded() => recorded,
             Config { follow_in_flight: true, .. } => recorded.next_power_of_two(),
             _ => u32::MAX,
         };

@@ -8,12 +8,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ioecho_report::{Page, Section, html};
-use ioecho_stats::facts::timing;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{RunFigures, TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::{
-    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, TimingMode,
 };
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that every call draws the same run.
@@ -248,7 +247,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let observed = began.elapsed();
     let requests = picture.requests();
     let page = Page {
-        timing: timing::TIMED.to_owned(),
+        timing: Some(TimingMode::Timed),
         verification: Some(verification()),
         targets: targets(&batches),
         title: "webserver-2.parquet → /dev/nvme0n1 <script>alert(1)</script>".to_owned(),

@@ -28,6 +28,7 @@ mod verification;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
+use ioecho_trace::TimingMode;
 
 pub use chart::{Chart, Ink, Layer, Limit, Shape, Side, Spacing, Stroke};
 pub use compare::{ComparePage, compare_html};
@@ -61,8 +62,8 @@ pub struct Page {
     pub facts: Vec<Section>,
     /// What a reader should know before using the figures.
     pub warnings: Vec<String>,
-    /// When requests were issued ([`ioecho_stats::facts::timing`]); empty where it is not known.
-    pub timing: String,
+    /// When requests were issued; `None` where it is not known.
+    pub timing: Option<TimingMode>,
     /// What verification found; `None` where nobody looked.
     pub verification: Option<VerifyFigures>,
     /// The targets of a run with several: what each is called and what it did.

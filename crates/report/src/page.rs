@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use askama::Template;
-use ioecho_stats::facts::timing;
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
+use ioecho_trace::TimingMode;
 use ioecho_trace::visible::replaced;
 use serde::Serialize;
 
@@ -209,17 +209,17 @@ fn essentials(page: &Page) -> String {
     } else if picture.requests() > 0 {
         parts.push(requests(picture.requests()));
         let took = picture.achieved_end();
-        let how = match page.timing.as_str() {
-            timing::TIMED => Some("timed (open loop)"),
-            timing::AFAP => Some("as fast as possible"),
-            timing::LOAD => Some("as fast as possible, in flight as recorded"),
-            _ => None,
-        };
+        let how = page.timing.map(|timing| match timing {
+            TimingMode::Timed => "timed (open loop)",
+            TimingMode::Afap => "as fast as possible",
+            TimingMode::Load => "as fast as possible, in flight as recorded",
+        });
         parts.extend(how.map(str::to_owned));
-        parts.push(match page.timing.as_str() {
+        parts.push(if page.timing.is_none_or(TimingMode::has_schedule) {
+            format!("took {took} for a load of {}", picture.demanded_end())
+        } else {
             // Without a schedule there is no length that was asked for.
-            timing::AFAP | timing::LOAD => format!("took {took}"),
-            _ => format!("took {took} for a load of {}", picture.demanded_end()),
+            format!("took {took}")
         });
     }
     parts.join(" · ")

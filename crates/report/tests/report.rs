@@ -4,13 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use ioecho_report::{Chart, Page, Section, Sheet, html, live_html, svg, update};
-use ioecho_stats::facts::timing;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::visible::is_harmless;
 use ioecho_trace::{
-    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request,
+    Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, TimingMode,
 };
 
 fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome) -> Request {
@@ -206,12 +205,14 @@ fn several_targets_have_a_row_each_and_a_single_one_has_no_table() {
 
 #[test]
 fn how_the_run_was_timed_stands_below_its_title() {
-    let page = |timing: &str| Page { timing: timing.to_owned(), ..small() };
-    let text = html(&page(timing::TIMED)).unwrap();
+    let page = |timing| Page { timing: Some(timing), ..small() };
+    let text = html(&page(TimingMode::Timed)).unwrap();
     assert!(text.contains("12 requests · timed (open loop) · took 550 ms for a load of 550 ms"));
-    let text = html(&page(timing::AFAP)).unwrap();
+    let text = html(&page(TimingMode::Afap)).unwrap();
     assert!(text.contains("12 requests · as fast as possible · took 550 ms</p>"));
-    assert!(html(&page(timing::LOAD)).unwrap().contains("possible, in flight as recorded · took"));
+    assert!(
+        html(&page(TimingMode::Load)).unwrap().contains("possible, in flight as recorded · took")
+    );
 }
 
 #[test]

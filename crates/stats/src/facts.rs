@@ -8,12 +8,13 @@
 
 mod host;
 mod load;
+mod merging;
 mod witness;
 
 use std::collections::BTreeMap;
 
-use ioecho_trace::Nanos;
 use ioecho_trace::units::counted;
+use ioecho_trace::{Nanos, TimingMode};
 use serde::{Deserialize, Serialize};
 
 pub use host::{
@@ -21,16 +22,6 @@ pub use host::{
 };
 pub use load::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
 pub use witness::WitnessFacts;
-
-/// When requests are issued, as [`EngineFacts::timing`] names it.
-pub mod timing {
-    /// At their scheduled instants (an open loop).
-    pub const TIMED: &str = "timed";
-    /// As fast as possible.
-    pub const AFAP: &str = "afap";
-    /// As fast as possible, but never more in flight than the recording had at that point.
-    pub const LOAD: &str = "load";
-}
 
 /// What the engine and its surroundings say of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,9 +74,9 @@ pub struct EngineFacts {
     pub memory: bool,
     /// Whether time was scaled, and how.
     pub speedup: f64,
-    /// When requests were issued: one of [`timing`].
-    #[serde(default = "timed")]
-    pub timing: String,
+    /// When requests were issued; of a run made before there was a choice, by the schedule.
+    #[serde(default)]
+    pub timing: TimingMode,
     /// How many targets the load was spread over.
     #[serde(default = "one")]
     pub targets: u32,
@@ -131,10 +122,6 @@ pub struct EngineFacts {
     pub witness: Option<WitnessFacts>,
 }
 
-fn timed() -> String {
-    timing::TIMED.to_owned()
-}
-
 fn one() -> u32 {
     1
 }
@@ -166,7 +153,7 @@ impl Default for EngineFacts {
             direct: false,
             memory: false,
             speedup: 0.0,
-            timing: timed(),
+            timing: TimingMode::Timed,
             targets: one(),
             rounded: 0,
             unmapped: 0,
@@ -188,9 +175,135 @@ impl Default for EngineFacts {
 impl EngineFacts {
     /// Whether requests had instants at which they were due. Without them nothing can be late.
     pub fn has_schedule(&self) -> bool {
-        self.timing == timing::TIMED
+        self.timing.has_schedule()
+    }
+
+    /// Whether both runs had the same rules of issue, as parts of one replay have.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.timing == other.timing && (self.speedup - other.speedup).abs() <= f64::EPSILON
+    }
+
+    /// Adds the facts of another run that went on at the same time, with its targets behind these.
+    ///
+    /// Merging is associative, and which run comes first changes nothing but the order of lists.
+    /// What no single value can say of both runs stands whole in
+    /// [`RunSummary::merged`](crate::run_summary::RunSummary::merged).
+    ///
+    /// # Errors
+    ///
+    /// [`Unlike`] where the runs had different rules of issue; then nothing is changed.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Unlike> {
+        let Self {
+            planned,
+            left_out,
+            wrapped,
+            wraparound_factor,
+            issued,
+            pushed_back,
+            dropped,
+            ordered,
+            in_flight_peak,
+            waiting_peak,
+            abandoned,
+            input_stalls,
+            host_stalls,
+            host_stall_max_ns,
+            slow_submissions,
+            submission_max_ns,
+            results_lost,
+            demanded_duration_ns,
+            incomplete,
+            simulated,
+            direct,
+            memory,
+            // What both have alike.
+            speedup: _,
+            timing: _,
+            targets,
+            rounded,
+            unmapped,
+            copies,
+            substituted,
+            device_errors,
+            verify,
+            empty_share,
+            in_flight_max,
+            paced_rate_max,
+            demanded_rate_peak,
+            host,
+            load,
+            witness,
+        } = other;
+        // Lateness of one rule of issue and of another cannot be put together: there is no one
+        // value, and no figure that a value of both would be true of.
+        if !self.is_like(other) {
+            return Err(Unlike);
+        }
+        // Counters: a request is in one run only.
+        for (mine, theirs) in [
+            (&mut self.planned, planned),
+            (&mut self.left_out, left_out),
+            (&mut self.wrapped, wrapped),
+            (&mut self.issued, issued),
+            (&mut self.pushed_back, pushed_back),
+            (&mut self.dropped, dropped),
+            (&mut self.ordered, ordered),
+            (&mut self.abandoned, abandoned),
+            (&mut self.input_stalls, input_stalls),
+            (&mut self.host_stalls, host_stalls),
+            (&mut self.slow_submissions, slow_submissions),
+            (&mut self.results_lost, results_lost),
+            (&mut self.rounded, rounded),
+            (&mut self.unmapped, unmapped),
+            (&mut self.copies, copies),
+            (&mut self.substituted, substituted),
+            (&mut self.device_errors, device_errors),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        // Of the runs as of the targets of one: the factor furthest from 1.
+        self.wraparound_factor =
+            merging::furthest(self.wraparound_factor, *wraparound_factor, |factor| factor.ln());
+        // The fullest run's: what was in flight in all of them at one moment no engine has seen.
+        self.in_flight_peak = self.in_flight_peak.max(*in_flight_peak);
+        self.waiting_peak = self.waiting_peak.max(*waiting_peak);
+        // Longest spans, and the instant at which the last request of all was due.
+        self.host_stall_max_ns = self.host_stall_max_ns.max(*host_stall_max_ns);
+        self.submission_max_ns = self.submission_max_ns.max(*submission_max_ns);
+        self.demanded_duration_ns = self.demanded_duration_ns.max(*demanded_duration_ns);
+        // A whole of which a part is missing is not whole; each part's reason is told.
+        if !self.incomplete.is_empty() && !incomplete.is_empty() {
+            self.incomplete.push_str("; ");
+        }
+        self.incomplete.push_str(incomplete);
+        // What makes a figure false in one run makes that of all false.
+        self.simulated |= simulated;
+        self.memory |= memory;
+        self.direct &= direct;
+        // The lowest known: the tightest cap is what a request of all may have waited for.
+        self.in_flight_max = merging::lowest_known(self.in_flight_max, *in_flight_max);
+        // Hosts pace side by side, each its own load, and busiest moments do not coincide: neither
+        // sums nor extremes of the two say whether a host was asked for too much. The pair of the
+        // run that came nearest to what its host can pace does.
+        let theirs = (*demanded_rate_peak, *paced_rate_max);
+        (self.demanded_rate_peak, self.paced_rate_max) =
+            merging::nearest_to_its_limit((self.demanded_rate_peak, self.paced_rate_max), theirs);
+        // The emptiest target of all.
+        self.empty_share = merging::furthest(self.empty_share, *empty_share, |share| share);
+        merging::both(&mut self.verify, verify.as_ref(), VerifyFigures::merge);
+        merging::both(&mut self.witness, witness.as_ref(), WitnessFacts::merge);
+        let (before, added) = (self.targets.max(1), (*targets).max(1));
+        self.host.merge(before, host, added);
+        self.load.merge(before, load, added);
+        // Nobody knows of two runs whether they had one target: each run's are counted.
+        self.targets = before.saturating_add(added);
+        Ok(())
     }
 }
+
+/// Two runs that are no parts of one replay: of another timing or another speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlike;
 
 /// What verification looked at and what it found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -269,9 +382,60 @@ impl VerifyFigures {
 
     /// Whether anything was wrong.
     pub fn is_damaged(&self) -> bool {
-        self.damaged_sectors + self.unreadable_sectors > 0
+        self.damaged_sectors.max(self.unreadable_sectors) > 0
+    }
+
+    /// Adds what was found in another run.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            mode,
+            requests,
+            sectors,
+            intact_sectors,
+            unknown_sectors,
+            prepared_sectors,
+            doubtful_sectors,
+            prereads,
+            preread_bytes,
+            preread_ns,
+            damaged,
+            damaged_sectors,
+            unreadable_sectors,
+            unverifiable_sectors,
+            findings,
+            first_findings,
+        } = other;
+        // All modes that there were: which reads were checked is another answer in each run.
+        merging::all_words(&mut self.mode, mode);
+        // Every sector was looked at in one run: sums.
+        for (mine, theirs) in [
+            (&mut self.requests, requests),
+            (&mut self.sectors, sectors),
+            (&mut self.intact_sectors, intact_sectors),
+            (&mut self.unknown_sectors, unknown_sectors),
+            (&mut self.prepared_sectors, prepared_sectors),
+            (&mut self.doubtful_sectors, doubtful_sectors),
+            (&mut self.prereads, prereads),
+            (&mut self.preread_bytes, preread_bytes),
+            (&mut self.preread_ns, preread_ns),
+            (&mut self.damaged_sectors, damaged_sectors),
+            (&mut self.unreadable_sectors, unreadable_sectors),
+            (&mut self.unverifiable_sectors, unverifiable_sectors),
+            (&mut self.findings, findings),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        for (name, count) in damaged {
+            let mine = self.damaged.entry(name.clone()).or_default();
+            *mine = mine.saturating_add(*count);
+        }
+        // The first ones of every run: damage in one run must not hide behind that of another.
+        self.first_findings.extend(first_findings.iter().cloned());
     }
 }
+
+#[cfg(test)]
+pub(crate) mod laws;
 
 #[cfg(test)]
 mod tests {
@@ -295,7 +459,7 @@ mod tests {
             ..EngineFacts::default()
         };
         assert_eq!(facts, expected);
-        assert_eq!((facts.timing.as_str(), facts.targets), (timing::TIMED, 1));
+        assert_eq!((facts.timing, facts.targets), (TimingMode::Timed, 1));
         let text = serde_json::to_string(&facts).unwrap();
         assert_eq!(serde_json::from_str::<EngineFacts>(&text).unwrap(), facts);
         let odd = text.replace("\"planned\"", "\"plamned\"");

@@ -9,9 +9,9 @@
 mod checks;
 
 use ioecho_trace::units::counted;
-use ioecho_trace::{Integrity, LateCause, Nanos};
+use ioecho_trace::{Integrity, LateCause, Nanos, TimingMode};
 
-use crate::facts::{WitnessFacts, timing};
+use crate::facts::WitnessFacts;
 use crate::picture::Span;
 use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
@@ -276,10 +276,9 @@ fn sentence(
 fn unscheduled(figures: &RunFigures, engine: &EngineFacts) -> String {
     let took = figures.picture().achieved_end().as_secs_f64();
     let issued = figures.issued();
-    let how = if engine.timing == timing::LOAD {
-        ", never more in flight than in the recording"
-    } else {
-        ""
+    let how = match engine.timing {
+        TimingMode::Load => ", never more in flight than in the recording",
+        TimingMode::Timed | TimingMode::Afap => "",
     };
     let rate = issued as f64 / took.max(1e-9);
     let what = counted(issued, "request");

@@ -14,6 +14,7 @@ pub mod inside;
 pub mod interval;
 pub mod judge;
 pub mod load_figures;
+pub mod merged;
 pub mod model;
 pub mod orders;
 mod per_target;

@@ -94,18 +94,33 @@ impl PerTarget {
 
     pub(crate) fn merge(&mut self, other: &Self) {
         for (index, theirs) in other.targets.iter().enumerate() {
+            let One { figures, lateness, service } = theirs;
+            // Its number is its place; the percentiles are made of the histograms, not kept.
+            let TargetFigures {
+                target: _,
+                requests,
+                issued,
+                failed,
+                damaged,
+                late,
+                bytes_read,
+                bytes_written,
+                last_submitted_ns,
+                lateness: _,
+                service_time: _,
+            } = figures;
             let mine = self.at(index as u16);
-            mine.lateness.merge(&theirs.lateness);
-            mine.service.merge(&theirs.service);
-            let (mine, theirs) = (&mut mine.figures, &theirs.figures);
-            mine.requests = mine.requests.saturating_add(theirs.requests);
-            mine.issued = mine.issued.saturating_add(theirs.issued);
-            mine.failed = mine.failed.saturating_add(theirs.failed);
-            mine.damaged = mine.damaged.saturating_add(theirs.damaged);
-            mine.late = mine.late.saturating_add(theirs.late);
-            mine.bytes_read = mine.bytes_read.saturating_add(theirs.bytes_read);
-            mine.bytes_written = mine.bytes_written.saturating_add(theirs.bytes_written);
-            mine.last_submitted_ns = mine.last_submitted_ns.max(theirs.last_submitted_ns);
+            mine.lateness.merge(lateness);
+            mine.service.merge(service);
+            let mine = &mut mine.figures;
+            mine.requests = mine.requests.saturating_add(*requests);
+            mine.issued = mine.issued.saturating_add(*issued);
+            mine.failed = mine.failed.saturating_add(*failed);
+            mine.damaged = mine.damaged.saturating_add(*damaged);
+            mine.late = mine.late.saturating_add(*late);
+            mine.bytes_read = mine.bytes_read.saturating_add(*bytes_read);
+            mine.bytes_written = mine.bytes_written.saturating_add(*bytes_written);
+            mine.last_submitted_ns = mine.last_submitted_ns.max(*last_submitted_ns);
         }
     }
 

@@ -36,8 +36,9 @@ impl Reach {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.bytes = self.bytes.saturating_add(other.bytes);
+        let Self { requests, bytes } = other;
+        self.requests += requests;
+        self.bytes = self.bytes.saturating_add(*bytes);
     }
 }
 
@@ -89,16 +90,27 @@ impl TargetReach {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.reads.merge(&other.reads);
-        self.writes.merge(&other.writes);
-        self.discards.merge(&other.discards);
-        self.zeroes.merge(&other.zeroes);
-        self.flushes += other.flushes;
-        self.forced += other.forced;
+        let Self {
+            reads,
+            writes,
+            discards,
+            zeroes,
+            flushes,
+            forced,
+            lengths,
+            write_boundaries,
+            depths,
+        } = other;
+        self.reads.merge(reads);
+        self.writes.merge(writes);
+        self.discards.merge(discards);
+        self.zeroes.merge(zeroes);
+        self.flushes += flushes;
+        self.forced += forced;
         for (mine, theirs) in [
-            (&mut self.lengths, &other.lengths),
-            (&mut self.write_boundaries, &other.write_boundaries),
-            (&mut self.depths, &other.depths),
+            (&mut self.lengths, lengths),
+            (&mut self.write_boundaries, write_boundaries),
+            (&mut self.depths, depths),
         ] {
             theirs.iter().enumerate().for_each(|(index, more)| count(mine, index, *more));
         }
@@ -175,9 +187,10 @@ impl Reached {
 
     /// Adds what another part of the run counted.
     pub fn merge(&mut self, other: &Self) {
-        self.early += other.early;
-        self.backwards += other.backwards;
-        for (number, theirs) in (0..=u16::MAX).zip(&other.targets) {
+        let Self { targets, early, backwards } = other;
+        self.early += early;
+        self.backwards += backwards;
+        for (number, theirs) in (0..=u16::MAX).zip(targets) {
             if let Some(theirs) = theirs {
                 self.at(number).merge(theirs);
             }

@@ -13,6 +13,7 @@ use crate::analysis::all::in_pieces;
 pub use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::Latencies;
 use crate::load_figures::LoadFigures;
+use crate::merged::MergedRun;
 use crate::per_target::PerTarget;
 pub use crate::per_target::TargetFigures;
 use crate::picture::{Kind, RunPicture, Span};
@@ -27,6 +28,7 @@ pub const LATE: Nanos = Nanos::from_millis(1);
 
 /// Requests late by more than [`LATE`] for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LateShare {
     /// How many.
     pub requests: u64,
@@ -117,6 +119,9 @@ pub struct RunSummary {
     /// Each target of a run with several; empty of a run with one.
     #[serde(default)]
     pub per_target: Vec<TargetFigures>,
+    /// Of a merged run the single runs that it was made of, each as it was; empty of a single run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedRun>,
 }
 
 /// What the records of a run say, fed batch by batch; the rest of a [`RunSummary`] is the engine's.
@@ -193,30 +198,51 @@ impl RunFigures {
 
     /// Adds the figures of another part of the same run, in any order.
     pub fn merge(&mut self, other: &Self) {
-        self.picture.merge(&other.picture);
-        self.recorded = self.recorded.saturating_add(other.recorded);
-        self.issued = self.issued.saturating_add(other.issued);
-        self.pushed_back = self.pushed_back.saturating_add(other.pushed_back);
-        self.dropped = self.dropped.saturating_add(other.dropped);
-        self.in_flight_peak = self.in_flight_peak.max(other.in_flight_peak);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.bytes_read = self.bytes_read.saturating_add(other.bytes_read);
-        self.bytes_written = self.bytes_written.saturating_add(other.bytes_written);
-        self.last_scheduled = self.last_scheduled.max(other.last_scheduled);
-        self.last_submitted = self.last_submitted.max(other.last_submitted);
-        for (mine, theirs) in self.late.iter_mut().zip(other.late) {
-            mine.requests = mine.requests.saturating_add(theirs.requests);
-            mine.lateness_ns = mine.lateness_ns.saturating_add(theirs.lateness_ns);
+        let Self {
+            picture,
+            recorded,
+            issued,
+            pushed_back,
+            dropped,
+            in_flight_peak,
+            failed,
+            bytes_read,
+            bytes_written,
+            last_scheduled,
+            last_submitted,
+            late,
+            integrity,
+            unsupported,
+            per_target,
+            load,
+            reached,
+        } = other;
+        self.picture.merge(picture);
+        self.recorded = self.recorded.saturating_add(*recorded);
+        self.issued = self.issued.saturating_add(*issued);
+        self.pushed_back = self.pushed_back.saturating_add(*pushed_back);
+        self.dropped = self.dropped.saturating_add(*dropped);
+        // What was in flight stands in the records, and the same record is in one part only.
+        self.in_flight_peak = self.in_flight_peak.max(*in_flight_peak);
+        self.failed = self.failed.saturating_add(*failed);
+        self.bytes_read = self.bytes_read.saturating_add(*bytes_read);
+        self.bytes_written = self.bytes_written.saturating_add(*bytes_written);
+        self.last_scheduled = self.last_scheduled.max(*last_scheduled);
+        self.last_submitted = self.last_submitted.max(*last_submitted);
+        for (mine, theirs) in self.late.iter_mut().zip(late) {
+            let LateShare { requests, lateness_ns } = theirs;
+            mine.requests = mine.requests.saturating_add(*requests);
+            mine.lateness_ns = mine.lateness_ns.saturating_add(*lateness_ns);
         }
-        for (mine, theirs) in self.integrity.iter_mut().zip(other.integrity) {
-            *mine = mine.saturating_add(theirs);
+        for (mine, theirs) in self.integrity.iter_mut().zip(integrity) {
+            *mine = mine.saturating_add(*theirs);
         }
-        for (mine, theirs) in self.unsupported.iter_mut().zip(other.unsupported) {
-            *mine = mine.saturating_add(theirs);
+        for (mine, theirs) in self.unsupported.iter_mut().zip(unsupported) {
+            *mine = mine.saturating_add(*theirs);
         }
-        self.per_target.merge(&other.per_target);
-        self.load.merge(&other.load);
-        self.reached.merge(&other.reached);
+        self.per_target.merge(per_target);
+        self.load.merge(load);
+        self.reached.merge(reached);
     }
 
     /// What the records alone say of the engine: all there is of a run that was killed.
@@ -338,6 +364,7 @@ impl RunFigures {
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             per_target: self.per_target(engine.targets),
+            merged: Vec::new(),
             engine,
         }
     }

@@ -88,6 +88,7 @@ pub enum Finding {
 
 /// One named check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Check {
     /// Its stable name, such as `lateness` or `duration`.
     pub name: String,
@@ -103,6 +104,7 @@ pub struct Check {
 
 /// The judgement of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Verdict {
     /// Whether the figures may be used: the worst of the checks decides.
     pub validity: Validity,

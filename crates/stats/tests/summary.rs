@@ -5,6 +5,7 @@
 
 use ioecho_stats::run_summary::{RunSummary, SUMMARY_VERSION};
 use ioecho_stats::verdict::{Finding, Validity};
+use ioecho_trace::TimingMode;
 
 const OLD: &str = include_str!("summary-of-0.1.json");
 
@@ -15,7 +16,7 @@ fn a_summary_from_before_targets_and_verification_is_read_and_keeps_what_it_said
     assert_eq!(summary.verdict.finding, Finding::Faithful);
     assert_eq!(summary.verdict.validity, Validity::Valid);
     assert_eq!((summary.recorded, summary.engine.targets), (10_090, 1));
-    assert_eq!(summary.engine.timing, "timed");
+    assert_eq!(summary.engine.timing, TimingMode::Timed);
     assert_eq!((summary.engine.verify.as_ref(), summary.per_target.len()), (None, 0));
     let again = serde_json::to_string(&summary).unwrap();
     assert_eq!(serde_json::from_str::<RunSummary>(&again).unwrap(), summary);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, ValueEnum};
 use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
@@ -78,8 +79,8 @@ pub(crate) struct ReplayArgs {
 #[command(next_help_heading = "Timing")]
 pub(crate) struct TimingArgs {
     /// What decides when a request is issued
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) timing: TimingArg,
+    #[arg(long, value_parser = timing(), default_value_t)]
+    pub(crate) timing: TimingMode,
 
     /// Replay this many times as fast as recorded
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
@@ -105,26 +106,18 @@ pub(crate) struct TimingArgs {
     pub(crate) bundle: Nanos,
 }
 
-/// What decides when a request is issued.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TimingArg {
-    /// The recorded time, whatever the device does
-    #[default]
-    Timed,
-    /// A free place below --in-flight-max: as fast as possible
-    Afap,
-    /// As fast as possible, with no more in flight than in the recording at that point
-    Load,
-}
-
-impl TimingArg {
-    pub(crate) fn mode(self) -> TimingMode {
-        match self {
-            Self::Timed => TimingMode::Timed,
-            Self::Afap => TimingMode::Afap,
-            Self::Load => TimingMode::Load,
-        }
-    }
+/// The words for what decides when a request is issued, and what they mean.
+fn timing() -> impl TypedValueParser<Value = TimingMode> {
+    let value = |mode: TimingMode| {
+        PossibleValue::new(mode.name()).help(match mode {
+            TimingMode::Timed => "The recorded time, whatever the device does",
+            TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
+            TimingMode::Load => {
+                "As fast as possible, with no more in flight than in the recording at that point"
+            }
+        })
+    };
+    PossibleValuesParser::new(TimingMode::ALL.map(value)).try_map(|word| word.parse::<TimingMode>())
 }
 
 /// What may be overwritten.

@@ -109,7 +109,7 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
             out,
             "verified      {} intact, {} damaged, {} that cannot be told, {} never written",
             counted(verify.intact_sectors, "sector"),
-            verify.damaged_sectors + verify.unreadable_sectors,
+            verify.damaged_sectors.saturating_add(verify.unreadable_sectors),
             verify.unverifiable_sectors,
             verify.unknown_sectors
         )?;

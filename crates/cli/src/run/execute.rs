@@ -11,7 +11,6 @@ use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::Control;
 use ioecho_replay::journal;
-use ioecho_replay::plan::TimingMode;
 use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
 use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
@@ -125,9 +124,8 @@ fn replay(
     verification::keep(plan, run, run_number, &ends.lanes);
     facts.trace = ends.feeder.header;
     let witnessed = facts.witness.as_ref();
-    let has_schedule = plan.timing.mode == TimingMode::Timed;
     let zero_ns = facts.zero_monotonic_ns;
-    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, has_schedule));
+    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, plan.timing.mode));
     let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
     let unkept = |error| unkept(error, damage.as_ref());
     let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
@@ -202,7 +200,7 @@ fn work(
         planner,
         controls: controls.clone(),
         stop: Arc::clone(stop),
-        timed: plan.timing.mode == TimingMode::Timed,
+        timed: plan.timing.mode.has_schedule(),
         interval: live.map(|_| plan.live.interval),
         run: run.clone(),
     })?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ioecho_replay::plan::{PlanTotals, Planned, TimingMode};
+use ioecho_replay::plan::{PlanTotals, Planned};
 use ioecho_stats::judge;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Source};
@@ -85,7 +85,7 @@ pub(crate) fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> anyhow::Re
     let changes =
         plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
     let mut forecast = Forecast {
-        timed: plan.timing.mode == TimingMode::Timed,
+        timed: plan.timing.mode.has_schedule(),
         changes: changes.collect(),
         ..Forecast::default()
     };

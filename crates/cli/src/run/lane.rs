@@ -14,7 +14,7 @@ use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread 
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
-use ioecho_replay::plan::{TargetLimits, TimingMode};
+use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
 use ioecho_replay::verify::{Verifier, final_pass};
@@ -422,7 +422,7 @@ fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> 
 fn warn_of_demand(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) {
     let peak = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
     let cost = agreed.request_cost.0;
-    if plan.timing.mode == TimingMode::Timed && cost > 0 && peak > 1e9 / cost as f64 {
+    if plan.timing.mode.has_schedule() && cost > 0 && peak > 1e9 / cost as f64 {
         tell(&format!(
             "warning: the load asks for up to {peak:.0} requests/s and this host can pace some \
              {:.0}; `ioecho calibrate` tells more",

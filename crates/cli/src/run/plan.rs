@@ -100,7 +100,7 @@ impl ReplayPlan {
             conflicts: args.engine.conflicts.mode(),
             strong: crate::args::strong(args.engine.strong),
             look_ahead: LOOK_AHEAD,
-            timing: args.timing.timing.mode(),
+            timing: args.timing.timing,
             follow_in_flight: args.timing.follow_in_flight,
             bundle: args.timing.bundle,
             ..Config::with_in_flight_max(args.engine.in_flight_max)
@@ -109,7 +109,7 @@ impl ReplayPlan {
             start: args.load.window.start,
             speedup: args.timing.speedup,
             iops_scale: args.timing.iops_scale,
-            mode: args.timing.timing.mode(),
+            mode: args.timing.timing,
             writes: match (args.safety.read_only, args.safety.writes_as_reads) {
                 (true, _) => Writes::LeaveOut,
                 (_, true) => Writes::AsReads,
@@ -233,7 +233,7 @@ impl ReplayPlan {
 
 /// Refuses options that cannot be meant together.
 fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
-    let timed = args.timing.timing.mode() == TimingMode::Timed;
+    let timed = args.timing.timing.has_schedule();
     let backend = args.engine.backend.backend();
     let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
     let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
@@ -322,7 +322,7 @@ fn refuse_unchosen_seconds(args: &ReplayArgs, trace: &Header) -> anyhow::Result<
 
 /// Refuses to follow what the recording does not tell.
 fn follows_what_is_known(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()> {
-    let follows = args.timing.follow_in_flight || args.timing.timing.mode() == TimingMode::Load;
+    let follows = args.timing.follow_in_flight || args.timing.timing.follows_recorded();
     if follows && !trace.columns.latency {
         let text = format!(
             "{} does not tell how long its requests took, so nobody knows how many were in \
@@ -483,7 +483,7 @@ pub(crate) fn dated(prefix: &str) -> PathBuf {
 
 /// How long the replay is to take, where the plan alone tells.
 pub(crate) fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
-    let timed = plan.timing.mode == TimingMode::Timed;
+    let timed = plan.timing.mode.has_schedule();
     let described = || generate::duration(&plan.trace).filter(|_| plan.transforms.is_empty());
     let span = match (plan.window.duration, plan.window.start) {
         (Some(window), _) => Some(described().map_or(window, |all| all.min(window))),

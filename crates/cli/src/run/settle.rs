@@ -4,10 +4,13 @@ use std::fs::{self, File};
 
 use anyhow::Context;
 use ioecho_report::{Chart, Page, Section, charts};
+use ioecho_stats::facts::HostFacts;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
 use ioecho_trace::units::counted;
-use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, TimingMode, formats};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
@@ -123,6 +126,7 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     while source.next_batch(&mut batch)? {
         figures.observe(&batch);
     }
+    let timing = timing_of(run, &facts)?;
     let targets = targets_of(&facts);
     let speedup = facts.get("plan").and_then(|plan| plan.get("speedup"));
     let engine = EngineFacts {
@@ -136,11 +140,7 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
             kind.is_some_and(|kind| MEMORY.contains(&kind))
         }),
         targets: targets.len() as u32,
-        timing: facts
-            .get("plan")
-            .and_then(|plan| plan.get("timing")?.as_str())
-            .unwrap_or("timed")
-            .to_owned(),
+        timing,
         speedup: speedup.and_then(toml::Value::as_float).unwrap_or(1.0),
         ..figures.engine_facts()
     };
@@ -148,33 +148,64 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     run.remove_partial_files();
     let header = run.trace_header().unwrap_or_default();
     let mut facts = facts;
-    let witnessed = Witnessed::recovered(run, &mut facts);
+    let witnessed = Witnessed::recovered(run, &mut facts, timing);
     let summary = settle(run, &header, engine, witnessed.as_ref())?;
     run.mark_settled(facts, &summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
 }
 
+/// When the requests of a run were issued, as its `run.toml` says. Runs made before there was a
+/// choice say nothing of it and went by the schedule.
+pub(crate) fn timing_of(run: &RunDirectory, facts: &toml::Table) -> anyhow::Result<TimingMode> {
+    let Some(word) = facts.get("plan").and_then(|plan| plan.get("timing")) else {
+        return Ok(TimingMode::Timed);
+    };
+    word.clone().try_into().map_err(|error: toml::de::Error| {
+        let file = run.facts_file();
+        let text = format!(
+            "cannot read {}: plan.timing: {}\n  = help: use the ioecho that made it, or a \
+             newer one",
+            file.display(),
+            error.message()
+        );
+        Coded::error(exit::TRACE, text)
+    })
+}
+
 /// The summary of a settled run.
 pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+    /// What decides whether the rest can be understood.
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
     let path = run.summary();
     let unreadable = |reason: String| {
         Coded::error(exit::TRACE, format!("cannot read {}: {reason}", path.display()))
     };
     let text = fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
-    match value.get("version").and_then(serde_json::Value::as_u64) {
-        Some(version) if version == u64::from(SUMMARY_VERSION) => {}
-        version => {
-            return Err(unreadable(format!(
-                "it is of {}, and this program knows version {SUMMARY_VERSION}\n  = help: use the \
-                 ioecho that made it, or a newer one",
-                version.map_or("no version".to_owned(), |version| format!("version {version}"))
-            )));
-        }
+    let Versioned { version } = from_json(&text).map_err(unreadable)?;
+    if version != SUMMARY_VERSION {
+        return Err(unreadable(format!(
+            "it is of version {version}, and this program knows version {SUMMARY_VERSION}\n  = \
+             help: use the ioecho that made it, or a newer one"
+        )));
     }
-    serde_json::from_value(value).map_err(|error| unreadable(error.to_string()))
+    from_json(&text).map_err(unreadable)
+}
+
+/// Reads JSON as what wrote it; an error says at which key.
+fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let found = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        match error.path().to_string().as_str() {
+            "." => error.inner().to_string(),
+            key => format!("{key}: {}", error.inner()),
+        }
+    })?;
+    json.end().map_err(|error| error.to_string())?;
+    Ok(found)
 }
 
 /// Everything that the report page shows.
@@ -220,7 +251,7 @@ pub(crate) fn page_of(
         verdict: Some(summary.verdict.clone()),
         facts: sections(&facts, summary),
         warnings,
-        timing: summary.engine.timing.clone(),
+        timing: Some(summary.engine.timing),
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
         volumes: charts::volume_names(header),
@@ -269,7 +300,7 @@ pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: Ru
         } else {
             Vec::new()
         },
-        timing: summary.engine.timing.clone(),
+        timing: Some(summary.engine.timing),
         targets: names_of_targets(facts).zip(summary.per_target.iter().cloned()).collect(),
         picture,
         command: command_of(facts),
@@ -297,6 +328,7 @@ fn names_of_targets(facts: &toml::Table) -> impl Iterator<Item = String> {
 /// The run's facts as the page lays them out: what was run, on what, from what.
 fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
     let engine = toml::Table::try_from(&summary.engine).unwrap_or_default();
+    let watched = watched(&summary.engine.host);
     let top: toml::Table = facts
         .iter()
         .filter(|(key, value)| !value.is_table() && *key != "targets")
@@ -317,7 +349,7 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
             named("Engine", Some(&engine)),
             named("Host", table("host")),
         ])
-        .chain(watched(&engine))
+        .chain(watched.iter().map(|(heading, table)| (heading.clone(), Some(table))))
         .filter_map(|(heading, table)| {
             let rows = table?
                 .iter()
@@ -331,20 +363,17 @@ fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
 }
 
 /// What was seen of the host and the devices during the run, a table each.
-fn watched(engine: &toml::Table) -> Vec<(String, Option<&toml::Table>)> {
-    let host = engine.get("host").and_then(toml::Value::as_table);
-    let Some(host) = host else { return Vec::new() };
-    let devices = host.get("devices").and_then(toml::Value::as_array).into_iter().flatten();
-    let devices = devices.map(|device| ("Device during the run".to_owned(), device.as_table()));
-    let parts = [
-        ("Clocks during the run", "clock"),
-        ("Processors during the run", "cpu"),
-        ("Writing of results", "recorder"),
-    ];
-    let parts = parts
-        .into_iter()
-        .filter_map(|(heading, key)| Some((heading.to_owned(), Some(host.get(key)?.as_table()?))));
-    devices.chain(parts).collect()
+fn watched(host: &HostFacts) -> Vec<(String, toml::Table)> {
+    fn table(heading: &str, facts: &impl Serialize) -> (String, toml::Table) {
+        (heading.to_owned(), toml::Table::try_from(facts).unwrap_or_default())
+    }
+    let HostFacts { devices, clock, cpu, recorder } = host;
+    let mut all: Vec<_> =
+        devices.iter().map(|device| table("Device during the run", device)).collect();
+    all.extend(clock.iter().map(|clock| table("Clocks during the run", clock)));
+    all.extend(cpu.iter().map(|cpu| table("Processors during the run", cpu)));
+    all.extend(recorder.iter().map(|recorder| table("Writing of results", recorder)));
+    all
 }
 
 /// Facts that the page shows in another place, or that only programs need.
@@ -413,4 +442,22 @@ pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
 /// Writes the report page of a run.
 pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
     run.put(&run.report(), ioecho_report::html(page)?.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timing_that_nobody_knows_is_refused_with_file_and_key_and_none_is_that_of_old_runs() {
+        let home = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(home.path()).unwrap();
+        let of = |text: &str| timing_of(&run, &text.parse().unwrap());
+        assert_eq!(of("[plan]\ntiming = 'load'").unwrap(), TimingMode::Load);
+        assert_eq!(of("version = 1").unwrap(), TimingMode::Timed);
+        for odd in ["[plan]\ntiming = 'sometimes'", "[plan]\ntiming = 7"] {
+            let error = of(odd).unwrap_err().to_string();
+            assert!(error.contains("run.toml: plan.timing: "), "{error}");
+        }
+    }
 }

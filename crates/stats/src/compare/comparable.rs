@@ -128,7 +128,7 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
         let told = |load: LoadMark| format!("{} requests", load.requests);
         differ("load", Refusal, "another load", told(one), told(two));
     }
-    differ("timing", Refusal, "another timing", a.timing.clone(), b.timing.clone());
+    differ("timing", Refusal, "another timing", a.timing.to_string(), b.timing.to_string());
     let speed = |factor: f64| format!("{factor}");
     differ("speedup", Refusal, "another speed", speed(a.speedup), speed(b.speedup));
     if a.has_schedule() && b.has_schedule() && one.content == two.content {
@@ -174,6 +174,8 @@ fn of_two(first: &Replayed<'_>, other: &Replayed<'_>, found: &mut Vec<Obstacle>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_trace::TimingMode;
+
     use crate::run_summary::{EngineFacts, RunFigures};
     use crate::verdict::{Finding, Verdict};
 
@@ -216,7 +218,7 @@ mod tests {
         let later = LoadMark { schedule: 1, ..LoadMark::default() };
         assert_eq!(found(|_| (), later), [("schedule", Refusal)]);
         let cases: [(Change, (&str, Weight)); 9] = [
-            (|s| s.engine.timing = "afap".to_owned(), ("timing", Refusal)),
+            (|s| s.engine.timing = TimingMode::Afap, ("timing", Refusal)),
             (|s| s.engine.speedup = 2.0, ("speedup", Refusal)),
             (|s| s.engine.wraparound_factor = Some(1.2), ("wraparound", Refusal)),
             (|s| s.engine.wrapped = 5, ("wraparound", Refusal)),

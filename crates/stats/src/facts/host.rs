@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::merging;
+
 /// Facts that were read from the host and the kernel before, during and after a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -18,6 +20,23 @@ pub struct HostFacts {
     pub cpu: Option<CpuFacts>,
     /// The writing of results; `None` where nobody looked.
     pub recorder: Option<RecorderFacts>,
+}
+
+impl HostFacts {
+    /// Adds what was read beside another run. The runs have so many targets each, also where
+    /// nothing is known of their devices.
+    pub(super) fn merge(&mut self, mine: u32, other: &Self, theirs: u32) {
+        let Self { devices, clock, cpu, recorder } = other;
+        // A list in the order of the targets, so that a device stays with its target.
+        let unknown = || DeviceFacts {
+            unknown: "nothing was looked at beside this target's run".to_owned(),
+            ..DeviceFacts::default()
+        };
+        merging::behind_each_other(&mut self.devices, mine, devices, theirs, unknown);
+        merging::both(&mut self.clock, clock.as_ref(), ClockFacts::merge);
+        merging::both(&mut self.cpu, cpu.as_ref(), CpuFacts::merge);
+        merging::both(&mut self.recorder, recorder.as_ref(), RecorderFacts::merge);
+    }
 }
 
 /// The block device of a target: itself, or the one below a file.
@@ -140,6 +159,47 @@ pub struct ClockFacts {
     pub is_synchronised: Option<bool>,
 }
 
+impl ClockFacts {
+    /// Adds what was seen of the clocks beside another run, maybe on the same host.
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            source,
+            source_after,
+            samples,
+            steps,
+            step_max_ns,
+            suspended_ns,
+            slew_ppm,
+            is_synchronised,
+        } = other;
+        // All that there were: hosts may differ, and no single one is that of the whole.
+        merging::all_words(&mut self.source, source);
+        merging::all_words(&mut self.source_after, source_after);
+        // Every look is one more.
+        self.samples = self.samples.saturating_add(*samples);
+        // Two runs on one host see the same step and the same suspend: the most that one saw.
+        self.steps = self.steps.max(*steps);
+        self.suspended_ns = self.suspended_ns.max(*suspended_ns);
+        // Furthest from zero, in either direction.
+        let size = |step: i64| (step.unsigned_abs(), step);
+        self.step_max_ns = if size(*step_max_ns) > size(self.step_max_ns) {
+            *step_max_ns
+        } else {
+            self.step_max_ns
+        };
+        self.slew_ppm = merging::furthest(self.slew_ppm, *slew_ppm, |slew| slew);
+        // Synchronised only if each is known to be.
+        let rank = |known: Option<bool>| match known {
+            Some(false) => 0,
+            None => 1,
+            Some(true) => 2,
+        };
+        if rank(*is_synchronised) < rank(self.is_synchronised) {
+            self.is_synchronised = *is_synchronised;
+        }
+    }
+}
+
 /// What the processors of the run did; those it was pinned to, or else all that it may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -167,6 +227,46 @@ pub struct CpuFacts {
     pub pressure_ns: Option<u64>,
 }
 
+impl CpuFacts {
+    /// Adds what the processors of another run did, maybe on the same host.
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            processors,
+            total_ns,
+            stolen_ns,
+            others_ns,
+            waited_ns,
+            governor,
+            frequency_min_khz,
+            frequency_max_khz,
+            throttled,
+            pressure_ns,
+        } = other;
+        // Processor time adds up, and so do its parts, so that their shares stay true. Processors
+        // that two runs had in turns count for each, as their time does.
+        self.processors = self.processors.saturating_add(*processors);
+        for (mine, theirs) in [
+            (&mut self.total_ns, total_ns),
+            (&mut self.stolen_ns, stolen_ns),
+            (&mut self.others_ns, others_ns),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        // Every run has issuing threads of its own.
+        self.waited_ns = merging::known(self.waited_ns, *waited_ns, i64::saturating_add);
+        // All that there were, as with the sources of clocks.
+        merging::all_words(&mut self.governor, governor);
+        // Extremes of extremes. Hosts of different speeds stand apart in each run's own facts.
+        self.frequency_min_khz =
+            merging::known(self.frequency_min_khz, *frequency_min_khz, u64::min);
+        self.frequency_max_khz =
+            merging::known(self.frequency_max_khz, *frequency_max_khz, u64::max);
+        // Counted for the whole host, which two runs may share: the most that one saw.
+        self.throttled = merging::known(self.throttled, *throttled, u64::max);
+        self.pressure_ns = merging::known(self.pressure_ns, *pressure_ns, u64::max);
+    }
+}
+
 /// How the writing of results kept up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -177,4 +277,18 @@ pub struct RecorderFacts {
     pub peak: u64,
     /// The longest that handing results to the system took.
     pub write_max_ns: i64,
+}
+
+impl RecorderFacts {
+    /// Adds how the writing of another run's results kept up.
+    fn merge(&mut self, other: &Self) {
+        let Self { room, peak, write_max_ns } = other;
+        // Each run has a ring of its own: that which came nearest to being full, whole.
+        let fuller = |peak: u64, room: u64| (peak as f64 / room.max(1) as f64, room);
+        let (mine, theirs) = (fuller(self.peak, self.room), fuller(*peak, *room));
+        if theirs.0.total_cmp(&mine.0).then(theirs.1.cmp(&mine.1)).is_gt() {
+            (self.room, self.peak) = (*room, *peak);
+        }
+        self.write_max_ns = self.write_max_ns.max(*write_max_ns);
+    }
 }

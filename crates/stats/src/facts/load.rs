@@ -3,6 +3,8 @@
 use ioecho_trace::Header;
 use serde::{Deserialize, Serialize};
 
+use super::merging;
+
 /// Facts of the load, of the recording and of the targets that a run was made of. Runs that were
 /// killed, and those made before there were such facts, have none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,23 @@ pub struct LoadFacts {
     pub fill_random_percent: Option<u8>,
     /// Blocks for every distinct one in the written data.
     pub dedup: Option<f64>,
+}
+
+impl LoadFacts {
+    /// Adds those of another run. The runs have so many targets each, also where nothing is known
+    /// of them.
+    pub(super) fn merge(&mut self, mine: u32, other: &Self, theirs: u32) {
+        let Self { targets, recording, size, fill_random_percent, dedup } = other;
+        // A list in the order of the targets: facts of a target are of it alone.
+        let none = TargetFacts::default;
+        merging::behind_each_other(&mut self.targets, mine, targets, theirs, none);
+        merging::both(&mut self.recording, recording.as_ref(), Recording::merge);
+        merging::both(&mut self.size, size.as_ref(), SizeFacts::merge);
+        // What shrinks most, for that is what compressing storage makes figures too good by.
+        self.fill_random_percent =
+            merging::known(self.fill_random_percent, *fill_random_percent, u8::min);
+        self.dedup = merging::furthest(self.dedup, *dedup, |blocks| blocks);
+    }
 }
 
 /// What is known of a target of the run.
@@ -85,6 +104,25 @@ pub struct SizeFacts {
     pub unknown: u32,
 }
 
+impl SizeFacts {
+    fn merge(&mut self, other: &Self) {
+        let Self { recorded_bytes, target_bytes, unknown } = other;
+        // Of all devices, as of those of one run, the one that differs most from its place, whole.
+        let apart = |recorded: u64, target: u64| {
+            let factor = target.max(1) as f64 / recorded.max(1) as f64;
+            (factor.ln().abs(), recorded, target)
+        };
+        let mine = apart(self.recorded_bytes, self.target_bytes);
+        let theirs = apart(*recorded_bytes, *target_bytes);
+        let order = theirs.0.total_cmp(&mine.0).then((theirs.1, theirs.2).cmp(&(mine.1, mine.2)));
+        if order.is_gt() {
+            (self.recorded_bytes, self.target_bytes) = (*recorded_bytes, *target_bytes);
+        }
+        // Each is a device of which nothing is known.
+        self.unknown = self.unknown.saturating_add(*unknown);
+    }
+}
+
 /// How true a recording is, counted in its requests or events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -143,6 +181,32 @@ impl Recording {
         let mut recording = Self { requests: read.max(requests), ..Self::default() };
         recording.add(header);
         recording
+    }
+
+    /// Adds how true the recording of another run is.
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            requests,
+            lost_by_recorder,
+            unreadable,
+            instants_guessed,
+            places_guessed,
+            damage,
+        } = other;
+        // Losses and what they are held against add up alike, also of two runs of one recording.
+        for (mine, theirs) in [
+            (&mut self.requests, requests),
+            (&mut self.lost_by_recorder, lost_by_recorder),
+            (&mut self.unreadable, unreadable),
+            (&mut self.instants_guessed, instants_guessed),
+            (&mut self.places_guessed, places_guessed),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        // Every damage there is, once.
+        merging::both(&mut self.damage, damage.as_ref(), |mine, theirs| {
+            merging::all_words(mine, theirs);
+        });
     }
 
     fn add(&mut self, header: &Header) {

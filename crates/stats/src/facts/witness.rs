@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::merging;
 use crate::fidelity::FidelityFigures;
 
 /// What a recording made beside a run says of it. Times in nanoseconds.
@@ -87,6 +88,66 @@ impl WitnessFacts {
             reordered_held_back: order.held_back,
             extent_mean: order.extent_mean,
         }
+    }
+
+    /// Adds what was recorded beside another run.
+    pub(super) fn merge(&mut self, other: &Self) {
+        let Self {
+            failure,
+            asked,
+            found,
+            split,
+            merged,
+            missing,
+            not_witnessed,
+            extra,
+            lost_events,
+            absolute,
+            shift_ns,
+            issue_p50_ns,
+            issue_p99_ns,
+            issue_p999_ns,
+            issue_max_ns,
+            late,
+            held_back,
+            reordered,
+            reordered_held_back,
+            extent_mean,
+        } = other;
+        // A witness that failed beside one of the runs leaves the whole without proof.
+        merging::all_words(&mut self.failure, failure);
+        // Every request was asked for in one run: sums.
+        for (mine, theirs) in [
+            (&mut self.asked, asked),
+            (&mut self.found, found),
+            (&mut self.split, split),
+            (&mut self.merged, merged),
+            (&mut self.missing, missing),
+            (&mut self.not_witnessed, not_witnessed),
+            (&mut self.extra, extra),
+            (&mut self.lost_events, lost_events),
+            (&mut self.late, late),
+            (&mut self.held_back, held_back),
+            (&mut self.reordered, reordered),
+            (&mut self.reordered_held_back, reordered_held_back),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        // A constant delay shows where run and recording count from one instant: the largest of
+        // those. Where they do not, it is the distance of two clocks and says nothing beside it.
+        (self.absolute, self.shift_ns) = (self.absolute, self.shift_ns).max((*absolute, *shift_ns));
+        // Percentiles do not merge, but where 99 of 100 of each run lie within a bound, 99 of 100
+        // of all do: the largest is true of the whole, if not its closest.
+        for (mine, theirs) in [
+            (&mut self.issue_p50_ns, issue_p50_ns),
+            (&mut self.issue_p99_ns, issue_p99_ns),
+            (&mut self.issue_p999_ns, issue_p999_ns),
+            (&mut self.issue_max_ns, issue_max_ns),
+        ] {
+            *mine = (*mine).max(*theirs);
+        }
+        // The largest mean: neither run's sum is kept.
+        self.extent_mean = self.extent_mean.max(*extent_mean);
     }
 
     /// Facts of a witness that was asked for and could not be had.

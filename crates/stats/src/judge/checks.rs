@@ -86,7 +86,7 @@ pub(super) fn complete(figures: &RunFigures, engine: &EngineFacts) -> Check {
 
 pub(super) fn accounted(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let missing = engine.planned.abs_diff(figures.recorded());
-    let lost = engine.results_lost + engine.abandoned;
+    let lost = engine.results_lost.saturating_add(engine.abandoned);
     let sound = lost == 0 && (missing == 0 || !engine.incomplete.is_empty());
     check(
         "accounted",
@@ -375,7 +375,7 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
 }
 
 pub(super) fn conflicts(figures: &RunFigures, engine: &EngineFacts) -> Check {
-    let damaged = engine.pushed_back + engine.dropped + engine.ordered;
+    let damaged = engine.pushed_back.saturating_add(engine.dropped).saturating_add(engine.ordered);
     let share = share(damaged, figures.recorded());
     check(
         "conflicts",

@@ -228,26 +228,22 @@ fn data_that_nobody_looked_at_are_neither_sound_nor_damaged() {
 #[test]
 fn a_load_beyond_what_the_host_can_pace_is_suspect() {
     let figures = run(0, LateCause::None, Outcome::Ok);
-    let demand = |most: Option<f64>, peak: f64, timing: &str| {
-        let facts = EngineFacts {
-            paced_rate_max: most,
-            demanded_rate_peak: peak,
-            timing: timing.to_owned(),
-            ..engine()
-        };
+    let demand = |most: Option<f64>, peak: f64, timing: TimingMode| {
+        let facts =
+            EngineFacts { paced_rate_max: most, demanded_rate_peak: peak, timing, ..engine() };
         named(&judge(&figures, &facts), "demand").grade
     };
-    assert_eq!(demand(Some(50_000.0), 50_000.0, timing::TIMED), Grade::Pass);
-    assert_eq!(demand(Some(50_000.0), 51_000.0, timing::TIMED), Grade::Suspect);
-    assert_eq!(demand(None, 51_000.0, timing::TIMED), Grade::NotApplicable);
-    assert_eq!(demand(Some(50_000.0), 0.0, timing::TIMED), Grade::NotApplicable);
-    assert_eq!(demand(Some(50_000.0), 51_000.0, timing::AFAP), Grade::NotApplicable);
+    assert_eq!(demand(Some(50_000.0), 50_000.0, TimingMode::Timed), Grade::Pass);
+    assert_eq!(demand(Some(50_000.0), 51_000.0, TimingMode::Timed), Grade::Suspect);
+    assert_eq!(demand(None, 51_000.0, TimingMode::Timed), Grade::NotApplicable);
+    assert_eq!(demand(Some(50_000.0), 0.0, TimingMode::Timed), Grade::NotApplicable);
+    assert_eq!(demand(Some(50_000.0), 51_000.0, TimingMode::Afap), Grade::NotApplicable);
 }
 
 #[test]
 fn what_has_no_schedule_cannot_be_late() {
-    for timing in [timing::AFAP, timing::LOAD] {
-        let facts = EngineFacts { timing: timing.to_owned(), ..engine() };
+    for timing in [TimingMode::Afap, TimingMode::Load] {
+        let facts = EngineFacts { timing, ..engine() };
         let verdict = judge(&run(900, LateCause::Host, Outcome::Ok), &facts);
         assert_eq!((verdict.finding, verdict.validity), (Finding::Faithful, Validity::Valid));
         for name in ["lateness", "duration"] {

@@ -6,7 +6,6 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 

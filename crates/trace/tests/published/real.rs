@@ -5,7 +5,7 @@ use std::fs;
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Flags, Nanos, Op, Request};
 
-use crate::{data, read_file};
+use crate::read_file;
 
 #[test]
 fn the_text_of_cloudphysics_is_its_binary_records_to_the_second() {

@@ -16,9 +16,9 @@ use crate::args::{CheckArgs, LoadArgs};
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::witness::{self, aligned, seal};
-use crate::run::{fetch, open};
+use crate::run::{fetch, open, settle};
 
-/// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`, or in `summary.json`.
+/// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`.
 const ZERO: &str = "zero_monotonic_ns";
 
 /// Two sides, open.
@@ -139,11 +139,11 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         damage,
         changed,
         is_run: true,
-        has_schedule: witness::has_schedule(&facts),
+        has_schedule: settle::timing_of(run, &facts)?.has_schedule(),
         other_load: beside::other_load(&facts),
         ..Known::default()
     };
-    let shift_ns = aligned::shift(zero_of(run, &facts), seen.header(), duration_ns(run));
+    let shift_ns = aligned::shift(zero_of(&facts), seen.header(), duration_ns(run)?);
     let volumes = Volumes::of_targets(&targets);
     Ok(Sides { known, asked, seen, shift_ns, volumes, recorded })
 }
@@ -290,25 +290,18 @@ fn proof_of(recording: &Path) -> anyhow::Result<(Vec<String>, Option<String>)> {
 }
 
 /// When the run began, by the monotonic clock of its host.
-fn zero_of(run: &RunDirectory, facts: &toml::Table) -> Option<i64> {
-    let of_facts = facts.get(ZERO).and_then(toml::Value::as_integer);
-    if of_facts.is_some() {
-        return of_facts;
-    }
-    let text = std::fs::read_to_string(run.summary()).ok()?;
-    let summary: serde_json::Value = serde_json::from_str(&text).ok()?;
-    summary.get(ZERO).or_else(|| summary.get("engine")?.get(ZERO))?.as_i64()
+fn zero_of(facts: &toml::Table) -> Option<i64> {
+    facts.get(ZERO).and_then(toml::Value::as_integer)
 }
 
-/// When the run's last request was submitted, in nanoseconds behind its zero, where its summary
-/// says so.
-fn duration_ns(run: &RunDirectory) -> u64 {
-    let read = || -> Option<u64> {
-        let text = std::fs::read_to_string(run.summary()).ok()?;
-        let summary: serde_json::Value = serde_json::from_str(&text).ok()?;
-        summary.get("achieved_duration_ns")?.as_u64()
-    };
-    read().unwrap_or(0)
+/// When the run's last request was submitted, in nanoseconds behind its zero; zero of a run that
+/// has no summary.
+fn duration_ns(run: &RunDirectory) -> anyhow::Result<u64> {
+    if !run.summary().exists() {
+        return Ok(0);
+    }
+    let submitted = settle::read_summary(run)?.achieved_duration_ns;
+    Ok(u64::try_from(submitted).unwrap_or(0))
 }
 
 /// Which device of a recording is which of the other side.

@@ -3,17 +3,15 @@
 //! A storage system is loaded from several hosts, or a load is divided over its parts, and then its
 //! users ask for one 99th percentile. That is not the mean of those of the runs, nor their largest:
 //! it takes the requests of all. So the requests are put together in the order of their issue, with
-//! volumes and targets kept apart, and everything else is made of them as for any run. The verdict
-//! is the exception: each run was judged where it ran, with what its engine knew, and the worst of
-//! these judgements is that of the whole.
+//! volumes and targets kept apart, and counted anew. What the facts and verdicts of several runs
+//! become says `stats/merged`; here are the files and the words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
-use ioecho_stats::picture::Span;
-use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary};
-use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
+use ioecho_stats::merged::{self, MergedRun};
+use ioecho_stats::run_summary::{RunFigures, RunSummary};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
 
@@ -52,8 +50,9 @@ pub(super) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let header = number(&mut parts)?;
     let output = RunDirectory::create(&args.output)?;
     let figures = write_requests(&mut parts, header.clone(), &output)?;
-    let mut summary = figures.summary(engine(&parts));
-    summary.verdict = verdict(&parts, &figures);
+    let runs =
+        parts.iter().flat_map(|part| MergedRun::all_of(&part.name, part.shift, &part.summary));
+    let summary = merged::summary(runs.collect(), &figures).map_err(|_| not_one_replay(&parts))?;
     output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, &header, &summary, &output)?;
     settle::write_report(&output, &settle::page(&output, &summary)?)?;
@@ -98,25 +97,48 @@ fn open(path: &Path) -> anyhow::Result<Part> {
 fn refuse_unlike(parts: &[Part]) -> anyhow::Result<()> {
     let refuse = |text: String| Err(Coded::error(exit::NOT_COMPARABLE, text));
     for (number, part) in parts.iter().enumerate() {
-        let own = part.facts.get("run").and_then(toml::Value::as_str);
         for other in &parts[..number] {
-            if own.is_some() && own == other.facts.get("run").and_then(toml::Value::as_str) {
+            if numbers(part).any(|own| numbers(other).any(|known| known == own)) {
                 return refuse(format!(
-                    "{} and {} are the same run\n  = help: name each run once",
+                    "{} and {} are the same run, or have one in common\n  = help: name each run \
+                     once",
                     other.name, part.name
                 ));
             }
         }
-        let (one, other) = (&parts[0].summary.engine, &part.summary.engine);
-        if one.timing != other.timing || (one.speedup - other.speedup).abs() > f64::EPSILON {
-            return refuse(format!(
-                "{} was replayed {} at speed {} and {} {} at speed {}: they are not parts of one \
-                 replay\n  = help: `ioecho compare` puts different runs side by side",
-                parts[0].name, one.timing, one.speedup, part.name, other.timing, other.speedup
-            ));
+        if !part.summary.engine.is_like(&parts[0].summary.engine) {
+            return Err(not_one_replay(parts));
         }
     }
     Ok(())
+}
+
+/// Between the numbers of the runs of which a merged one is made.
+const AND: &str = "+";
+
+/// The numbers of the single runs that a run is or was merged of.
+fn numbers(part: &Part) -> impl Iterator<Item = &str> {
+    part.facts.get("run").and_then(toml::Value::as_str).into_iter().flat_map(|all| all.split(AND))
+}
+
+/// The first of the runs and the first that had other rules of issue.
+fn not_one_replay(parts: &[Part]) -> anyhow::Error {
+    let told = |part: &Part| {
+        let engine = &part.summary.engine;
+        format!("{} at speed {}", engine.timing, engine.speedup)
+    };
+    let (one, others) = (&parts[0], &parts[1..]);
+    let other = others.iter().find(|part| !part.summary.engine.is_like(&one.summary.engine));
+    let other = other.unwrap_or(one);
+    let text = format!(
+        "{} was replayed {} and {} {}: they are not parts of one replay\n  = help: `ioecho \
+         compare` puts different runs side by side",
+        one.name,
+        told(one),
+        other.name,
+        told(other)
+    );
+    Coded::error(exit::NOT_COMPARABLE, text)
 }
 
 fn shift_by_wall_clock(parts: &mut [Part]) -> anyhow::Result<()> {
@@ -168,7 +190,7 @@ fn number(parts: &mut [Part]) -> anyhow::Result<Header> {
         part.targets = u16::try_from(targets).map_err(|_| {
             Coded::error(exit::USAGE, "more than 65536 targets\n  = help: merge fewer runs")
         })?;
-        targets += targets_of(&part.facts).len().max(1);
+        targets += part.summary.engine.targets.max(1) as usize;
     }
     header.transforms.push(format!("merge of {} runs", parts.len()));
     header.merged = parts.iter().skip(1).map(|part| part.source.header().clone()).collect();
@@ -240,140 +262,16 @@ fn advance(part: &mut Part) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the engines did, together. Peaks are those of the fullest run: what was in flight in all of
-/// them at one moment no engine has seen.
-fn engine(parts: &[Part]) -> EngineFacts {
-    let each = || parts.iter().map(|part| &part.summary.engine);
-    let sum = |of: fn(&EngineFacts) -> u64| each().map(of).fold(0, u64::saturating_add);
-    let most = |of: fn(&EngineFacts) -> i64| each().map(of).max().unwrap_or(0);
-    let furthest = each().filter_map(|facts| facts.wraparound_factor);
-    let incomplete: Vec<String> = parts
-        .iter()
-        .filter(|part| !part.summary.engine.incomplete.is_empty())
-        .map(|part| format!("{}: {}", part.name, part.summary.engine.incomplete))
-        .collect();
-    let demanded = parts
-        .iter()
-        .map(|part| part.shift.0.saturating_add(part.summary.engine.demanded_duration_ns));
-    EngineFacts {
-        planned: sum(|facts| facts.planned),
-        left_out: sum(|facts| facts.left_out),
-        wrapped: sum(|facts| facts.wrapped),
-        wraparound_factor: furthest.max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs())),
-        issued: sum(|facts| facts.issued),
-        pushed_back: sum(|facts| facts.pushed_back),
-        dropped: sum(|facts| facts.dropped),
-        ordered: sum(|facts| facts.ordered),
-        in_flight_peak: each().map(|facts| facts.in_flight_peak).max().unwrap_or(0),
-        waiting_peak: each().map(|facts| facts.waiting_peak).max().unwrap_or(0),
-        abandoned: sum(|facts| facts.abandoned),
-        input_stalls: sum(|facts| facts.input_stalls),
-        host_stalls: sum(|facts| facts.host_stalls),
-        host_stall_max_ns: most(|facts| facts.host_stall_max_ns),
-        slow_submissions: sum(|facts| facts.slow_submissions),
-        submission_max_ns: most(|facts| facts.submission_max_ns),
-        results_lost: sum(|facts| facts.results_lost),
-        demanded_duration_ns: demanded.max().unwrap_or(0),
-        incomplete: incomplete.join("; "),
-        simulated: each().any(|facts| facts.simulated),
-        direct: each().all(|facts| facts.direct),
-        memory: each().any(|facts| facts.memory),
-        speedup: each().next().map_or(1.0, |facts| facts.speedup),
-        timing: each().next().map_or_else(String::new, |facts| facts.timing.clone()),
-        targets: parts
-            .iter()
-            .map(|part| targets_of(&part.facts).len().max(1) as u32)
-            .sum::<u32>()
-            .max(1),
-        rounded: sum(|facts| facts.rounded),
-        unmapped: sum(|facts| facts.unmapped),
-        copies: sum(|facts| facts.copies),
-        substituted: sum(|facts| facts.substituted),
-        device_errors: sum(|facts| facts.device_errors),
-        empty_share: each().filter_map(|facts| facts.empty_share).reduce(f64::max),
-        in_flight_max: each().fold(0, |sum, facts| sum.saturating_add(facts.in_flight_max)),
-        ..EngineFacts::default()
-    }
-}
-
-/// The worst of all, each check naming the runs that it is of.
-fn verdict(parts: &[Part], figures: &RunFigures) -> Verdict {
-    let mut checks: Vec<Check> = Vec::new();
-    for check in parts.iter().flat_map(|part| &part.summary.verdict.checks) {
-        if checks.iter().all(|known| known.name != check.name) {
-            checks.push(merged_check(parts, &check.name));
-        }
-    }
-    let severity = |finding: Finding| match finding {
-        Finding::Faithful => 0,
-        Finding::DeviceLimited => 1,
-        Finding::HostStalled => 2,
-        Finding::GeneratorLimited => 3,
-        Finding::Incomplete => 4,
-        Finding::DataDamaged => 5,
-    };
-    let validity = parts.iter().map(|part| part.summary.verdict.validity).max();
-    let worst = parts.iter().max_by_key(|part| {
-        let verdict = &part.summary.verdict;
-        (verdict.validity, severity(verdict.finding))
-    });
-    let finding =
-        parts.iter().map(|part| part.summary.verdict.finding).max_by_key(|f| severity(*f));
-    let summary = worst.map_or_else(String::new, |part| {
-        let (runs, name, of_it) = (parts.len(), &part.name, &part.summary.verdict.summary);
-        format!("{runs} runs merged{}; the worst of them is {name}: {of_it}", together(figures))
-    });
-    Verdict {
-        validity: validity.unwrap_or(Validity::Invalid),
-        finding: finding.unwrap_or(Finding::Incomplete),
-        summary,
-        checks,
-    }
-}
-
-/// How late all requests together were: what a run says of itself is about its own alone.
-fn together(figures: &RunFigures) -> String {
-    let lateness = figures.picture().spans_of_all(Span::Lateness);
-    match lateness.quantile(0.99) {
-        Some(p99) => format!(
-            ": {} requests in all, 99 % of them issued within {p99} of their time",
-            lateness.count()
-        ),
-        None => String::new(),
-    }
-}
-
-fn merged_check(parts: &[Part], name: &str) -> Check {
-    let found: Vec<(&str, &Check)> = parts
-        .iter()
-        .filter_map(|part| {
-            let checks = part.summary.verdict.checks.iter();
-            Some((part.name.as_str(), checks.into_iter().find(|check| check.name == name)?))
-        })
-        .collect();
-    let grade = found.iter().map(|(_, check)| check.grade).max().unwrap_or(Grade::NotApplicable);
-    let worst: Vec<&(&str, &Check)> =
-        found.iter().filter(|(_, check)| check.grade == grade).collect();
-    let told: Vec<String> =
-        worst.iter().map(|(run, check)| format!("{run}: {}", check.measured)).collect();
-    let first = worst.first().map(|(_, check)| *check);
-    Check {
-        name: name.to_owned(),
-        grade,
-        measured: told.join("; "),
-        threshold: first.map_or_else(String::new, |check| check.threshold.clone()),
-        advice: first.map_or_else(String::new, |check| check.advice.clone()),
-    }
-}
-
-/// `run.toml` of the whole: the first run's, with the targets of all, and which runs it is made of.
+/// `run.toml` of the whole: what is the same in all runs, with the targets of all, and which runs
+/// it is made of, each with what of its plan and its host differs.
 fn write_facts(
     parts: &[Part],
     header: &Header,
     summary: &RunSummary,
     output: &RunDirectory,
 ) -> anyhow::Result<()> {
-    let mut facts = parts.first().map(|part| part.facts.clone()).unwrap_or_default();
+    let all: Vec<&toml::Table> = parts.iter().map(|part| &part.facts).collect();
+    let (mut facts, differing) = common(&all);
     let text = |part: &Part, key: &str| {
         part.facts.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned()
     };
@@ -385,7 +283,7 @@ fn write_facts(
         set("reason", incomplete.as_str().into());
     }
     let numbers: Vec<String> = parts.iter().map(|part| text(part, "run")).collect();
-    set("run", numbers.join("+").into());
+    set("run", numbers.join(AND).into());
     set("started", parts.iter().map(|part| text(part, "started")).min().unwrap_or_default().into());
     set("ended", parts.iter().map(|part| text(part, "ended")).max().unwrap_or_default().into());
     set("command", command::words().into());
@@ -398,7 +296,8 @@ fn write_facts(
     set("targets", targets.into());
     let merged: Vec<toml::Value> = parts
         .iter()
-        .map(|part| {
+        .zip(differing)
+        .map(|(part, differing)| {
             let mut of = toml::Table::new();
             of.insert("name".to_owned(), part.name.as_str().into());
             of.insert("run".to_owned(), text(part, "run").into());
@@ -406,6 +305,9 @@ fn write_facts(
             of.insert("shift_ns".to_owned(), part.shift.0.into());
             of.insert("requests".to_owned(), (part.summary.recorded as i64).into());
             of.insert("validity".to_owned(), part.summary.verdict.validity.name().into());
+            for key in ["ioecho", "plan", "host"] {
+                of.extend(differing.get(key).map(|value| (key.to_owned(), value.clone())));
+            }
             toml::Value::Table(of)
         })
         .collect();
@@ -421,4 +323,34 @@ fn write_facts(
     facts.remove("witness");
     facts.remove("zero_monotonic_ns");
     output.put(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
+}
+
+/// What all of the tables say alike, and of each what it says otherwise or alone.
+fn common(all: &[&toml::Table]) -> (toml::Table, Vec<toml::Table>) {
+    let mut alike = toml::Table::new();
+    let mut otherwise = vec![toml::Table::new(); all.len()];
+    let keys: BTreeSet<&String> = all.iter().flat_map(|table| table.keys()).collect();
+    for key in keys {
+        let values: Vec<Option<&toml::Value>> = all.iter().map(|table| table.get(key)).collect();
+        let tables: Option<Vec<&toml::Table>> =
+            values.iter().map(|value| value.and_then(toml::Value::as_table)).collect();
+        match (values.first().copied().flatten(), tables) {
+            (Some(first), _) if values.iter().all(|value| *value == Some(first)) => {
+                alike.insert(key.clone(), first.clone());
+            }
+            (_, Some(tables)) => {
+                let (same, others) = common(&tables);
+                alike.insert(key.clone(), same.into());
+                for (table, other) in otherwise.iter_mut().zip(others) {
+                    table.insert(key.clone(), other.into());
+                }
+            }
+            _ => {
+                for (table, value) in otherwise.iter_mut().zip(values) {
+                    table.extend(value.map(|value| (key.clone(), value.clone())));
+                }
+            }
+        }
+    }
+    (alike, otherwise)
 }

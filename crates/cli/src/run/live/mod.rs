@@ -29,7 +29,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use ioecho_replay::engine::Control;
-use ioecho_replay::plan::TimingMode;
 use ioecho_report::Page;
 use ioecho_trace::Nanos;
 
@@ -182,7 +181,7 @@ impl About {
             in_flight_max: plan.scheduler.in_flight_max,
             fill_random: plan.fill.random,
             dedup: plan.fill.dedup,
-            has_schedule: plan.timing.mode == TimingMode::Timed,
+            has_schedule: plan.timing.mode.has_schedule(),
             simulated: plan.targets.iter().any(Target::is_simulated),
         }
     }

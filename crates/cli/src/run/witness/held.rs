@@ -3,13 +3,13 @@
 use std::iter;
 use std::sync::atomic::AtomicBool;
 
-use ioecho_stats::facts::{WitnessFacts, timing};
+use ioecho_stats::facts::WitnessFacts;
 use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::recording::NEVER_ENDED;
-use ioecho_trace::{Header, Source};
+use ioecho_trace::{Header, Source, TimingMode};
 
 use super::{WitnessEntry, aligned, raw_directory, seal, settle};
 use crate::run::directory::RunDirectory;
@@ -32,8 +32,8 @@ pub(crate) struct Witnessed {
     lost: u64,
     /// Targets of which there is none, and why.
     without: Vec<String>,
-    /// Whether the run had no schedule, so that there is nothing to hold instants against.
-    is_unscheduled: bool,
+    /// When its requests were issued: without a schedule there is nothing to hold instants against.
+    timing: TimingMode,
 }
 
 impl Witnessed {
@@ -41,7 +41,7 @@ impl Witnessed {
     pub(crate) fn new(
         entry: &WitnessEntry,
         zero_monotonic_ns: Option<i64>,
-        has_schedule: bool,
+        timing: TimingMode,
     ) -> Self {
         let targets = entry.targets.iter().map(|one| (one.device.clone(), one.target as u32));
         Self {
@@ -50,15 +50,19 @@ impl Witnessed {
             incomplete: entry.incomplete.clone(),
             lost: entry.lost,
             without: entry.without.clone(),
-            is_unscheduled: !has_schedule,
+            timing,
         }
     }
 
     /// Of a run whose process was killed: makes a trace of what was recorded until then. None where
     /// no witness was asked for.
     /// What it comes to is added to `facts`.
-    pub(crate) fn recovered(run: &RunDirectory, facts: &mut toml::Table) -> Option<Self> {
-        let mut witnessed = Self::of(facts);
+    pub(crate) fn recovered(
+        run: &RunDirectory,
+        facts: &mut toml::Table,
+        timing: TimingMode,
+    ) -> Option<Self> {
+        let mut witnessed = Self::of(facts, timing);
         let entry = facts.get_mut("witness")?.as_table_mut()?;
         let raw = raw_directory(run.path());
         if raw.is_dir()
@@ -76,7 +80,7 @@ impl Witnessed {
     }
 
     /// As `run.toml` has it.
-    pub(crate) fn of(facts: &toml::Table) -> Self {
+    pub(crate) fn of(facts: &toml::Table, timing: TimingMode) -> Self {
         let zero = facts.get("zero_monotonic_ns");
         let entry = facts.get("witness");
         let targets = entry.and_then(|entry| entry.get("targets")?.as_array());
@@ -95,7 +99,7 @@ impl Witnessed {
                 .and_then(|entry| u64::try_from(entry.get("lost")?.as_integer()?).ok())
                 .unwrap_or_default(),
             without: without(facts),
-            is_unscheduled: !has_schedule(facts),
+            timing,
         }
     }
 
@@ -134,12 +138,6 @@ pub(crate) fn without(facts: &toml::Table) -> Vec<String> {
     all.into_iter().flatten().filter_map(|why| Some(why.as_str()?.to_owned())).collect()
 }
 
-/// Whether the run of `run.toml` had instants at which its requests were due.
-pub(crate) fn has_schedule(facts: &toml::Table) -> bool {
-    let of_plan = facts.get("plan").and_then(|plan| plan.get("timing")?.as_str());
-    of_plan.unwrap_or(timing::TIMED) == timing::TIMED
-}
-
 /// The events that a recording says were lost.
 fn lost(header: &Header) -> u64 {
     let lost = header.recording.iter().flat_map(|recording| recording.lost.values());
@@ -167,7 +165,7 @@ pub(crate) fn figures(
     let settings = Settings {
         absolute: shift.is_some(),
         late_ns: Limits::default().late_ns(),
-        has_schedule: !witnessed.is_unscheduled,
+        has_schedule: witnessed.timing.has_schedule(),
         ..Settings::default()
     };
     let compared = compare(asked, iter::from_fn(|| seen.next()), &settings, watch)?;

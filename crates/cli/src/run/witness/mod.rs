@@ -11,7 +11,7 @@ mod held;
 mod page;
 pub(crate) mod seal;
 
-pub(crate) use held::{Witnessed, has_schedule, without};
+pub(crate) use held::{Witnessed, without};
 pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};

@@ -40,8 +40,8 @@ pub(crate) fn section(
         return (!text.is_empty()).then(|| Witness { text, ..Witness::default() });
     }
     let mut panels = WitnessPanels::new(end);
-    let witnessed = Witnessed::of(facts);
-    let has_schedule = held::has_schedule(facts);
+    let witnessed = Witnessed::of(facts, engine.timing);
+    let has_schedule = engine.has_schedule();
     let watch = &mut |pair: &Pair| panels.observe(&sight(pair, has_schedule));
     let found = held::figures(run, &witnessed, watch);
     let (figures, header) = match found {

@@ -1,9 +1,9 @@
 //! Checks of the load against the target, and of the run's length against the device's memory.
 
-use ioecho_trace::Bytes;
+use ioecho_trace::{Bytes, TimingMode};
 
 use super::{WRAPAROUND, check, no_schedule};
-use crate::facts::{ContentFacts, timing};
+use crate::facts::ContentFacts;
 use crate::load_figures::{Course, Unsettled};
 use crate::run_summary::{EngineFacts, RunFigures};
 use crate::verdict::{Check, Grade};
@@ -289,8 +289,10 @@ fn run_length(figures: &RunFigures) -> Check {
 /// Whether about as many requests were in flight as in the recording.
 fn in_flight(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "in-flight";
-    if engine.timing == timing::AFAP {
-        return no_schedule(NAME, engine);
+    match engine.timing {
+        // As many as the device takes: nothing of the recording decides on that.
+        TimingMode::Afap => return no_schedule(NAME, engine),
+        TimingMode::Timed | TimingMode::Load => {}
     }
     let Some(mean) = figures.load().in_flight() else {
         return not_applicable(NAME, "the recording does not tell how long its requests took");

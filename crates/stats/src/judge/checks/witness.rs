@@ -71,7 +71,7 @@ fn measured(seen: &WitnessFacts, has_schedule: bool) -> String {
         seen.missing,
         seen.extra
     )];
-    if seen.split + seen.merged > 0 {
+    if seen.split.max(seen.merged) > 0 {
         parts.push(format!("{} in pieces and {} merged", seen.split, seen.merged));
     }
     if has_schedule {
@@ -175,7 +175,7 @@ mod tests {
         let seen = WitnessFacts { reordered: 500, held_back: 500, late: 500, ..sound() };
         let afap = EngineFacts {
             witness: Some(seen),
-            timing: crate::facts::timing::AFAP.to_owned(),
+            timing: ioecho_trace::TimingMode::Afap,
             ..EngineFacts::default()
         };
         assert_eq!(witness(&afap).grade, Grade::Pass);

@@ -146,10 +146,10 @@ fn a_full_queue_is_a_finding_with_a_schedule_and_a_doubt_without() {
     let deep: Vec<_> = (0..1000).map(|n| (Op::Read, n * 4096, 4096, 33)).collect();
     let timed = on(device());
     assert_eq!(grade(&figures(&deep), &timed, "queue-depth"), Grade::Limited);
-    let afap = EngineFacts { timing: "afap".to_owned(), ..timed };
+    let afap = EngineFacts { timing: ioecho_trace::TimingMode::Afap, ..timed };
     assert_eq!(grade(&figures(&deep), &afap, "queue-depth"), Grade::Suspect);
     let deeper = DeviceFacts { queue_limit: Some(33), ..device() };
-    let afap = EngineFacts { timing: "afap".to_owned(), ..on(deeper) };
+    let afap = EngineFacts { timing: ioecho_trace::TimingMode::Afap, ..on(deeper) };
     assert_eq!(grade(&figures(&deep), &afap, "queue-depth"), Grade::Pass);
 }
 

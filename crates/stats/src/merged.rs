@@ -1,0 +1,86 @@
+//! Several runs as one: what their facts, figures and verdicts become.
+//!
+//! Storage that is loaded from several hosts has one 99th percentile, and no run of a single host
+//! knows it. So the requests of all are counted anew; what the engines say of them is merged field
+//! by field ([`EngineFacts::merge`]). Much of that is a worst or a sum, and says less than the runs
+//! did. So a merged run keeps the facts and the verdict of each of its single runs, and where it is
+//! merged again, its single runs are merged. That is why it does not matter in which steps runs are
+//! merged, nor in which order, but for the order of lists; and why a run merged with nothing is
+//! that run.
+
+mod verdict;
+
+use ioecho_trace::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::facts::{EngineFacts, Unlike};
+use crate::run_summary::{RunFigures, RunSummary};
+use crate::verdict::Verdict;
+
+/// A single run that is a part of a merged one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MergedRun {
+    /// What it was called; behind the name of the merged run that it was a part of before, if so.
+    pub name: String,
+    /// By how much its instants were moved.
+    pub shift_ns: i64,
+    /// What its engine said, as it was.
+    pub engine: EngineFacts,
+    /// How it was judged where it ran.
+    pub verdict: Verdict,
+}
+
+impl MergedRun {
+    /// The single runs of a run that is called so and moved by so much: itself, or those that it
+    /// was merged of.
+    pub fn all_of(name: &str, shift: Nanos, summary: &RunSummary) -> Vec<Self> {
+        let RunSummary { engine, verdict, merged, .. } = summary;
+        if merged.is_empty() {
+            let (name, shift_ns) = (name.to_owned(), shift.0);
+            return vec![Self { name, shift_ns, engine: engine.clone(), verdict: verdict.clone() }];
+        }
+        let of_it = |run: &Self| Self {
+            name: format!("{name}:{}", run.name),
+            shift_ns: run.shift_ns.saturating_add(shift.0),
+            ..run.clone()
+        };
+        merged.iter().map(of_it).collect()
+    }
+}
+
+/// What the engines of all runs say together.
+///
+/// # Errors
+///
+/// [`Unlike`] where two of the runs had different rules of issue.
+pub fn facts(runs: &[MergedRun]) -> Result<EngineFacts, Unlike> {
+    let several = runs.len() > 1;
+    let mut each = runs.iter().map(|run| {
+        let mut engine = run.engine.clone();
+        // When the last request was due is an instant, and instants were moved.
+        engine.demanded_duration_ns = engine.demanded_duration_ns.saturating_add(run.shift_ns);
+        if several && !engine.incomplete.is_empty() {
+            engine.incomplete = format!("{}: {}", run.name, engine.incomplete);
+        }
+        engine
+    });
+    let mut whole = each.next().unwrap_or_default();
+    each.try_for_each(|engine| whole.merge(&engine))?;
+    Ok(whole)
+}
+
+/// The summary of all runs, from the figures of all their requests.
+///
+/// # Errors
+///
+/// [`Unlike`] as for [`facts`].
+pub fn summary(runs: Vec<MergedRun>, figures: &RunFigures) -> Result<RunSummary, Unlike> {
+    let whole = figures.summary(facts(&runs)?);
+    let verdict = verdict::of(&runs, figures, &whole.engine, whole.verdict);
+    let merged = if runs.len() > 1 { runs } else { Vec::new() };
+    Ok(RunSummary { verdict, merged, ..whole })
+}
+
+#[cfg(test)]
+mod tests;

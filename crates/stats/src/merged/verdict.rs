@@ -1,0 +1,174 @@
+//! The verdict on several runs as one: never milder than that on the worst of them.
+//!
+//! Each run was judged where it ran, with what its engine and its host knew, and not all of that is
+//! kept: what was sampled of a target is weighed by where the load went, and the kernel's counters
+//! are held against the run's own cap and verification. So a check of the whole comes out as the
+//! worst of the runs' own. For most there is nothing to be gained by judging again: a share of all
+//! requests lies between the shares of the runs, so that a fault of one run would only be thinned
+//! out. What only the requests of all can tell is judged anew beside that, and the worse counts.
+
+use std::collections::BTreeSet;
+
+use super::MergedRun;
+use crate::facts::EngineFacts;
+use crate::picture::Span;
+use crate::run_summary::RunFigures;
+use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
+
+/// Checks that are judged anew of the requests of all as well. They ask for nothing but counts,
+/// which add up exactly, and for what goes on in two volumes at once, which may be of two runs.
+///
+/// Not among them is what holds a run against its own host, device or moment: lateness and duration
+/// are laid to one party, and a fault of one run would be laid to another's device; how service
+/// times drift would be told of runs that stand one behind the other; two hosts that run at
+/// different speeds would look like one whose speed changes.
+pub(super) const ANEW: [&str; 6] =
+    ["accounted", "issued", "failures", "conflicts", "integrity", "same-load"];
+
+/// The verdict on the runs; `anew` is that on the figures and merged facts of all.
+pub(super) fn of(
+    runs: &[MergedRun],
+    figures: &RunFigures,
+    engine: &EngineFacts,
+    anew: Verdict,
+) -> Verdict {
+    // Of equals the first by name, whatever the order of the runs.
+    let first_of = |rank: fn(&Verdict) -> (Validity, u8)| {
+        let by_rank = |a: &&MergedRun, b: &&MergedRun| {
+            rank(&a.verdict).cmp(&rank(&b.verdict)).then(b.name.cmp(&a.name))
+        };
+        runs.iter().max_by(by_rank)
+    };
+    let worst = first_of(|verdict| (verdict.validity, verdict.finding.severity()));
+    // Damaged data are the gravest finding there is, and say nothing against the measurement.
+    let gravest = first_of(|verdict| (Validity::Valid, verdict.finding.severity()));
+    let (Some(worst), Some(gravest)) = (worst, gravest) else { return anew };
+    if runs.len() == 1 {
+        return worst.verdict.clone();
+    }
+    let is_anew = |check: &Check| ANEW.contains(&check.name.as_str());
+    let known: Vec<&str> = anew.checks.iter().map(|check| check.name.as_str()).collect();
+    let of_runs = runs.iter().flat_map(|run| &run.verdict.checks).map(|check| check.name.as_str());
+    // Checks that only another version knows stand behind the others.
+    let unknown: BTreeSet<&str> = of_runs.filter(|name| !known.contains(name)).collect();
+    let mut checks = Vec::new();
+    let mut worse = Vec::new();
+    for name in known.into_iter().chain(unknown) {
+        let anew =
+            anew.checks.iter().find(|check| check.name == name).filter(|check| is_anew(check));
+        let Some((check, of_runs)) = merged_check(name, anew, runs) else { continue };
+        if check.grade > of_runs && check.grade >= Grade::Suspect {
+            worse.push(format!("{name} ({})", check.grade.name()));
+        }
+        checks.push(check);
+    }
+    let validity = worst.verdict.validity.max(Validity::of(&checks));
+    let finding = gravest.verdict.finding;
+    let grave = if finding == worst.verdict.finding {
+        String::new()
+    } else {
+        format!(" {}: {}", gravest.name, gravest.verdict.summary)
+    };
+    let only = if worse.is_empty() {
+        String::new()
+    } else {
+        format!(" Of all together, and of none alone: {}.", worse.join(", "))
+    };
+    let summary = format!(
+        "{} runs merged: {}; the worst of them is {}: {}{grave}{only}",
+        runs.len(),
+        together(figures, engine),
+        worst.name,
+        worst.verdict.summary
+    );
+    Verdict { validity, finding, summary, checks }
+}
+
+/// How late all requests together were: what a run says of itself is about its own alone.
+fn together(figures: &RunFigures, engine: &EngineFacts) -> String {
+    let lateness = figures.picture().spans_of_all(Span::Lateness);
+    let requests = format!("{} requests in all", lateness.count());
+    match lateness.quantile(0.99).filter(|_| engine.has_schedule()) {
+        Some(p99) => format!("{requests}, 99 % of them issued within {p99} of their time"),
+        None => requests,
+    }
+}
+
+/// A check of all runs, and how it came out in the worst of them; `None` where nobody made it.
+fn merged_check(name: &str, anew: Option<&Check>, runs: &[MergedRun]) -> Option<(Check, Grade)> {
+    let of = |run: &MergedRun| run.verdict.checks.iter().find(|check| check.name == name).cloned();
+    let found: Vec<(&str, Option<Check>)> =
+        runs.iter().map(|run| (run.name.as_str(), of(run))).collect();
+    let made = || found.iter().filter_map(|(run, check)| Some((*run, check.as_ref()?)));
+    let of_runs = made().map(|(_, check)| check.grade).max();
+    let grade = of_runs.max(anew.map(|check| check.grade))?;
+    let of_runs = of_runs.unwrap_or(Grade::NotApplicable);
+    let worst: Vec<(&str, &Check)> = made().filter(|(_, check)| check.grade == of_runs).collect();
+
+    let mut told = Vec::new();
+    told.extend(anew.map(|check| format!("all together: {}", check.measured)));
+    // What passed is told of the whole where it was judged as one, else of each run.
+    if anew.is_none() || of_runs > Grade::Pass {
+        told.extend(by_run(&worst, found.len()));
+    }
+    if grade > Grade::NotApplicable {
+        let not_applicable: Vec<&str> = found
+            .iter()
+            .filter(|(_, check)| {
+                check.as_ref().is_none_or(|check| check.grade == Grade::NotApplicable)
+            })
+            .map(|(run, _)| *run)
+            .collect();
+        if !not_applicable.is_empty() {
+            told.push(format!("says nothing of {}", not_applicable.join(", ")));
+        }
+    }
+    let deciding = || {
+        let of_runs = worst.iter().map(|(_, check)| *check);
+        anew.into_iter().chain(of_runs).filter(|check| check.grade == grade)
+    };
+    let check = Check {
+        name: name.to_owned(),
+        grade,
+        measured: told.join("; "),
+        threshold: each_once(deciding().map(|check| check.threshold.as_str()), "; "),
+        advice: each_once(deciding().map(|check| check.advice.as_str()), " "),
+    };
+    Some((check, of_runs))
+}
+
+/// What was measured in each of these runs; without their names where all runs say the same.
+fn by_run(checks: &[(&str, &Check)], runs: usize) -> Vec<String> {
+    if let Some((_, first)) = checks.first()
+        && checks.len() == runs
+        && checks.iter().all(|(_, check)| check.measured == first.measured)
+    {
+        return vec![first.measured.clone()];
+    }
+    checks.iter().map(|(run, check)| format!("{run}: {}", check.measured)).collect()
+}
+
+fn each_once<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for text in texts.filter(|text| !text.is_empty()) {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    all.join(between)
+}
+
+impl Finding {
+    /// How bad it is for whoever wants to use the figures: faults are worse than findings, and
+    /// damaged data are worse than all.
+    const fn severity(self) -> u8 {
+        match self {
+            Self::Faithful => 0,
+            Self::DeviceLimited => 1,
+            Self::HostStalled => 2,
+            Self::GeneratorLimited => 3,
+            Self::Incomplete => 4,
+            Self::DataDamaged => 5,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What decides when a request of a replay is issued.
+//!
+//! Whoever reads a run's results must know this first: only where requests were issued by a
+//! schedule does `scheduled` say when they were due, and only there can one be late. So the word
+//! stands here, beside what results say, for the engine that goes by it and for all that judge.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// What decides when a request may be issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimingMode {
+    /// At its time, whatever the device does (open loop). What comes late is made up for as fast
+    /// as the device takes it.
+    #[default]
+    Timed,
+    /// As soon as there is a place below the cap on requests in flight (closed loop).
+    Afap,
+    /// As soon as no more are in flight than were in the recording when it was issued there.
+    Load,
+}
+
+impl TimingMode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Timed, Self::Afap, Self::Load];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timed => "timed",
+            Self::Afap => "afap",
+            Self::Load => "load",
+        }
+    }
+
+    /// Whether requests have instants at which they are due. Without them nothing can be late.
+    pub const fn has_schedule(self) -> bool {
+        match self {
+            Self::Timed => true,
+            Self::Afap | Self::Load => false,
+        }
+    }
+
+    /// Whether the numbers in flight of the recording are what a replay goes by.
+    pub const fn follows_recorded(self) -> bool {
+        match self {
+            Self::Load => true,
+            Self::Timed | Self::Afap => false,
+        }
+    }
+}
+
+impl fmt::Display for TimingMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no [`TimingMode`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no timing; known are timed, afap and load")]
+pub struct UnknownTiming(String);
+
+impl FromStr for TimingMode {
+    type Err = UnknownTiming;
+
+    fn from_str(word: &str) -> Result<Self, UnknownTiming> {
+        let known = Self::ALL.into_iter().find(|mode| mode.name() == word);
+        known.ok_or_else(|| UnknownTiming(word.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for TimingMode {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_is_read_by_the_word_that_is_written_and_no_other_word_is() {
+        for mode in TimingMode::ALL {
+            let text = serde_json::to_string(&mode).unwrap();
+            assert_eq!(text, format!("\"{mode}\""));
+            assert_eq!(serde_json::from_str::<TimingMode>(&text).unwrap(), mode);
+        }
+        let error = serde_json::from_str::<TimingMode>("\"Timed\"").unwrap_err().to_string();
+        assert!(
+            error.starts_with("'Timed' is no timing; known are timed, afap and load"),
+            "{error}"
+        );
+        assert!(serde_json::from_str::<TimingMode>("1").is_err());
+    }
+}
