@@ -264,7 +264,7 @@ mod tests {
         let line = printed(|out| out.json_line(&[&value]).unwrap());
         for json in [lines, line] {
             assert!(json.chars().all(visible::is_harmless) && json.ends_with("]\n"));
-            assert_eq!(serde_json::from_str::<Vec<String>>(&json).unwrap(), [value.clone()]);
+            assert_eq!(serde_json::from_str::<[String; 1]>(&json).unwrap()[0], value);
         }
     }
 

@@ -121,6 +121,9 @@ pub(crate) struct WriterOptions {
     pub(crate) real: bool,
 }
 
+/// The thread that writes, what the lanes hand their results to, and the moments of the run.
+type Started = (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>);
+
 /// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
 /// comes from those that are not, and everything is written. When the disk is full it stops the
 /// run, frees the reserve and goes on.
@@ -131,7 +134,7 @@ pub(crate) fn spawn(
     ended: Arc<AtomicBool>,
     options: WriterOptions,
     tally: Option<Tally>,
-) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>)> {
+) -> io::Result<Started> {
     let (senders, inside) =
         options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
