@@ -263,7 +263,7 @@ impl EngineFacts {
         }
         // Of the runs as of the targets of one: the factor furthest from 1.
         self.wraparound_factor =
-            merging::furthest(self.wraparound_factor, *wraparound_factor, |factor| factor.ln());
+            merging::furthest(self.wraparound_factor, *wraparound_factor, f64::ln);
         // The fullest run's: what was in flight in all of them at one moment no engine has seen.
         self.in_flight_peak = self.in_flight_peak.max(*in_flight_peak);
         self.waiting_peak = self.waiting_peak.max(*waiting_peak);

@@ -137,7 +137,7 @@ fn a_load_that_two_runs_had_alike_is_told_though_neither_run_could_tell() {
     let mut batch = Batch::new(Columns { measured: true, ..Columns::default() });
     // Bursts of both volumes at the same instants, of many sizes.
     for step in 0..60_u64 {
-        for _ in 0..1 + (step * 7919) % 23 {
+        for _ in 0..=(step * 7919) % 23 {
             for volume in 0..2 {
                 let at = Nanos::from_secs(step as i64);
                 let mut one = request(Op::Write, at, 0, 4096, Nanos::from_micros(100));
