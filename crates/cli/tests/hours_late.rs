@@ -22,16 +22,19 @@ const SHARES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p
 const THREE_DIGITS: f64 = 1.0 / 1024.0;
 const COARSE: f64 = 1.0 / 128.0;
 
-fn ioecho(directory: &Path, arguments: &[&str]) -> Vec<u8> {
+/// The exit code of a run whose verdict is that it is suspect.
+const SUSPECT: i32 = 10;
+
+fn ioecho(directory: &Path, code: i32, arguments: &[&str]) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
     let output = command.args(arguments).current_dir(directory).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     output.stdout
 }
 
 fn json(directory: &Path, arguments: &[&str]) -> Value {
-    serde_json::from_slice(&ioecho(directory, arguments)).unwrap()
+    serde_json::from_slice(&ioecho(directory, 0, arguments)).unwrap()
 }
 
 /// A span of the requests of a run, in order of length.
@@ -111,8 +114,8 @@ fn whatever_tells_of_a_run_that_is_three_hours_late_tells_the_same() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     // At most one in flight: requests wait for their place. All in flight: they wait in the device.
-    ioecho(home, &["replay", LOAD, "-t", SIM, "--in-flight-max", "1", "-o", "late"]);
-    ioecho(home, &["replay", LOAD, "-t", SIM, "-o", "queued"]);
+    ioecho(home, SUSPECT, &["replay", LOAD, "-t", SIM, "--in-flight-max", "1", "-o", "late"]);
+    ioecho(home, SUSPECT, &["replay", LOAD, "-t", SIM, "-o", "queued"]);
     let run = home.join("late");
     let lateness = Recount::of(&run, |_, measured| measured.lateness());
     let responses = Recount::of(&run, |_, measured| measured.response_time());
@@ -150,7 +153,7 @@ fn whatever_tells_of_a_run_that_is_three_hours_late_tells_the_same() {
     };
     Recount::of(&run, in_first).agrees(0.5, panels["lateness_p50_ns"][0].as_f64().unwrap(), 0.11);
 
-    ioecho(home, &["plot", "late", "--only", "percentiles", "--to", "svg", "-o", "drawn"]);
+    ioecho(home, 0, &["plot", "late", "--only", "percentiles", "--to", "svg", "-o", "drawn"]);
     let svg = fs::read_to_string(home.join("drawn/late.percentiles.svg")).unwrap();
     let drawn = drawn_at_90_percent(&svg);
     assert_eq!(drawn.len(), 2);
