@@ -4,7 +4,7 @@
 //! Equal bins for all of that are too many or too wide. So every power of two, an octave, is cut
 //! into 2^BITS bins of equal width: a bin is at most 2^−BITS of its value wide, whatever the value.
 //! Every number of 64 bits has a bin, so there is no largest one at which all others would be
-//! counted. This is the layout of HdrHistogram, whose three decimal digits are 10 bits.
+//! counted. This is the layout of `HdrHistogram`, whose three decimal digits are 10 bits.
 //!
 //! Memory is taken only for octaves in which something was counted.
 

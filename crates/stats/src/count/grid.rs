@@ -126,7 +126,7 @@ impl<C: Cell, const MAX: usize, const FROM_ZERO: bool> Grid<C, MAX, FROM_ZERO> {
         // Pairs begin at even numbers; the first cell may be the second of its pair.
         let odd = (self.first & 1) as usize;
         for at in 1..self.cells.len() {
-            let pair = (at + odd) / 2;
+            let pair = (at + odd) >> 1;
             let (before, rest) = self.cells.split_at_mut(at);
             if (at + odd) % 2 == 1 {
                 before[pair].merge(&rest[0]);

@@ -46,6 +46,17 @@ impl Hasher for AsItIs {
     }
 }
 
+/// What a touch of a key finds.
+#[derive(Debug)]
+pub(crate) enum Touch<'a, V> {
+    /// The key is not in the sample.
+    Outside,
+    /// It was never touched before.
+    First,
+    /// What is known of it.
+    Again(&'a mut V),
+}
+
 /// What is known of keys, which are hashes, of at most `MAX` of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample<V, const MAX: usize> {
@@ -70,21 +81,20 @@ impl<V, const MAX: usize> Sample<V, MAX> {
         (self.kept.len() as u64).saturating_mul(self.weight())
     }
 
-    /// A key was touched: what is known of it, or nothing if this is the first time, from which on
-    /// `first` is known. `None` of a key outside the sample.
+    /// A key was touched. If this is the first time, `first` is known of it from now on.
     #[inline]
-    pub(crate) fn touch(&mut self, key: u64, first: V) -> Option<Option<&mut V>> {
+    pub(crate) fn touch(&mut self, key: u64, first: V) -> Touch<'_, V> {
         if !is_sampled(key, self.halved) {
-            return None;
+            return Touch::Outside;
         }
         if let Entry::Vacant(place) = self.kept.entry(key) {
             place.insert(first);
             while self.kept.len() > MAX && self.halved < 63 {
                 self.halve_to(self.halved + 1);
             }
-            return Some(None);
+            return Touch::First;
         }
-        Some(self.kept.get_mut(&key))
+        self.kept.get_mut(&key).map_or(Touch::Outside, Touch::Again)
     }
 
     /// Makes the sample one in 2^halved, if it is larger.
@@ -104,7 +114,7 @@ impl<V, const MAX: usize> Sample<V, MAX> {
         self.halve_to(later.halved);
         for (key, theirs) in &later.kept {
             let weight = self.weight();
-            if let Some(Some(_)) = self.touch(*key, theirs.clone()) {
+            if let Touch::Again(_) = self.touch(*key, theirs.clone()) {
                 known(theirs, weight);
             }
         }
@@ -163,7 +173,7 @@ mod tests {
             let mut sample = Sample::<usize, MAX>::default();
             for (at, page) in pages.iter().enumerate() {
                 let first = pages.iter().position(|other| other == page);
-                if let Some(Some(known)) = sample.touch(mix(*page), at) {
+                if let Touch::Again(known) = sample.touch(mix(*page), at) {
                     prop_assert_eq!(Some(*known), first);
                 }
             }

@@ -3,7 +3,7 @@
 //! Distinct pages are counted in a [`Sample`]. With at least 4,096 pages kept the number is right
 //! to some 2 %; with fewer it is exact.
 
-use crate::count::sample::{Sample, mix};
+use crate::count::sample::{Sample, Touch, mix};
 
 /// The unit of working sets, in bytes: the page of most caches.
 pub const PAGE: u64 = 4096;
@@ -38,9 +38,13 @@ impl Touched {
         let last = offset.saturating_add(length - 1) / PAGE;
         for page in first..=last.min(first.saturating_add(PAGES_MAX - 1)) {
             let weight = self.pages.weight();
-            let Some(known) = self.pages.touch(mix(page), is_read) else { continue };
+            let again = match self.pages.touch(mix(page), is_read) {
+                Touch::Outside => continue,
+                Touch::First => 0,
+                Touch::Again(_) => weight,
+            };
             if is_read {
-                self.again += if known.is_some() { weight } else { 0 };
+                self.again += again;
                 self.read += weight;
             }
         }

@@ -9,7 +9,7 @@
 use ioecho_trace::{Op, Request};
 use serde::Serialize;
 
-use crate::count::sample::{Sample, mix};
+use crate::count::sample::{Sample, Touch, mix};
 
 /// The unit of what is in use.
 const PAGE_SHIFT: u32 = 12;
@@ -65,10 +65,14 @@ impl Reuse {
         self.requests += 1;
         let page = page_of(request.volume.0, request.offset.0 >> PAGE_SHIFT);
         let weight = self.last.weight() as f64;
-        let Some(known) = self.last.touch(page, number) else { return false };
-        let power = known
-            .map(|last| (number - std::mem::replace(last, number)).ilog2() as usize)
-            .filter(|power| *power < POWERS);
+        let power = match self.last.touch(page, number) {
+            Touch::Outside => return false,
+            Touch::First => None,
+            Touch::Again(last) => {
+                let power = (number - std::mem::replace(last, number)).ilog2() as usize;
+                Some(power).filter(|power| *power < POWERS)
+            }
+        };
         let placed = &mut self.placed[usize::from(request.op.code())];
         for of in [&mut self.all, placed].into_iter().take(if follows { 1 } else { 2 }) {
             match power {
