@@ -42,7 +42,7 @@ function unpack(text, buckets, rows) {
     cell += 1;
   }
   for (let b = 0; b < buckets; b++) start[b + 1] += start[b];
-  return { start, row: Uint8Array.from(row), count: Float64Array.from(count), total, low, high };
+  return { start, row: Uint16Array.from(row), count: Float64Array.from(count), total, low, high };
 }
 
 /// The cells of a raster's buckets from `from` up to but not including `to`, all that lie in part

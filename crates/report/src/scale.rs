@@ -31,7 +31,7 @@ pub(crate) fn time(end_ns: i64, most: usize) -> (Vec<Mark>, &'static str) {
 /// Marks of a logarithmic axis of spans: every power of ten from `low` to `high` nanoseconds, and
 /// twice and five times that where those are fewer than three.
 pub(crate) fn spans(low_ns: f64, high_ns: f64) -> Vec<Mark> {
-    let exponents = 0..=14_i32;
+    let exponents = 0..=18_i32;
     let inside = |ns: &f64| (low_ns * 0.999..=high_ns * 1.001).contains(ns);
     let mark = |at: f64| {
         let (scale, unit) = match at {

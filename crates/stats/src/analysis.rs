@@ -26,7 +26,7 @@ pub mod kind;
 mod laws;
 pub mod order;
 pub mod pages;
-pub(crate) mod place;
+mod place;
 pub mod places;
 pub mod reuse;
 pub mod rows;

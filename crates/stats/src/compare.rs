@@ -7,12 +7,11 @@
 //! stretches of time and repeated runs, and is called a difference only beyond chance and beyond a
 //! least effect. `docs/compare.md` has the method with its formulas.
 //!
-//! The way through: a [`RunProfile`] is folded from each run in one pass (`profile`, `bins`,
+//! The way through: a [`RunProfile`] is folded from each run in one pass (`profile`,
 //! `load`) → [`obstacles`] says whether runs may be compared → [`compare`] has rows redrawn
 //! (`judged`, `ladder`, `resample`) and judged together (`family`) → a [`Comparison`] of [`Row`]s,
 //! distributions and blocks → [`Criterion`]s are held against its rows.
 
-mod bins;
 mod comparable;
 mod criterion;
 mod distributions;
@@ -31,13 +30,12 @@ mod tests;
 
 use serde::Serialize;
 
-pub use bins::Bins;
 pub use comparable::{Obstacle, REFUSALS, Replayed, Weight, obstacles};
 pub use criterion::{Answer, Criterion, CriterionError, Outcome};
 pub use distributions::Distribution;
 pub use load::LoadMark;
 pub use over_time::{Blocks, DifferenceMap, PHASES, Track};
-pub use profile::{BLOCKS_MAX, Blocking, Cut, RunProfile, SIZE_NAMES};
+pub use profile::{BLOCKS_MAX, Bins, Blocking, Cut, RunProfile, SIZE_NAMES};
 pub use row::{Decision, Metric, Row, Scope, kind_word, span_word};
 
 use judged::Sides;

@@ -1,36 +1,33 @@
 //! Latencies by the hundred million, kept so that any percentile can be asked for later.
 //!
 //! Sorting them needs all of them in memory, and averaging hides what a user of a storage device
-//! feels: the slow ones. A histogram whose bins grow with the value keeps three significant digits
-//! of every latency from a nanosecond to an hour in some hundred kilobytes, and two of them add up
-//! to exactly the histogram of both.
+//! feels: the slow ones. A histogram whose bins grow with the value ([`log_linear`]) keeps three
+//! significant digits of every latency from a nanosecond to centuries, and two of them add up to
+//! exactly the histogram of both. A run that is three hours late has percentiles like any other.
 
-use hdrhistogram::Histogram;
 use ioecho_trace::Nanos;
+use ioecho_trace::log_linear::{self, Histogram};
 use serde::{Deserialize, Serialize};
-
-/// The largest latency that is told apart from larger ones, in nanoseconds: an hour.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// The quantiles of every report: the median and one to four nines.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.999_9];
 
-/// Significant decimal digits that a percentile keeps.
-const DIGITS: u8 = 3;
+/// How exact percentiles are that people read: bins are at most a 2^10th of their value wide, which
+/// keeps three decimal digits.
+pub const THREE_DIGITS: u32 = 10;
 
 /// Points of a percentile curve per nine (90 %, 99 %, 99.9 %, ...).
 const POINTS_PER_NINE: u32 = 40;
 
 /// A mergeable histogram of spans of time.
 ///
-/// Count, mean, minimum and maximum are exact; percentiles are exact to three digits up to
-/// [`LONGEST_NS`]. A span below zero (a clock that stepped back, a request issued early) counts as
-/// zero and is counted in [`Latencies::negative`] besides.
+/// Count, mean, minimum and maximum are exact; percentiles are exact to a 2^BITS-th, whatever the
+/// span. One below zero (a clock that stepped back, a request issued early) counts as zero and is
+/// counted in [`Latencies::negative`] besides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
-pub struct Latencies {
-    /// Made on the first record: most kinds of request never occur, and an empty histogram is big.
-    bins: Option<Histogram<u64>>,
+pub struct Latencies<const BITS: u32 = THREE_DIGITS> {
+    bins: Histogram<BITS>,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
@@ -48,21 +45,27 @@ struct Written {
     bins: Vec<(u64, u64)>,
 }
 
-impl From<Latencies> for Written {
-    fn from(latencies: Latencies) -> Self {
-        let Latencies { sum_ns, min_ns, max_ns, negative, .. } = latencies;
-        Self { sum_ns, min_ns, max_ns, negative, bins: latencies.filled().collect() }
+impl<const BITS: u32> From<Latencies<BITS>> for Written {
+    fn from(latencies: Latencies<BITS>) -> Self {
+        let Latencies { ref bins, sum_ns, min_ns, max_ns, negative } = latencies;
+        let bins = bins.filled().map(|(bin, count)| (log_linear::greatest::<BITS>(bin), count));
+        Self { sum_ns, min_ns, max_ns, negative, bins: bins.collect() }
     }
 }
 
-impl From<Written> for Latencies {
+impl<const BITS: u32> From<Written> for Latencies<BITS> {
     fn from(written: Written) -> Self {
-        let Written { sum_ns, min_ns, max_ns, negative, bins: filled } = written;
-        let mut bins = (!filled.is_empty()).then(empty);
+        let Written { sum_ns, min_ns, max_ns, negative, bins: mut filled } = written;
+        // ioecho 0.1 counted all spans beyond an hour in the bin of an hour. Where they lie is not
+        // known, only that none is longer than the longest; so that is where they count.
+        if let Some((last, _)) = filled.last_mut()
+            && *last < max_ns
+        {
+            *last = max_ns;
+        }
+        let mut bins = Histogram::default();
         for (value, count) in filled {
-            if let Some(bins) = &mut bins {
-                bins.saturating_record_n(value.min(LONGEST_NS), count);
-            }
+            bins.add(log_linear::bin::<BITS>(value), count);
         }
         Self { bins, sum_ns, min_ns, max_ns, negative }
     }
@@ -88,7 +91,9 @@ impl Latencies {
     pub fn new() -> Self {
         Self::default()
     }
+}
 
+impl<const BITS: u32> Latencies<BITS> {
     /// Adds one span.
     #[inline]
     pub fn record(&mut self, span: Nanos) {
@@ -96,33 +101,34 @@ impl Latencies {
             self.negative += 1;
             0
         });
-        let bins = self.bins.get_or_insert_with(empty);
-        self.min_ns = if bins.is_empty() { ns } else { self.min_ns.min(ns) };
+        self.min_ns = if self.is_empty() { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);
         self.sum_ns += u128::from(ns);
-        bins.saturating_record(ns.min(LONGEST_NS));
+        self.bins.record(ns);
     }
 
     /// Adds every span of `other`.
     pub fn merge(&mut self, other: &Self) {
-        let Some(theirs) = &other.bins else { return };
-        self.min_ns = if self.is_empty() { other.min_ns } else { self.min_ns.min(other.min_ns) };
-        self.max_ns = self.max_ns.max(other.max_ns);
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        self.negative = self.negative.saturating_add(other.negative);
-        let mine = self.bins.get_or_insert_with(empty);
-        mine.add(theirs).expect("all histograms of this module have the same range");
+        let Self { bins, sum_ns, min_ns, max_ns, negative } = other;
+        if bins.count() == 0 {
+            return;
+        }
+        self.min_ns = if self.is_empty() { *min_ns } else { self.min_ns.min(*min_ns) };
+        self.max_ns = self.max_ns.max(*max_ns);
+        self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
+        self.negative = self.negative.saturating_add(*negative);
+        self.bins.merge(bins);
     }
 
     /// How many spans there are.
     pub fn count(&self) -> u64 {
-        self.bins.as_ref().map_or(0, Histogram::len)
+        self.bins.count()
     }
 
-    /// Every bin that is not empty: the largest value that falls into it, and how many did.
-    pub fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let bins = self.bins.iter().flat_map(Histogram::iter_recorded);
-        bins.map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration()))
+    /// The bins that are not empty, in order, as numbers of [`log_linear`], and how many spans lie
+    /// in each.
+    pub fn filled(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.bins.filled()
     }
 
     /// Whether there is none.
@@ -151,21 +157,36 @@ impl Latencies {
         (!self.is_empty()).then(|| nanos(self.max_ns))
     }
 
-    /// The span that the share `quantile` (0 to 1) of all spans does not exceed, to three digits;
-    /// `None` of nothing. Never outside what was recorded.
+    /// The span that the share `quantile` (0 to 1) of all spans does not exceed: the end of the bin
+    /// in which it lies; `None` of nothing. Never outside what was recorded.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
-        let bins = self.bins.as_ref()?;
-        let ns = bins.value_at_quantile(quantile.clamp(0.0, 1.0));
-        // The bin's upper edge may lie above the longest span, and the last bin holds all above it.
-        let ns = if quantile >= 1.0 { self.max_ns } else { ns.clamp(self.min_ns, self.max_ns) };
-        Some(nanos(ns))
+        let (bin, ..) = self.bins.at(quantile)?;
+        let ns = if quantile <= 0.0 { self.min_ns } else { log_linear::greatest::<BITS>(bin) };
+        Some(nanos(ns.max(self.min_ns).min(self.max_ns)))
     }
 
-    /// How many spans are not longer than this, to three digits: a span that shares a bin with it
-    /// counts as one.
+    /// The same interpolated within the bin, in nanoseconds: a figure that moves with its share,
+    /// for those who hold two of them against each other.
+    pub fn interpolated(&self, quantile: f64) -> Option<f64> {
+        let (bin, below, here) = self.bins.at(quantile)?;
+        let rank = quantile.clamp(0.0, 1.0) * self.count() as f64;
+        let (least, next) = edges::<BITS>(bin);
+        let share = ((rank - below as f64) / here as f64).clamp(0.0, 1.0);
+        Some((least + share * (next - least)).min(self.max_ns as f64))
+    }
+
+    /// How many spans are not longer than this, to a bin: a span that shares a bin with it counts
+    /// as one.
     pub fn count_until(&self, span: Nanos) -> u64 {
-        let Some(bins) = self.bins.as_ref().filter(|_| span >= Nanos::ZERO) else { return 0 };
-        bins.count_between(0, (span.0 as u64).min(LONGEST_NS))
+        let Ok(ns) = u64::try_from(span.0) else { return 0 };
+        let last = log_linear::bin::<BITS>(ns);
+        let counts = self.filled().take_while(|(bin, _)| *bin <= last);
+        counts.fold(0, |sum: u64, (_, count)| sum.saturating_add(count))
+    }
+
+    /// The exact sum of all spans, in nanoseconds.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
     }
 
     /// The exact sum of all spans, in seconds.
@@ -205,9 +226,9 @@ impl Latencies {
     }
 }
 
-/// An empty histogram of the one range that every histogram here has.
-fn empty() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants and sound")
+/// Where a bin begins and where the next one does, in nanoseconds.
+pub fn edges<const BITS: u32>(bin: usize) -> (f64, f64) {
+    (log_linear::least::<BITS>(bin) as f64, log_linear::least::<BITS>(bin + 1) as f64)
 }
 
 fn nanos(ns: u64) -> Nanos {
@@ -241,14 +262,37 @@ mod tests {
 
         #[test]
         fn a_quantile_is_right_to_three_digits(
-            mut spans in proptest::collection::vec(0_i64..3_000_000_000_000, 1..100),
+            spans in proptest::collection::vec((0..=i64::MAX, 0_u32..62), 1..100),
             quantile in 0.0..1.0,
         ) {
+            let mut spans: Vec<i64> = spans.iter().map(|(ns, shift)| ns >> shift).collect();
             let got = of(&spans).quantile(quantile).unwrap().0 as f64;
             spans.sort_unstable();
             let rank = (quantile * spans.len() as f64).ceil().max(1.0) as usize;
             let exact = spans[rank - 1] as f64;
             prop_assert!((got - exact).abs() <= exact / 1000.0 + 1.0, "{got} for {exact}");
+        }
+
+        #[test]
+        fn an_interpolated_quantile_is_right_to_a_bin(
+            mut spans in proptest::collection::vec(1_000_i64..i64::MAX, 1..80),
+            quantile in 0.0..1.0,
+        ) {
+            let mut coarse = Latencies::<7>::default();
+            spans.iter().for_each(|ns| coarse.record(Nanos(*ns)));
+            let got = coarse.interpolated(quantile).unwrap();
+            spans.sort_unstable();
+            let rank = (quantile * spans.len() as f64).ceil().max(1.0) as usize;
+            let exact = spans[rank - 1] as f64;
+            prop_assert!((got - exact).abs() <= exact / 128.0 + 1.0, "{got} for {exact}");
+        }
+
+        #[test]
+        fn what_is_written_down_is_what_is_read(
+            spans in proptest::collection::vec(any::<i64>(), 0..40),
+        ) {
+            let latencies = of(&spans);
+            prop_assert_eq!(Latencies::from(Written::from(latencies.clone())), latencies);
         }
     }
 
@@ -268,10 +312,29 @@ mod tests {
     }
 
     #[test]
-    fn a_span_above_an_hour_keeps_its_exact_maximum() {
-        let day = 24 * 3_600_000_000_000;
-        assert_eq!(of(&[1, day]).max(), Some(Nanos(day)));
-        assert_eq!(of(&[1, day]).quantile(1.0), Some(Nanos(day)));
+    fn hours_and_years_have_percentiles_of_their_own() {
+        let hour = 3_600_000_000_000;
+        let year = 365 * 24 * hour;
+        let late = of(&[hour, 2 * hour, 3 * hour, year, 100 * year]);
+        for (quantile, exact) in [(0.2, hour), (0.4, 2 * hour), (0.6, 3 * hour), (0.8, year)] {
+            let got = late.quantile(quantile).unwrap().0;
+            assert!((exact..=exact + exact / 1_000).contains(&got), "{got} for {exact}");
+        }
+        assert_eq!(late.quantile(1.0), Some(Nanos(100 * year)));
+        assert_eq!(of(&[1, i64::MAX]).quantile(1.0), Some(Nanos::MAX));
+        assert_eq!(of(&[i64::MAX; 2]).sum_ns(), 2 * i64::MAX as u128);
+    }
+
+    #[test]
+    fn what_was_counted_beyond_an_hour_before_is_never_told_as_an_hour() {
+        let hour = 3_600_000_000_000_u64;
+        // As version 0.1 wrote 1 ns, 2 h and 3 h: the bin of an hour holds both.
+        let bins = vec![(1, 1), (3_601_295_474_687, 2)];
+        let sum_ns = u128::from(5 * hour + 1);
+        let written = Written { sum_ns, min_ns: 1, max_ns: 3 * hour, negative: 0, bins };
+        let read = Latencies::<THREE_DIGITS>::from(written);
+        assert_eq!(read.quantile(0.3), Some(Nanos(1)));
+        assert_eq!(read.quantile(0.6), Some(Nanos(3 * hour as i64)));
     }
 
     #[test]

@@ -5,14 +5,17 @@
 //! thousand points. So lines are folded into at most [`STEPS_MAX`] steps, which become wider as the
 //! run is longer: extremes stay, counts and sums add up, and no step is made of means of means.
 
-use std::collections::BTreeMap;
-
+use ioecho_trace::log_linear::{self, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::shape::{Quantity, Series};
+use crate::count::grid::{Cell, Grid};
 
 /// The version of the lines. It changes when a key changes its meaning or goes away.
 pub const VERSION: u32 = 1;
+
+/// The engine counts spans in 2^2 bins for each power of two.
+const BITS: u32 = 2;
 
 /// Steps that are kept at most.
 pub const STEPS_MAX: usize = 1024;
@@ -139,50 +142,37 @@ impl Fill {
 /// Spans over several lines.
 #[derive(Clone, Debug, Default)]
 struct Sum {
-    count: u64,
     max_ns: u64,
-    bins: BTreeMap<u64, u64>,
+    bins: Histogram<BITS>,
 }
 
 impl Sum {
     fn add(&mut self, spans: &Spans) {
-        self.count = self.count.saturating_add(spans.count);
         self.max_ns = self.max_ns.max(spans.max_ns);
         for (edge, count) in &spans.bins {
-            let sum = self.bins.entry(*edge).or_default();
-            *sum = sum.saturating_add(*count);
+            self.bins.add(log_linear::bin::<BITS>(*edge), *count);
         }
     }
 
     fn merge(&mut self, other: &Self) {
-        let bins = other.bins.iter().map(|(edge, count)| (*edge, *count)).collect();
-        self.add(&Spans { count: other.count, sum_ns: 0, max_ns: other.max_ns, bins });
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.bins.merge(&other.bins);
     }
 
     /// What a share of them stayed below: no more than the end of its bin and than the longest.
     fn quantile(&self, share: f64) -> Option<f64> {
-        let total = self.bins.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
-        let rank = ((total as f64 * share).ceil() as u64).max(1);
-        let mut below = 0_u64;
-        let mut bins = self.bins.iter().peekable();
-        while let Some((_, count)) = bins.next() {
-            below = below.saturating_add(*count);
-            if below >= rank {
-                let end = bins.peek().map_or(self.max_ns, |(next, _)| **next);
-                return Some(end.min(self.max_ns) as f64);
-            }
-        }
-        None
+        let (bin, ..) = self.bins.at(share)?;
+        Some(log_linear::least::<BITS>(bin + 1).min(self.max_ns) as f64)
     }
 
     fn max(&self) -> Option<f64> {
-        (self.count > 0).then_some(self.max_ns as f64)
+        (self.bins.count() > 0).then_some(self.max_ns as f64)
     }
 }
 
 /// What was told of a step.
 #[derive(Clone, Debug, Default)]
-struct Cell {
+struct Step {
     /// The time of all engines together, ns.
     time: f64,
     spent: [f64; 4],
@@ -192,7 +182,7 @@ struct Cell {
     write_max: Option<u64>,
 }
 
-impl Cell {
+impl Step {
     fn add(&mut self, line: &Line) {
         let span = line.end_ns.saturating_sub(line.start_ns).max(0) as f64;
         let Spent { issuing_ns, awaiting_ns, blocked_ns, starved_ns } = line.spent;
@@ -220,7 +210,9 @@ impl Cell {
         }
         self.write_max = self.write_max.max(line.write_max_ns);
     }
+}
 
+impl Cell for Step {
     fn merge(&mut self, other: &Self) {
         self.time += other.time;
         for (sum, more) in self.spent.iter_mut().zip(other.spent) {
@@ -297,8 +289,9 @@ pub enum Part {
 /// is that of all.
 #[derive(Clone, Debug, Default)]
 pub struct InsideFigures {
-    step_ns: i64,
-    cells: Vec<Cell>,
+    /// How long the first line's interval was: a step before any two became one, ns.
+    base_ns: i64,
+    steps: Grid<Step, STEPS_MAX, true>,
     /// Intervals of which no line was kept.
     pub missing: u64,
     /// Lines of a version that is not known, or that are none.
@@ -313,52 +306,30 @@ impl InsideFigures {
             return;
         }
         self.missing = self.missing.saturating_add(line.missing);
-        let span = line.end_ns.saturating_sub(line.start_ns);
-        if self.step_ns == 0 {
-            self.step_ns = span.max(1);
+        if self.base_ns == 0 {
+            self.base_ns = line.end_ns.saturating_sub(line.start_ns).max(1);
         }
-        let start = line.start_ns.max(0);
-        while start / self.step_ns >= STEPS_MAX as i64 {
-            self.fold();
-        }
-        let step = (start / self.step_ns) as usize;
-        if step >= self.cells.len() {
-            self.cells.resize_with(step + 1, Cell::default);
-        }
-        self.cells[step].add(line);
+        self.steps.at((line.start_ns.max(0) / self.base_ns) as u64).add(line);
     }
 
     /// Whether nothing was told.
     pub fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        self.steps.cells().is_empty()
     }
 
     /// How long a step is, ns.
     pub fn step_ns(&self) -> i64 {
-        self.step_ns
-    }
-
-    fn fold(&mut self) {
-        self.step_ns = self.step_ns.saturating_mul(2);
-        let mut folded = Vec::with_capacity(self.cells.len().div_ceil(2));
-        for pair in self.cells.chunks(2) {
-            let mut cell = pair[0].clone();
-            if let Some(second) = pair.get(1) {
-                cell.merge(second);
-            }
-            folded.push(cell);
-        }
-        self.cells = folded;
+        i64::try_from(i128::from(self.base_ns) << self.steps.shift()).unwrap_or(i64::MAX)
     }
 
     fn series(
         &self,
         name: &str,
         quantity: Quantity,
-        value: impl Fn(&Cell) -> Option<f64>,
+        value: impl Fn(&Step) -> Option<f64>,
     ) -> Series {
-        let values = self.cells.iter().map(value).collect();
-        Series { name: name.to_owned(), quantity, start_ns: 0, step_ns: self.step_ns, values }
+        let values = self.steps.cells().iter().map(value).collect();
+        Series { name: name.to_owned(), quantity, start_ns: 0, step_ns: self.step_ns(), values }
     }
 
     /// A level over time.
@@ -449,8 +420,9 @@ mod tests {
         for number in 0..lines {
             figures.observe(&line(number * 100, if number == 77 { 4000 } else { 4 }));
         }
-        assert!(figures.cells.len() <= STEPS_MAX && figures.step_ns() == 1600);
-        let count: u64 = figures.cells.iter().map(|cell| cell.spans[0].count).sum();
+        let steps = figures.steps.cells();
+        assert!(steps.len() <= STEPS_MAX && figures.step_ns() == 1600);
+        let count: u64 = steps.iter().map(|step| step.spans[0].bins.count()).sum();
         assert_eq!(count, lines as u64);
         let longest = figures.span(SpanOf::Delay, Of::Max, "");
         assert_eq!(longest.values[4], Some(4000.0));
@@ -475,7 +447,7 @@ mod tests {
         }
         figures.observe(&Line { version: 9, ..line(0, 1) });
         assert_eq!(figures.unreadable, 1);
-        assert!(figures.cells.len() <= STEPS_MAX);
+        assert!(figures.steps.cells().len() <= STEPS_MAX);
         assert!(figures.span(SpanOf::Delay, Of::Quantile(0.99), "").values[0].is_some());
     }
 }

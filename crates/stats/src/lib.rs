@@ -7,6 +7,7 @@
 pub mod analysis;
 pub mod change_points;
 pub mod compare;
+pub mod count;
 pub mod facts;
 pub mod fidelity;
 pub mod histogram;

@@ -17,9 +17,9 @@ pub const ROWS_PER_DECADE: usize = 24;
 /// The lower edge of the first row, in nanoseconds. What is shorter counts in the first row.
 pub const LOWEST_NS: i64 = 100;
 
-/// Eleven decades: from 100 ns to 10,000 s, for a backlog may grow for hours. What is longer counts
-/// in the last row.
-pub const ROWS: usize = 11 * ROWS_PER_DECADE;
+/// Seventeen decades: from 100 ns to 300 years, beyond what 64 bits hold. So every span has a row
+/// of its own magnitude.
+pub const ROWS: usize = 17 * ROWS_PER_DECADE;
 
 /// The lower edges of all rows but the first, in nanoseconds. A table, so that a span falls into
 /// the same row on every machine, whatever its logarithm function.
@@ -63,9 +63,9 @@ pub fn row(span: Nanos) -> usize {
     part.first + usize::from(span >= part.next)
 }
 
-/// The counts of one bucket of time by row; no memory where there are none.
+/// The counts of one bucket of time by row, up to the last row in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Column(Option<Box<[u32; ROWS]>>);
+pub struct Column(Vec<u32>);
 
 impl Column {
     /// Counts a span. A cell that is full stays full.
@@ -77,14 +77,16 @@ impl Column {
     /// Counts a span of this row: for those who count one span in several rasters.
     #[inline]
     pub(crate) fn record_row(&mut self, row: usize) {
-        let rows = self.0.get_or_insert_with(|| Box::new([0; ROWS]));
-        let cell = &mut rows[row];
+        if row >= self.0.len() {
+            self.0.resize(row + 1, 0);
+        }
+        let cell = &mut self.0[row];
         *cell = cell.saturating_add(1);
     }
 
     /// The counts by row, from the shortest span up; `None` where nothing was counted.
-    pub fn rows(&self) -> Option<&[u32; ROWS]> {
-        self.0.as_deref()
+    pub fn rows(&self) -> Option<&[u32]> {
+        (!self.0.is_empty()).then_some(self.0.as_slice())
     }
 
     /// The row of the span that the share `quantile` of the column's spans does not exceed.
@@ -102,14 +104,11 @@ impl Column {
 
 impl Cell for Column {
     fn merge(&mut self, other: &Self) {
-        match (&mut self.0, &other.0) {
-            (Some(mine), Some(theirs)) => {
-                for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
-                    *mine = mine.saturating_add(*theirs);
-                }
-            }
-            (mine @ None, Some(_)) => mine.clone_from(&other.0),
-            (_, None) => {}
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = mine.saturating_add(*theirs);
         }
     }
 }
@@ -177,15 +176,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_or_too_long_counts_in_the_outermost_rows() {
+    fn what_is_too_short_counts_in_the_first_row_and_nothing_is_too_long() {
         assert_eq!((row(Nanos(-5)), row(Nanos(0)), row(Nanos(99))), (0, 0, 0));
-        assert_eq!((row(Nanos::from_secs(10_000)), row(Nanos::MAX)), (ROWS - 1, ROWS - 1));
+        assert!(row(Nanos::from_secs(10_800)) < row(Nanos::from_secs(14_400)));
+        assert_eq!(row(Nanos::MAX), ROWS - 1);
     }
 
     #[test]
     fn a_decade_has_its_number_of_rows() {
         assert_eq!(edge(ROWS_PER_DECADE), 1_000);
-        assert_eq!(edge(ROWS), 10_000_000_000_000);
+        assert_eq!(edge(11 * ROWS_PER_DECADE), 10_000_000_000_000);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod error;
 pub mod formats;
 pub mod generate;
 pub mod header;
+pub mod log_linear;
 pub mod recording;
 pub mod request;
 pub mod secrets;

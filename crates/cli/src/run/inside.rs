@@ -159,12 +159,11 @@ fn level(level: engine::Level) -> Option<Level> {
 }
 
 fn spans(spans: &engine::Spans) -> Spans {
-    let bins = spans.bins.iter().enumerate().filter(|(_, count)| **count > 0);
     Spans {
         count: spans.count,
         sum_ns: spans.sum,
         max_ns: spans.max,
-        bins: bins.map(|(bin, count)| (engine::edge_ns(bin), u64::from(*count))).collect(),
+        bins: spans.filled().collect(),
     }
 }
 

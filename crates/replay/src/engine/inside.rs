@@ -7,9 +7,13 @@
 //! causes a look at the clock, a lock or an allocation more than it does without them.
 
 use ioecho_trace::Nanos;
+use ioecho_trace::log_linear;
 
-/// Bins of a [`Spans`]: four to each power of two, up to more than an hour.
-pub const BINS: usize = 168;
+/// Bins of a [`Spans`]: 2^2 to each power of two.
+const BITS: u32 = 2;
+
+/// How many bins that makes, so that every span has one.
+const BINS: usize = log_linear::bins::<BITS>();
 
 /// How often the levels are looked at, at most.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
@@ -26,32 +30,13 @@ pub struct Spans {
     pub sum: u64,
     /// The longest, ns.
     pub max: u64,
-    /// How many lie in each bin ([`edge_ns`]).
+    /// How many lie in each bin ([`Spans::filled`]).
     pub bins: [u32; BINS],
 }
 
 impl Default for Spans {
     fn default() -> Self {
         Self { count: 0, sum: 0, max: 0, bins: [0; BINS] }
-    }
-}
-
-/// The bin of a span.
-fn bin(ns: u64) -> usize {
-    if ns < 4 {
-        return ns as usize;
-    }
-    let power = ns.ilog2();
-    let quarter = (ns >> (power - 2)) & 3;
-    ((power as usize - 1) * 4 + quarter as usize).min(BINS - 1)
-}
-
-/// Where a bin begins, in nanoseconds: four bins to each power of two, so that each is less than a
-/// quarter wide of what it begins with. The last one holds everything above, too.
-pub fn edge_ns(bin: usize) -> u64 {
-    match bin {
-        0..4 => bin as u64,
-        _ => (4 + (bin as u64 & 3)).checked_shl(bin as u32 / 4 - 1).unwrap_or(u64::MAX),
     }
 }
 
@@ -62,8 +47,15 @@ impl Spans {
         self.count += 1;
         self.sum = self.sum.saturating_add(ns);
         self.max = self.max.max(ns);
-        let count = &mut self.bins[bin(ns)];
+        let count = &mut self.bins[log_linear::bin::<BITS>(ns)];
         *count = count.saturating_add(1);
+    }
+
+    /// The bins that are not empty: where each begins, ns, and how many lie in it. A bin is at most
+    /// a quarter wide of what it begins with.
+    pub fn filled(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let filled = self.bins.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(bin, count)| (log_linear::least::<BITS>(bin), u64::from(*count)))
     }
 }
 
@@ -263,24 +255,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_span_lies_in_its_bin_and_bins_are_narrow() {
-        for ns in (0..2000).chain([1 << 20, (1 << 20) - 1, 3 << 30, 1 << 41]) {
-            let bin = bin(ns);
-            assert!(edge_ns(bin) <= ns && ns < edge_ns(bin + 1), "{ns} in bin {bin}");
-            assert!(edge_ns(bin + 1) - edge_ns(bin) <= (edge_ns(bin) / 4).max(1));
-        }
-        assert_eq!(bin(u64::MAX), BINS - 1);
-        assert!(edge_ns(BINS - 1) > 3_600_000_000_000);
-    }
-
-    #[test]
     fn spans_of_any_size_are_counted_and_none_is_negative() {
         let mut spans = Spans::default();
         for ns in [-5, 0, 7, i64::MAX] {
             spans.add(Nanos(ns));
         }
-        assert_eq!((spans.count, spans.max, spans.bins[0]), (4, i64::MAX as u64, 2));
-        assert_eq!(spans.bins.iter().sum::<u32>(), 4);
+        assert_eq!((spans.count, spans.max), (4, i64::MAX as u64));
+        let filled: Vec<_> = spans.filled().collect();
+        assert_eq!(filled, [(0, 2), (7, 1), (7 << 60, 1)]);
     }
 
     #[test]

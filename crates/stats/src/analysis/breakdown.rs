@@ -6,16 +6,20 @@
 
 use std::collections::BTreeMap;
 
+use ioecho_trace::log_linear::{Histogram, middle};
 use ioecho_trace::{Header, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
-use super::bins::Fine;
 use super::event::{Event, Group};
 use super::seconds::Amount;
 
 /// How many volumes, and how many processes, are told apart.
 pub const KEYS_MAX: usize = 4096;
+
+/// Percentiles are right to 3.2 %: a bin is a 2^4th of its value wide, and its middle stands for
+/// it.
+const BITS: u32 = 4;
 
 /// What somebody asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +28,7 @@ struct Account {
     writes: Amount,
     other: u64,
     failed: u64,
-    service: Fine,
+    service: Histogram<BITS>,
     service_sum_ns: u128,
     service_max_ns: u64,
 }
@@ -189,8 +193,8 @@ impl Share {
     fn of(id: Option<u32>, name: String, account: &Account, total: u64) -> Self {
         let served = account.service.count();
         let at = |quantile| {
-            let value = account.service.quantile(quantile);
-            value.map(|value| value.min(account.service_max_ns))
+            let found = account.service.at(quantile);
+            found.map(|(bin, ..)| middle::<BITS>(bin).min(account.service_max_ns))
         };
         let mean = account.service_sum_ns.checked_div(u128::from(served));
         Self {

@@ -24,6 +24,10 @@ struct Pair {
     y: Side,
 }
 
+/// Cells of a span, and how many ioecho 0.1 had: those beyond 1,000 s were one.
+const SPANS: usize = 170;
+const SPANS_OF_0_1: usize = 100;
+
 #[derive(Clone, Copy)]
 enum Side {
     Flying,
@@ -43,8 +47,9 @@ impl Side {
             Self::Flying => ("in flight", "1", 0, 60),
             Self::Own => ("in flight in its own group", "1", 0, 60),
             Self::Size => ("length", "bytes", 2, 80),
-            Self::Latency => ("service time", "ns", 2, 100),
-            Self::Delay => ("lateness", "ns", 2, 100),
+            // Up to 300 years, beyond what 64 bits hold.
+            Self::Latency => ("service time", "ns", 2, SPANS),
+            Self::Delay => ("lateness", "ns", 2, SPANS),
         }
     }
 
@@ -87,9 +92,33 @@ const PAIRS: [Pair; 5] = [
 
 /// Counts of all pairs by group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub(crate) struct Correlations {
     /// By pair and group; empty until something is counted.
     counts: [[Vec<u64>; GROUPS]; PAIRS.len()],
+}
+
+/// [`Correlations`] as they are read, also those of ioecho 0.1.
+#[derive(Deserialize)]
+struct Written {
+    counts: [[Vec<u64>; GROUPS]; PAIRS.len()],
+}
+
+impl From<Written> for Correlations {
+    fn from(mut written: Written) -> Self {
+        for (pair, groups) in PAIRS.iter().zip(&mut written.counts) {
+            let (columns, rows) = (pair.x.layout().3, pair.y.layout().3);
+            let before = if columns == SPANS { SPANS_OF_0_1 } else { columns };
+            for counts in groups.iter_mut().filter(|of| of.len() == before * SPANS_OF_0_1) {
+                let mut widened = vec![0; columns * rows];
+                for (at, count) in counts.iter().enumerate() {
+                    widened[at / SPANS_OF_0_1 * rows + at % SPANS_OF_0_1] = *count;
+                }
+                *counts = widened;
+            }
+        }
+        Self { counts: written.counts }
+    }
 }
 
 impl Correlations {
@@ -231,6 +260,22 @@ mod tests {
     fn ties_share_their_mean_rank() {
         // By hand: x ranks 0.5 0.5 2, y ranks 0 1.5 1.5.
         assert!((spearman(&[(1, 1, 1), (1, 2, 1), (2, 2, 1)]).unwrap() - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_ioecho_0_1_wrote_down_keeps_its_cells() {
+        let mut counts: [[Vec<u64>; GROUPS]; PAIRS.len()] = Default::default();
+        counts[0][1] = vec![0; 60 * SPANS_OF_0_1];
+        counts[0][1][3 * SPANS_OF_0_1 + 7] = 5;
+        counts[3][0] = vec![0; SPANS_OF_0_1 * SPANS_OF_0_1];
+        counts[3][0][99 * SPANS_OF_0_1 + 98] = 4;
+        let read = Correlations::from(Written { counts });
+        assert_eq!((read.counts[0][1].len(), read.counts[0][1][3 * SPANS + 7]), (60 * SPANS, 5));
+        assert_eq!(
+            (read.counts[3][0].len(), read.counts[3][0][99 * SPANS + 98]),
+            (SPANS * SPANS, 4)
+        );
+        assert_eq!(Correlations::from(Written { counts: read.counts.clone() }), read);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::steps::Cell;
+use crate::count::grid::Cell;
 
 /// The volume of a cell and its number on it.
 type Key = (u32, u64);
@@ -39,7 +39,7 @@ impl<C: Cell> From<Rows<C>> for Folding<C> {
         let mut folding = Self::new(rows.limit as usize);
         folding.shift = rows.shift.min(u64::BITS - 1);
         for (volume, index, cell) in rows.cells {
-            folding.cell((volume, index)).add(&cell);
+            folding.cell((volume, index)).merge(&cell);
         }
         folding
     }
@@ -81,9 +81,9 @@ impl<C: Cell> Folding<C> {
     pub(super) fn add(&mut self, volume: u32, index: u64, add: &C) {
         let key = (volume, index >> self.shift);
         match self.cells.get_mut(self.latest) {
-            Some((latest, cell)) if *latest == key => cell.add(add),
+            Some((latest, cell)) if *latest == key => cell.merge(add),
             _ => {
-                self.cell(key).add(add);
+                self.cell(key).merge(add);
                 if self.cells.len() > self.limit {
                     self.fold_to(self.shift + 1);
                 }
@@ -111,7 +111,7 @@ impl<C: Cell> Folding<C> {
             self.shift = shift;
             self.places.clear();
             for ((volume, index), cell) in std::mem::take(&mut self.cells) {
-                self.cell((volume, index >> by)).add(&cell);
+                self.cell((volume, index >> by)).merge(&cell);
             }
             if self.cells.len() > self.limit {
                 shift = (shift + 1).min(u64::BITS - 1);

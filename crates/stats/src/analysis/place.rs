@@ -2,6 +2,8 @@
 
 use ioecho_trace::{Op, Request};
 
+use crate::count::sample::mix;
+
 /// The unit that caches and file systems work with, 2 to this power in bytes.
 pub(super) const PAGE_SHIFT: u32 = 12;
 
@@ -38,15 +40,6 @@ pub(super) fn pages(request: &Request) -> Option<(u64, u64, bool)> {
     Some((first, looked_at, looked_at < last))
 }
 
-/// The output function of SplitMix64, a bijection (Steele, Lea, Flood, OOPSLA 2014).
-#[inline]
-pub(crate) const fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 /// The places of a volume as numbers that stand for them. Those of one volume never share a number;
 /// those of several do as rarely as 64 random bits.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +55,4 @@ impl Keys {
     pub(super) const fn key(self, place: u64) -> u64 {
         mix(place ^ self.0)
     }
-}
-
-/// Whether a place is in the sample of one in 2^halved (SHARDS: Waldspurger, Park, Garthwaite and
-/// Ahmad, FAST 2015): then all that happens there is seen, otherwise nothing.
-#[inline]
-pub(crate) const fn is_sampled(key: u64, halved: u32) -> bool {
-    halved == 0 || (halved < 64 && key >> (64 - halved) == 0)
 }

@@ -21,8 +21,9 @@ use serde::{Deserialize, Serialize};
 use self::distance::{Distances, distances};
 use super::Summary;
 use super::kind::{ByKind, Kind};
-use super::place::{Keys, PAGE_SHIFT, instant, is_sampled, pages, read_or_write};
+use super::place::{Keys, PAGE_SHIFT, instant, pages, read_or_write};
 use super::shape::{Bins, Curve, Quantity};
+use crate::count::sample::is_sampled;
 
 /// How many accesses are kept at most, in 32 MB.
 pub const ACCESSES_MAX: usize = 1 << 20;

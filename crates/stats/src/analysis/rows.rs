@@ -5,10 +5,13 @@
 //! rows of a name, what it is of, when, and a number: `sum(value) group by` everything else is the
 //! merge. What does not add up (levels, orders of arrival, samples) is not here.
 
+use ioecho_trace::log_linear::greatest;
+
 use super::all::Time;
 use super::breakdown::Share;
 use super::event::Group;
 use super::seconds::Amount;
+use crate::histogram::THREE_DIGITS;
 
 /// A row. Rows that agree in everything but `value` add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +49,9 @@ impl Time {
         self.rows_of_seconds(&mut give);
         for group in Group::ALL {
             for (metric, spans) in self.spans().named(group) {
-                for (largest, count) in spans.filled() {
-                    give(Row { key: Some(largest), ..Row::of(metric, group.name(), count) });
+                for (bin, count) in spans.filled() {
+                    let largest = Some(greatest::<THREE_DIGITS>(bin));
+                    give(Row { key: largest, ..Row::of(metric, group.name(), count) });
                 }
             }
         }

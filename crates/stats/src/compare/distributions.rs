@@ -8,9 +8,10 @@
 
 use serde::Serialize;
 
-use super::bins::{Bins, edges};
 use super::judged::{Sides, kinds};
+use super::profile::{BITS, Bins};
 use super::row::kind_word;
+use crate::histogram::edges;
 use crate::picture::Span;
 
 /// Points of a curve per nine.
@@ -62,7 +63,8 @@ fn distribution(span: Span, kind: &'static str, both: &[Bins; 2]) -> Distributio
     for step in 0_u32.. {
         let nines = (f64::from(step) / f64::from(POINTS_PER_NINE)).min(last);
         let quantile = 1.0 - 10_f64.powf(-nines);
-        if let (Some(a), Some(b)) = (baseline.quantile(quantile), other.quantile(quantile)) {
+        if let (Some(a), Some(b)) = (baseline.interpolated(quantile), other.interpolated(quantile))
+        {
             quantiles.push((rounded(nines, 1e4), rounded(a, 10.0), rounded(b, 10.0)));
         }
         if nines >= last {
@@ -103,7 +105,7 @@ fn distance(one: &Bins, other: &Bins) -> (f64, f64) {
         let share = |part: u64, bins: &Bins| part as f64 / bins.count().max(1) as f64;
         let apart = (share(below, one) - share(below_other, other)).abs();
         if apart > most {
-            (most, at) = (apart, edges(next).1);
+            (most, at) = (apart, edges::<BITS>(next).1);
         }
     }
     (most, at)
@@ -112,10 +114,11 @@ fn distance(one: &Bins, other: &Bins) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_trace::Nanos;
 
     fn of(spans: impl Iterator<Item = i64>) -> Bins {
         let mut bins = Bins::default();
-        spans.for_each(|ns| bins.record(ns));
+        spans.for_each(|ns| bins.record(Nanos(ns)));
         bins
     }
 

@@ -13,7 +13,7 @@
 //! allows for it, with the degrees of freedom that Welch and Satterthwaite give to a variance of
 //! two sources, stretches of time and runs.
 
-use super::bins::RESOLUTION;
+use super::profile::RESOLUTION;
 
 /// The standard error that a ratio has because its figures come from bins: two errors that are
 /// equally distributed over a bin (Sheppard: width/√12), and a span lies anywhere in it.

@@ -5,10 +5,9 @@ use std::ops::Range;
 use ioecho_trace::generate::random::Random;
 
 use super::Settings;
-use super::bins::Bins;
 use super::family::{EXACT, Family, GRAIN, Replicates};
 use super::ladder::{Ladder, Statistic, every};
-use super::profile::RunProfile;
+use super::profile::{Bins, RunProfile};
 use super::resample::{self, Draw, stretches};
 use super::row::{Decision, Metric, Row, Scope};
 use crate::picture::{Kind, Span};

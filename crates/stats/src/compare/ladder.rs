@@ -5,7 +5,8 @@
 //! of a span in a choice is the sum of its ranks in the blocks, so with running counts for each
 //! block a percentile is found by bisection: a dozen sums over the blocks, whatever the resolution.
 
-use super::bins::{Bins, edges};
+use super::profile::{BITS, Bins};
+use crate::histogram::edges;
 
 /// A figure of a distribution or of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +22,7 @@ pub(super) enum Statistic {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ladder {
     /// Bins that any block uses, in order.
-    bins: Vec<u16>,
+    bins: Vec<usize>,
     /// For each block, how many spans lie in its bins up to and including each.
     below: Vec<u64>,
     counts: Vec<u64>,
@@ -36,7 +37,7 @@ pub(super) struct Ladder {
 impl Ladder {
     /// The distributions of blocks.
     pub(super) fn of_spans(blocks: &[Bins]) -> Self {
-        let mut bins: Vec<u16> =
+        let mut bins: Vec<usize> =
             blocks.iter().flat_map(|block| block.filled().map(|(bin, _)| bin)).collect();
         bins.sort_unstable();
         bins.dedup();
@@ -56,7 +57,7 @@ impl Ladder {
             below,
             counts: blocks.iter().map(Bins::count).collect(),
             sums: blocks.iter().map(|block| block.sum_ns() as f64).collect(),
-            maxima: blocks.iter().map(Bins::max_ns).collect(),
+            maxima: blocks.iter().map(|block| block.max().map_or(0, |max| max.0 as u64)).collect(),
             ..Self::default()
         }
     }
@@ -99,7 +100,7 @@ impl Ladder {
             Statistic::Mean | Statistic::Max => 0.0,
             Statistic::Rate => return chosen.len() as f64,
         };
-        let bin = self.bins.partition_point(|bin| edges(*bin).1 <= limit);
+        let bin = self.bins.partition_point(|bin| edges::<BITS>(*bin).1 <= limit);
         let (mut sum, mut squares) = (0.0, 0.0);
         for (block, _) in chosen {
             let before =
@@ -116,7 +117,7 @@ impl Ladder {
         chosen.iter().map(|(block, weight)| self.counts[*block] * weight).sum()
     }
 
-    /// Interpolated within the bin, as [`Bins::quantile`] does.
+    /// Interpolated within the bin, as [`Bins::interpolated`] does.
     fn quantile(&self, quantile: f64, chosen: &[(usize, u64)]) -> Option<f64> {
         let count = self.count(chosen);
         let last = self.bins.len().checked_sub(1).filter(|_| count > 0)?;
@@ -136,7 +137,7 @@ impl Ladder {
         }
         let before = if low == 0 { 0 } else { below(low - 1) };
         let here = below(low) - before;
-        let (from, to) = edges(self.bins[low]);
+        let (from, to) = edges::<BITS>(self.bins[low]);
         let share = ((rank - before as f64) / here.max(1) as f64).clamp(0.0, 1.0);
         Some(from + share * (to - from))
     }
@@ -150,7 +151,14 @@ pub(super) fn every(blocks: usize) -> Vec<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_trace::Nanos;
     use proptest::prelude::*;
+
+    fn bins(spans: &[i64]) -> Bins {
+        let mut bins = Bins::default();
+        spans.iter().for_each(|ns| bins.record(Nanos(*ns)));
+        bins
+    }
 
     proptest! {
         #[test]
@@ -160,7 +168,7 @@ mod tests {
             weights in proptest::collection::vec(0_u64..3, 6),
             quantile in 0.01..1.0,
         ) {
-            let blocks: Vec<Bins> = blocks.iter().map(|spans| Bins::of(spans)).collect();
+            let blocks: Vec<Bins> = blocks.iter().map(|spans| bins(spans)).collect();
             let all = (0..blocks.len()).map(|block| (block, weights[block]));
             let chosen: Vec<(usize, u64)> = all.filter(|chosen| chosen.1 > 0).collect();
             let mut sum = Bins::default();
@@ -169,7 +177,7 @@ mod tests {
             }
             let ladder = Ladder::of_spans(&blocks);
             let got = ladder.value(Statistic::Quantile(quantile), &chosen);
-            let expected = sum.quantile(quantile);
+            let expected = sum.interpolated(quantile);
             prop_assert_eq!(got.is_some(), expected.is_some());
             if let (Some(got), Some(expected)) = (got, expected) {
                 // The sum is cut at its maximum; the ladder may end within the last bin.

@@ -7,12 +7,12 @@
 
 use serde::Serialize;
 
-use super::bins::{Bins, edges};
 use super::judged::{Asked, Sides, kinds};
-use super::profile::{Cut, RunProfile, SIZES};
+use super::profile::{BITS, Bins, Cut, RunProfile, SIZES};
 use super::row::{Metric, Scope};
 use crate::analysis::shape::{Axis, Quantity, Scale};
 use crate::change_points::change_points;
+use crate::histogram::edges;
 use crate::picture::Span;
 
 /// Parts of the run that are looked at separately.
@@ -118,7 +118,7 @@ fn map(sides: Sides<'_>, span: Span) -> Option<DifferenceMap> {
         for side in 0..2 {
             let bins = of_block(sides, side, span, block as usize);
             for (bin, count) in bins.filled() {
-                let (low, high) = edges(bin);
+                let (low, high) = edges::<BITS>(bin);
                 let row = row(f64::midpoint(low, high)) as usize;
                 column.resize(column.len().max(row + 1), [0.0; 2]);
                 column[row][side] += count as f64 / bins.count() as f64;
@@ -199,7 +199,7 @@ pub(super) fn blocks(sides: Sides<'_>) -> Blocks {
 
 fn track(metric: Metric, quantile: f64, spans: &[[Bins; 2]]) -> Track {
     let figure = |bins: &Bins| {
-        bins.quantile(quantile).filter(|_| bins.count() >= BLOCK_REQUESTS).map(|ns| ns.max(1.0))
+        bins.interpolated(quantile).filter(|_| bins.count() >= BLOCK_REQUESTS).map(|ns| ns.max(1.0))
     };
     let baseline: Vec<Option<f64>> = spans.iter().map(|both| figure(&both[0])).collect();
     let other: Vec<Option<f64>> = spans.iter().map(|both| figure(&both[1])).collect();

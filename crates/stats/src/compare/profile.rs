@@ -11,9 +11,19 @@
 
 use ioecho_trace::{Batch, Measured, Outcome, Request};
 
-use super::bins::Bins;
 use super::load::LoadMark;
+use crate::histogram::Latencies;
 use crate::picture::{Kind, Span};
+
+/// How exact the distributions of blocks are: bins are at most a 2^7th of their value wide, so that
+/// there may be thousands of them, and percentiles are interpolated.
+pub(super) const BITS: u32 = 7;
+
+/// How wide a bin is at most, as a share of the values in it.
+pub(super) const RESOLUTION: f64 = 1.0 / (1 << BITS) as f64;
+
+/// A distribution of spans.
+pub type Bins = Latencies<BITS>;
 
 /// Blocks that a run is cut into if it is long enough.
 pub const BLOCKS_MAX: usize = 128;
@@ -158,9 +168,9 @@ impl RunProfile {
         block.end_ns = block.end_ns.max(completed.0);
         let cell = &mut block.cells[Kind::of(request.op) as usize][size_class(request.length.0)];
         let cell = cell.get_or_insert_default();
-        cell.spans[Span::Service as usize].record(service.0);
-        cell.spans[Span::Response as usize].record(response.0);
-        cell.spans[Span::Lateness as usize].record(lateness.0);
+        cell.spans[Span::Service as usize].record(service);
+        cell.spans[Span::Response as usize].record(response);
+        cell.spans[Span::Lateness as usize].record(lateness);
         cell.completed += 1;
         cell.bytes = cell.bytes.saturating_add(request.length.0);
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use ioecho_trace::{Nanos, VolumeId};
 
-use crate::timeline::{Cell, Timeline};
+use crate::timeline::Timeline;
 
 /// Volumes that are held against each other: those with the smallest numbers.
 const VOLUMES_MAX: usize = 32;
@@ -27,19 +27,10 @@ const VARIES: f64 = 0.2;
 /// Fewer requests of a volume than this in each step, in the mean, are all chance.
 const REQUESTS_MIN: f64 = 1.0;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Count(u64);
-
-impl Cell for Count {
-    fn merge(&mut self, other: &Self) {
-        self.0 += other.0;
-    }
-}
-
 /// Requests by volume and by when they fell due.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
-    volumes: BTreeMap<u32, Timeline<Count>>,
+    volumes: BTreeMap<u32, Timeline<u64>>,
 }
 
 /// The two volumes whose demand is most alike.
@@ -60,10 +51,10 @@ pub struct SameDemand {
 impl Demand {
     pub(super) fn observe(&mut self, volume: VolumeId, scheduled: Nanos) {
         if let Some(line) = self.volumes.get_mut(&volume.0) {
-            line.at(scheduled).0 += 1;
+            *line.at(scheduled) += 1;
             return;
         }
-        self.volumes.entry(volume.0).or_default().at(scheduled).0 += 1;
+        *self.volumes.entry(volume.0).or_default().at(scheduled) += 1;
         self.drop_beyond();
     }
 
@@ -89,7 +80,7 @@ impl Demand {
             line.widen_to(doublings);
             (*volume, line)
         });
-        let lines: Vec<(u32, Timeline<Count>)> = lines.collect();
+        let lines: Vec<(u32, Timeline<u64>)> = lines.collect();
         let cells = lines.iter().map(|(_, line)| line.cells().len()).max()?;
         let width = lines.first()?.1.width();
         // Steps of a second, or shorter ones in a run of less than half a minute.
@@ -103,7 +94,7 @@ impl Demand {
             .iter()
             .map(|(volume, line)| {
                 let sums = line.cells().chunks(cells_of_step);
-                let sums = sums.map(|step| step.iter().map(|cell| cell.0 as f64).sum());
+                let sums = sums.map(|step| step.iter().map(|count| *count as f64).sum());
                 let mut values: Vec<f64> = sums.collect();
                 values.resize(steps, 0.0);
                 (*volume, values)

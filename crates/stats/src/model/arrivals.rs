@@ -8,9 +8,11 @@
 //! b² + (1 − b)² on average. The longest scales, of which there are only a few whole spans, are
 //! taken from a profile of the trace in a few thousand parts.
 
+use ioecho_trace::log_linear::{Histogram, least};
 use serde::Serialize;
 
 use crate::analysis::arrivals::hurst;
+use crate::count::grid::Grid;
 
 /// The shortest span is 2 to this power in nanoseconds, a microsecond.
 const FINEST: usize = 10;
@@ -18,14 +20,14 @@ const FINEST: usize = 10;
 /// How many scales there are: up to 2^50 ns, thirteen days.
 const SCALES: usize = 41;
 
-/// How many parts the profile has at most; a power of two.
+/// How many parts the profile has at most.
 const PARTS: usize = 4096;
 
-/// How many parts of an octave of gaps are told apart, as a power of two.
-const GAP_PRECISION: u32 = 4;
+/// Gaps are told apart to a 2^4th.
+pub(super) const GAP_BITS: u32 = 4;
 
-/// Of counts per second: up to 4096 each has its own class, beyond they are exact to 0.03 %.
-const SECOND_PRECISION: u32 = 12;
+/// Counts per second up to 8192 have a bin of their own each, beyond they are exact to 0.03 %.
+const SECOND_BITS: u32 = 12;
 
 /// From so few pairs of requests no bias is estimated.
 const PAIRS_MIN: f64 = 200.0;
@@ -52,14 +54,14 @@ pub struct Arrivals {
     last: u64,
     requests: u64,
     scales: Vec<Scale>,
-    /// Requests in parts of `part_ns` each.
-    profile: Vec<u64>,
-    part_ns: u64,
-    gaps: Vec<u64>,
+    /// Requests in parts of equal length, at first of that of the shortest span.
+    profile: Grid<u64, PARTS, true>,
+    gaps: Histogram<GAP_BITS>,
     gap_squares: f64,
     second: u64,
     in_second: u64,
-    seconds: Vec<u64>,
+    /// Requests in each second.
+    seconds: Histogram<SECOND_BITS>,
     peak_second: u64,
 }
 
@@ -70,10 +72,9 @@ impl Arrivals {
         let now = issue_ns.saturating_sub(first).max(0) as u64;
         if self.scales.is_empty() {
             self.scales = vec![Scale::default(); SCALES];
-            self.part_ns = 1 << FINEST;
         } else {
             let gap = now.saturating_sub(self.last);
-            count(&mut self.gaps, class_of(gap, GAP_PRECISION));
+            self.gaps.record(gap);
             self.gap_squares += gap as f64 * gap as f64;
             let changed = 64 - (now ^ self.last).leading_zeros() as usize;
             close(&mut self.scales, changed.saturating_sub(FINEST));
@@ -81,23 +82,19 @@ impl Arrivals {
         self.scales[0].open += 1;
         self.last = self.last.max(now);
         self.requests += 1;
-        while now / self.part_ns >= PARTS as u64 {
-            self.profile = self.profile.chunks(2).map(|pair| pair.iter().sum()).collect();
-            self.part_ns *= 2;
-        }
-        count(&mut self.profile, (now / self.part_ns) as usize);
+        *self.profile.at(now >> FINEST) += 1;
         let second = now / 1_000_000_000;
         if second != self.second {
             self.end_second();
             // Seconds without a request.
-            add(&mut self.seconds, 0, second - self.second - 1);
+            self.seconds.add(0, second - self.second - 1);
             self.second = second;
         }
         self.in_second += 1;
     }
 
     fn end_second(&mut self) {
-        add(&mut self.seconds, class_of(self.in_second, SECOND_PRECISION), 1);
+        self.seconds.record(self.in_second);
         self.peak_second = self.peak_second.max(self.in_second);
         self.in_second = 0;
     }
@@ -121,6 +118,8 @@ impl Arrivals {
         let hurst = hurst(scales);
         let gap_variation = if mean_gap > 0.0 { variance.sqrt() / mean_gap } else { 0.0 };
         let biases = done.biases();
+        let of_seconds =
+            |share| done.seconds.at(share).map_or(0, |(bin, ..)| least::<SECOND_BITS>(bin));
         let kind = Kind::of(self.requests, gap_variation, &dispersions, hurst);
         ArrivalFigures {
             kind,
@@ -129,8 +128,8 @@ impl Arrivals {
             gap_variation,
             hurst,
             peak_second: done.peak_second,
-            second_p50: quantile(&done.seconds, 0.5),
-            second_p99: quantile(&done.seconds, 0.99),
+            second_p50: of_seconds(0.5),
+            second_p99: of_seconds(0.99),
             dispersions,
             biases,
             gaps: self.gaps.clone(),
@@ -197,9 +196,10 @@ impl Arrivals {
         let parts = 1_usize << k;
         let width = (self.last + 1) as f64 / parts as f64;
         let mut counts = vec![0.0; parts];
-        for (at, requests) in self.profile.iter().enumerate() {
-            let from = at as f64 * self.part_ns as f64;
-            let to = (from + self.part_ns as f64).min((self.last + 1) as f64);
+        let part_ns = 2_f64.powi((FINEST as u32 + self.profile.shift()) as i32);
+        for (at, requests) in self.profile.cells().iter().enumerate() {
+            let from = at as f64 * part_ns;
+            let to = (from + part_ns).min((self.last + 1) as f64);
             let mut begin = from;
             while begin < to {
                 let part = ((begin / width) as usize).min(parts - 1);
@@ -229,51 +229,6 @@ fn close(scales: &mut [Scale], count: usize) {
         scale.pairs += u128::from(scale.open) * u128::from(scale.open.saturating_sub(1));
         scale.open = 0;
     }
-}
-
-fn add(counts: &mut Vec<u64>, at: usize, count: u64) {
-    if counts.len() <= at {
-        counts.resize(at + 1, 0);
-    }
-    counts[at] += count;
-}
-
-fn count(counts: &mut Vec<u64>, at: usize) {
-    add(counts, at, 1);
-}
-
-/// The class of a number whose classes are the 2^precision-th part of an octave; below that each
-/// has its own.
-fn class_of(number: u64, precision: u32) -> usize {
-    let parts = 1_u64 << precision;
-    if number < parts {
-        return number as usize;
-    }
-    let shift = number.ilog2() - precision;
-    (u64::from(shift) * parts + (number >> shift)) as usize
-}
-
-/// The least number of a class of [`class_of`].
-fn class_least(class: usize, precision: u32) -> u64 {
-    let (class, parts) = (class as u64, 1_u64 << precision);
-    if class < parts {
-        return class;
-    }
-    (parts + class % parts) << (class / parts - 1)
-}
-
-/// The least number of the class in which the quantile lies.
-fn quantile(counts: &[u64], share: f64) -> u64 {
-    let total: u64 = counts.iter().sum();
-    let wanted = (total as f64 * share).ceil().max(1.0) as u64;
-    let mut sum = 0;
-    for (class, count) in counts.iter().enumerate() {
-        sum += count;
-        if sum >= wanted {
-            return class_least(class, SECOND_PRECISION);
-        }
-    }
-    0
 }
 
 /// How requests come, as one of the processes that are usually assumed.
@@ -356,7 +311,7 @@ pub struct ArrivalFigures {
     pub biases: Vec<f64>,
     /// Gaps by class, for comparison.
     #[serde(skip)]
-    pub(super) gaps: Vec<u64>,
+    pub(super) gaps: Histogram<GAP_BITS>,
 }
 
 impl ArrivalFigures {
@@ -392,14 +347,6 @@ mod tests {
                 let pairs: u128 = counts.values().map(|n| n * (n - 1)).sum();
                 prop_assert_eq!(arrivals.scales[scale].pairs, pairs);
             }
-        }
-
-        #[test]
-        fn classes_hold_their_numbers(number in any::<u64>(), precision in 4_u32..=12) {
-            let class = class_of(number, precision);
-            prop_assert!(class_least(class, precision) <= number);
-            let last = class_of(u64::MAX, precision);
-            prop_assert!(class >= last || number < class_least(class + 1, precision));
         }
     }
 

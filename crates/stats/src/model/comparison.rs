@@ -5,10 +5,12 @@
 //! share that would have to move (total variation) where they have none; a figure's distance is its
 //! relative difference.
 
+use ioecho_trace::log_linear::Histogram;
 use ioecho_trace::{Bytes, Op};
 use serde::Serialize;
 
 use super::Figures;
+use super::arrivals::GAP_BITS;
 
 /// The sentence that every comparison ends with.
 pub const LOST: &str = "An artificial load has the figures of the natural one and not its history: \
@@ -182,11 +184,12 @@ pub fn compare(natural: &Figures, model: &Figures) -> Vec<Aspect> {
 }
 
 /// How far two distributions of gaps are from each other, from 0 to 1: the largest difference of
-/// the cumulative ones, where what lies in neighbouring classes is alike. Otherwise a gap at the
-/// border of two classes would be as far from itself, less a nanosecond, as from any other.
-fn gaps_distance(a: &[u64], b: &[u64]) -> f64 {
-    let cumulative = |counts: &[u64]| -> Vec<f64> {
-        let total = counts.iter().sum::<u64>().max(1) as f64;
+/// the cumulative ones, where what lies in neighbouring bins is alike. Otherwise a gap at the
+/// border of two bins would be as far from itself, less a nanosecond, as from any other.
+fn gaps_distance(a: &Histogram<GAP_BITS>, b: &Histogram<GAP_BITS>) -> f64 {
+    let cumulative = |gaps: &Histogram<GAP_BITS>| -> Vec<f64> {
+        let counts = Vec::from(gaps.clone());
+        let total = gaps.count().max(1) as f64;
         let mut sum = 0;
         let sums = counts.iter().map(|count| {
             sum += count;
@@ -228,11 +231,12 @@ mod tests {
 
     #[test]
     fn distances_of_distributions_lie_between_the_same_and_nothing_in_common() {
-        assert!(gaps_distance(&[1, 2, 3], &[10, 20, 30]) < 1e-12);
-        assert!((gaps_distance(&[5], &[0, 0, 7]) - 1.0).abs() < 1e-12);
-        assert!(gaps_distance(&[0, 5], &[0, 0, 7]) < 1e-12);
-        assert!((gaps_distance(&[1, 0, 1], &[3, 0, 1]) - 0.25).abs() < 1e-12);
-        assert!(gaps_distance(&[], &[]) == 0.0);
+        let distance = |a: &[u64], b: &[u64]| gaps_distance(&a.to_vec().into(), &b.to_vec().into());
+        assert!(distance(&[1, 2, 3], &[10, 20, 30]) < 1e-12);
+        assert!((distance(&[5], &[0, 0, 7]) - 1.0).abs() < 1e-12);
+        assert!(distance(&[0, 5], &[0, 0, 7]) < 1e-12);
+        assert!((distance(&[1, 0, 1], &[3, 0, 1]) - 0.25).abs() < 1e-12);
+        assert!(distance(&[], &[]) == 0.0);
         assert!((cumulative_distance(&[0.5, 0.5], &[0.75, 0.25]) - 0.25).abs() < 1e-12);
     }
 

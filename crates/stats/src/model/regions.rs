@@ -7,6 +7,8 @@
 use ioecho_trace::{Bytes, Request};
 use serde::Serialize;
 
+use crate::count::grid::Grid;
+
 /// How many regions are counted at most; a power of two.
 const REGIONS: usize = 4096;
 
@@ -19,15 +21,14 @@ const SMALLEST: u32 = 16;
 /// Counts requests by region.
 #[derive(Clone, Debug)]
 pub struct Regions {
-    counts: Vec<u64>,
-    shift: u32,
+    counts: Grid<u64, REGIONS, true>,
     least: u64,
     end: u64,
 }
 
 impl Default for Regions {
     fn default() -> Self {
-        Self { counts: Vec::new(), shift: SMALLEST, least: u64::MAX, end: 0 }
+        Self { counts: Grid::default(), least: u64::MAX, end: 0 }
     }
 }
 
@@ -37,19 +38,12 @@ impl Regions {
         let begin = request.offset.0;
         self.least = self.least.min(begin);
         self.end = self.end.max(request.end().0);
-        while begin >> self.shift >= REGIONS as u64 {
-            self.halve();
-        }
-        let region = (begin >> self.shift) as usize;
-        if self.counts.len() <= region {
-            self.counts.resize(region + 1, 0);
-        }
-        self.counts[region] += 1;
+        *self.counts.at(begin >> SMALLEST) += 1;
     }
 
-    fn halve(&mut self) {
-        self.counts = self.counts.chunks(2).map(|pair| pair.iter().sum()).collect();
-        self.shift += 1;
+    /// How large a region is, as a power of two.
+    fn shift(&self) -> u32 {
+        SMALLEST + self.counts.shift()
     }
 
     /// The figures.
@@ -58,14 +52,15 @@ impl Regions {
         while coarse
             .end
             .checked_sub(1)
-            .is_some_and(|last| last >> coarse.shift >= REGIONS_OF_MODEL as u64)
+            .is_some_and(|last| last >> coarse.shift() >= REGIONS_OF_MODEL as u64)
         {
-            coarse.halve();
+            coarse.counts.fold_to(coarse.counts.shift() + 1);
         }
         let begin = if self.end == 0 { 0 } else { self.least };
-        let regions = (coarse.end.saturating_sub(1) >> coarse.shift) - (begin >> coarse.shift) + 1;
+        let regions =
+            (coarse.end.saturating_sub(1) >> coarse.shift()) - (begin >> coarse.shift()) + 1;
         let hundredths = self.hundredths(begin);
-        let mut counts = coarse.counts;
+        let mut counts = coarse.counts.cells().to_vec();
         counts.retain(|count| *count > 0);
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let total: u64 = counts.iter().sum();
@@ -86,12 +81,12 @@ impl Regions {
     /// region that lies in two is divided between them.
     fn hundredths(&self, begin: u64) -> Vec<f64> {
         let width = self.end.saturating_sub(begin).max(1) as f64 / 100.0;
-        let total: u64 = self.counts.iter().sum();
+        let total: u64 = self.counts.cells().iter().sum();
         let mut shares = vec![0.0; 100];
-        let occupied = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let occupied = self.counts.cells().iter().enumerate().filter(|(_, count)| **count > 0);
         for (region, count) in occupied {
-            let from = ((region as u64) << self.shift).max(begin) - begin;
-            let to = (((region as u64 + 1) << self.shift).min(self.end)).max(begin + 1) - begin;
+            let from = ((region as u64) << self.shift()).max(begin) - begin;
+            let to = (((region as u64 + 1) << self.shift()).min(self.end)).max(begin + 1) - begin;
             let (from, to) = (from as f64 / width, (to as f64 / width).min(100.0));
             for (at, share) in shares.iter_mut().enumerate().skip(from as usize) {
                 let within = to.min((at + 1) as f64) - from.max(at as f64);

@@ -6,13 +6,10 @@
 //! are seen or none, and when the table is full the sample is halved. With 65,536 pages or more in
 //! it a share is off by half a percent or so; traces of fewer pages are counted in full.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
-
 use ioecho_trace::{Op, Request};
 use serde::Serialize;
 
-use crate::analysis::place::mix;
+use crate::count::sample::{Sample, Touch, mix};
 
 /// The unit of what is in use.
 const PAGE_SHIFT: u32 = 12;
@@ -26,28 +23,6 @@ pub(super) const POWERS: usize = 20;
 
 /// So many pages of a single request are looked at, 64 MiB.
 const PAGES_OF_REQUEST: u64 = 1 << 14;
-
-/// Keys are hashes already.
-#[derive(Clone, Copy, Debug, Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-type Build = BuildHasherDefault<Hashed>;
 
 /// A page of a volume, hashed.
 const fn page_of(volume: u32, page: u64) -> u64 {
@@ -70,37 +45,16 @@ impl OfOp {
 }
 
 /// Counts how places are used again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Reuse {
-    last: HashMap<u64, u64, Build>,
-    /// Pages whose hash is shifted to zero by so many bits fewer than all are in the sample: one in
-    /// 2^halved.
-    halved: u32,
+    /// The number of the last request to each page.
+    last: Sample<u64, PAGES_MAX>,
     requests: u64,
     /// All requests, and those that continue no sequence, by operation.
     all: OfOp,
     placed: [OfOp; Op::ALL.len()],
     /// Of those that do continue one, all and those to a page that was used before.
     following: [(f64, f64); Op::ALL.len()],
-}
-
-impl Default for Reuse {
-    fn default() -> Self {
-        Self {
-            last: HashMap::default(),
-            halved: 0,
-            requests: 0,
-            all: OfOp::default(),
-            placed: [OfOp::default(); Op::ALL.len()],
-            following: [(0.0, 0.0); Op::ALL.len()],
-        }
-    }
-}
-
-/// Whether a page is in the sample of one in 2^halved.
-const fn is_sampled(page: u64, halved: u32) -> bool {
-    // The low bits choose the place in the table.
-    halved == 0 || page >> (64 - halved) == 0
 }
 
 impl Reuse {
@@ -110,15 +64,15 @@ impl Reuse {
         let number = self.requests;
         self.requests += 1;
         let page = page_of(request.volume.0, request.offset.0 >> PAGE_SHIFT);
-        if !is_sampled(page, self.halved) {
-            return false;
-        }
-        let weight = (1_u64 << self.halved) as f64;
-        let power = self
-            .last
-            .insert(page, number)
-            .map(|before| (number - before).ilog2() as usize)
-            .filter(|power| *power < POWERS);
+        let weight = self.last.weight() as f64;
+        let power = match self.last.touch(page, number) {
+            Touch::Outside => return false,
+            Touch::First => None,
+            Touch::Again(last) => {
+                let power = (number - std::mem::replace(last, number)).ilog2() as usize;
+                Some(power).filter(|power| *power < POWERS)
+            }
+        };
         let placed = &mut self.placed[usize::from(request.op.code())];
         for of in [&mut self.all, placed].into_iter().take(if follows { 1 } else { 2 }) {
             match power {
@@ -132,11 +86,6 @@ impl Reuse {
             let (all, again) = &mut self.following[usize::from(request.op.code())];
             *all += weight;
             *again += if power.is_some() && !within { weight } else { 0.0 };
-        }
-        while self.last.len() > PAGES_MAX && self.halved < 63 {
-            self.halved += 1;
-            let halved = self.halved;
-            self.last.retain(|page, _| is_sampled(*page, halved));
         }
         power.is_none() && !follows
     }
@@ -161,7 +110,7 @@ impl Reuse {
             following_anew: following
                 .map(|(op, (all, again))| (op, 1.0 - share(again, all)))
                 .collect(),
-            sampled_share: 1.0 / (1_u64 << self.halved) as f64,
+            sampled_share: 1.0 / self.last.weight() as f64,
             share: share(returning, total),
             powers: self.all.powers.iter().map(|count| share(*count, total)).collect(),
             median_distance: median.map(|power| 1 << power),
@@ -204,8 +153,7 @@ struct Window {
     width_ns: Option<i64>,
     current: i64,
     first: i64,
-    pages: HashSet<u64, Build>,
-    halved: u32,
+    pages: Sample<(), PAGES_MAX>,
     /// The sum over windows, and the most of one.
     sum: f64,
     most: f64,
@@ -217,8 +165,7 @@ impl Window {
             width_ns,
             current: i64::MIN,
             first: 0,
-            pages: HashSet::default(),
-            halved: 0,
+            pages: Sample::default(),
             sum: 0.0,
             most: 0.0,
         }
@@ -235,21 +182,10 @@ impl Window {
     }
 
     fn end(&mut self) {
-        let pages = self.pages.len() as f64 * (1_u64 << self.halved) as f64;
+        let pages = self.pages.count() as f64;
         self.sum += pages;
         self.most = self.most.max(pages);
         self.pages.clear();
-        self.halved = 0;
-    }
-
-    fn add(&mut self, page: u64) {
-        if is_sampled(page, self.halved) && self.pages.insert(page) {
-            while self.pages.len() > PAGES_MAX && self.halved < 63 {
-                self.halved += 1;
-                let halved = self.halved;
-                self.pages.retain(|page| is_sampled(*page, halved));
-            }
-        }
     }
 
     /// Mean and most, in bytes; windows without a request count.
@@ -286,7 +222,7 @@ impl WorkingSet {
         for page in first..=last.min(first + PAGES_OF_REQUEST - 1) {
             let page = page_of(request.volume.0, page);
             for window in &mut self.windows {
-                window.add(page);
+                window.pages.touch(page, ());
             }
         }
     }

@@ -9,7 +9,7 @@ use ioecho_trace::Nanos;
 use serde::Serialize;
 
 use super::{Class, Rate, RunPicture, Sonar};
-use crate::raster::{Column, ROWS, Raster, edge};
+use crate::raster::{Column, Raster, edge};
 use crate::timeline::Cell;
 
 /// The panels of a report: columns of one length over buckets of one width.
@@ -177,8 +177,7 @@ impl Panels {
 }
 
 /// The upper edge of the row of a percentile, or the maximum where that is less: it is exact, and
-/// no percentile exceeds it. The last row has no upper edge at all.
+/// no percentile exceeds it.
 fn bounded(rows: &Column, quantile: f64, most: i64) -> Option<i64> {
-    let row = rows.quantile(quantile)? + 1;
-    Some(if row < ROWS { edge(row).min(most) } else { most })
+    Some(edge(rows.quantile(quantile)? + 1).min(most))
 }

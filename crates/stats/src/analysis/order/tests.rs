@@ -179,7 +179,7 @@ fn of_a_load_without_latencies_no_turns_by_completion_are_told() {
 fn of_more_completions_than_are_held_back_the_parts_agree_with_the_whole() {
     let load: Vec<Request> = (0..5_000_u64)
         .map(|number| {
-            let random = crate::analysis::place::mix(number);
+            let random = crate::count::sample::mix(number);
             let mut request = at(number as i64, Op::Read, random % 100 * 4096, 4096);
             request.latency = Some(Nanos((random >> 8) as i64 % 200_000_000));
             request

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::place::is_sampled;
+use crate::count::sample::is_sampled;
 
 /// Pages of a group, as a power of two.
 pub(super) const GROUP_SHIFT: u32 = 2;

@@ -164,7 +164,7 @@ fn a_sample_of_too_many_pages_is_right_within_its_stated_error() {
     let load: Vec<Request> = (0..400_000_u64)
         .map(|number| {
             // A hundred thousand groups, each touched four times.
-            let page = crate::analysis::place::mix(number % 100_000) >> 16;
+            let page = crate::count::sample::mix(number % 100_000) >> 16;
             let mut request = at(number as i64 / 10, Op::Write, page, 1);
             request.volume = VolumeId(1);
             request
@@ -216,7 +216,7 @@ fn a_sample_tells_how_far_off_its_frequencies_are() {
     let load = |hot: u64| {
         let mut pages = Pages::new(&WINDOWS_NS, 2048);
         for number in 0..200_000_u64 {
-            let page = crate::analysis::place::mix(number % 50_000) >> 16;
+            let page = crate::count::sample::mix(number % 50_000) >> 16;
             pages.observe(&at(number as i64, Op::Read, page, 1));
             if hot > 0 && number % 2 == 0 {
                 pages.observe(&at(number as i64, Op::Read, hot, 1));

@@ -58,7 +58,7 @@ impl Window {
     /// Puts what is new in the open window among the steps.
     fn close(&mut self) {
         if self.open != [0; 3] {
-            self.steps.at(self.start).add(&self.open);
+            self.steps.at(self.start).merge(&self.open);
             self.fullest.add(self.number_of(self.start), self.open);
             self.open = [0; 3];
         }

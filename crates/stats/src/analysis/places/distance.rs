@@ -32,7 +32,7 @@ impl Default for Extent {
 
 impl Cell for Extent {
     #[inline]
-    fn add(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.lowest = self.lowest.min(other.lowest);
         self.highest = self.highest.max(other.highest);
         self.requests = self.requests.saturating_add(other.requests);
@@ -90,12 +90,12 @@ impl Distances {
         let mut bases = (window_ns as u128).div_ceil(base) as u64;
         let indices = || self.extents.iter().map(|(_, index, _)| index);
         let (first, last) = (indices().min().unwrap_or(0), indices().max().unwrap_or(0));
-        while last / bases - first / bases >= STEPS_MAX {
+        while last / bases - first / bases >= STEPS_MAX as u64 {
             bases = bases.saturating_mul(2);
         }
         let mut extents: BTreeMap<(u64, u32), Extent> = BTreeMap::new();
         for (volume, index, extent) in self.extents.iter() {
-            extents.entry((index / bases, volume)).or_default().add(extent);
+            extents.entry((index / bases, volume)).or_default().merge(extent);
         }
         let first = first / bases;
         let steps = if extents.is_empty() { 0 } else { last / bases - first + 1 };

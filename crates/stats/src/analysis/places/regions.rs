@@ -7,7 +7,7 @@ use super::figures::Region;
 use crate::analysis::folding::Folding;
 use crate::analysis::kind::{ByKind, Kind};
 use crate::analysis::shape::{Bins, Quantity};
-use crate::analysis::steps::Cell;
+use crate::count::grid::Cell;
 
 /// How many regions are counted at most.
 pub const REGIONS_MAX: usize = 1 << 16;
@@ -30,7 +30,7 @@ struct Count {
 
 impl Cell for Count {
     #[inline]
-    fn add(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         for kind in 0..2 {
             self.requests[kind] = self.requests[kind].saturating_add(other.requests[kind]);
             self.bytes[kind] = self.bytes[kind].saturating_add(other.bytes[kind]);

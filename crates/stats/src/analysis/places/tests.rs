@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::map::{COLUMNS, ROWS, VOLUMES_MAX};
 use super::*;
 use crate::analysis::laws::{absurd, assert_laws, load};
-use crate::analysis::place::mix;
 use crate::analysis::shape::Grid;
+use crate::count::sample::mix;
 
 fn places(requests: &[Request]) -> Places {
     let mut places = Places::default();

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::analysis::laws::{absurd, assert_laws, load};
-use crate::analysis::place::mix;
+use crate::count::sample::mix;
 
 fn reuse(limit: usize, requests: &[Request]) -> Reuse {
     let mut reuse = Reuse::new(limit);

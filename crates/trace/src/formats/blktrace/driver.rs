@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use crate::log_linear::{Histogram, greatest};
 use crate::recording::{DriverFigures, Reordering};
 
 /// How many overtakers are remembered for each device. Requests do not overlap further than they
@@ -16,15 +17,13 @@ const RECORDS_MAX: usize = 4096;
 /// For how many devices reordering is counted.
 const DEVICES_MAX: usize = 1024;
 
-/// Each power of two is cut into this many classes.
-const CLASSES: usize = 32;
+/// Times are right to a 2^5th.
+const BITS: u32 = 5;
 
 /// What was seen of the driver.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// How often a time of each class was seen.
-    times: Vec<u64>,
-    seen: u64,
+    times: Histogram<BITS>,
     max: u64,
     orders: Vec<Arrivals>,
     reordering: Reordering,
@@ -42,12 +41,7 @@ struct Arrivals {
 impl Driver {
     /// A request, the `serial`-th that was queued, reached the driver `time` nanoseconds after.
     pub(super) fn note(&mut self, volume: u32, serial: u64, time: u64) {
-        let class = class(time);
-        if self.times.len() <= class {
-            self.times.resize(class + 1, 0);
-        }
-        self.times[class] += 1;
-        self.seen += 1;
+        self.times.record(time);
         self.max = self.max.max(time);
         let volume = volume as usize;
         if volume >= DEVICES_MAX {
@@ -76,50 +70,20 @@ impl Driver {
 
     /// The figures, if anything was seen.
     pub(super) fn figures(&self) -> Option<DriverFigures> {
-        (self.seen > 0).then(|| DriverFigures {
-            seen: self.seen,
-            p50_ns: self.quantile(500),
-            p90_ns: self.quantile(900),
-            p99_ns: self.quantile(990),
-            p999_ns: self.quantile(999),
+        let at = |share| {
+            let found = self.times.at(share);
+            found.map_or(0, |(bin, ..)| greatest::<BITS>(bin).min(self.max))
+        };
+        (self.times.count() > 0).then(|| DriverFigures {
+            seen: self.times.count(),
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
             max_ns: self.max,
             reordering: self.reordering,
         })
     }
-
-    /// The upper end of the class in which so many thousandths of the times are reached.
-    fn quantile(&self, thousandths: u64) -> u64 {
-        let rank = u128::from(self.seen) * u128::from(thousandths);
-        let rank = rank.div_ceil(1000).max(1);
-        let mut sum = 0_u128;
-        for (class, count) in self.times.iter().enumerate() {
-            sum += u128::from(*count);
-            if sum >= rank {
-                return upper_end(class).min(self.max);
-            }
-        }
-        self.max
-    }
-}
-
-/// The class of a time: itself while it is small, then 32 classes for each power of two.
-fn class(time: u64) -> usize {
-    let classes = CLASSES as u64;
-    if time < classes {
-        return time as usize;
-    }
-    let shift = time.ilog2() - CLASSES.ilog2();
-    (u64::from(shift) * classes + (time >> shift)) as usize
-}
-
-/// The greatest time of a class.
-fn upper_end(class: usize) -> u64 {
-    if class < CLASSES {
-        return class as u64;
-    }
-    let shift = (class / CLASSES - 1) as u32;
-    let first = ((class - shift as usize * CLASSES) as u64) << shift;
-    first + ((1 << shift) - 1)
 }
 
 #[cfg(test)]
@@ -158,13 +122,6 @@ mod tests {
             prop_assert_eq!(found.reordered, extents.len() as u64);
             prop_assert_eq!(found.extent_sum, extents.iter().sum::<u64>());
             prop_assert_eq!(found.extent_max, extents.iter().copied().max().unwrap_or(0));
-        }
-
-        #[test]
-        fn a_class_holds_its_times_and_is_narrow(time in any::<u64>()) {
-            let end = upper_end(class(time));
-            prop_assert!(end >= time && end - time <= time / 32);
-            prop_assert!(class(time) == 0 || upper_end(class(time) - 1) < time);
         }
     }
 
