@@ -55,7 +55,7 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
     let mut numbers = vec![past.number];
     let mut next = past.continued.clone();
     let mut name = past.run.path().to_owned();
-    while let Some(Continued { run, path, after }) = next {
+    while let Some(Continued { run, path, after }) = next.take() {
         let why = |what: String| {
             let text = format!(
                 "{} goes on from the run {run} in {}: {what}\n  = help: put that run's directory \
@@ -70,10 +70,11 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
             return Err(why(format!("there is the run {:016x} now", past.number)));
         }
         if numbers.contains(&past.number) || numbers.len() == LINE_MAX {
-            return Err(why(format!("so on, more than {} times", numbers.len())));
+            let text = format!("it goes on from itself, or stands in a line of over {LINE_MAX}");
+            return Err(why(text));
         }
         numbers.push(past.number);
-        next = past.continued.clone();
+        next.clone_from(&past.continued);
         name = path;
         line.push(Continues { past, after });
     }

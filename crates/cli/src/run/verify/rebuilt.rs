@@ -140,7 +140,9 @@ impl Member<'_> {
         notes.extend(notes::of_damage(survey.damaged, &past.run.journal()));
         if is_earlier {
             let name = past.run.path().display().to_string();
-            notes.iter_mut().for_each(|note| *note = format!("of the earlier run {name}: {note}"));
+            for note in &mut notes {
+                *note = format!("of the earlier run {name}: {note}");
+            }
         }
         notes
     }
