@@ -49,7 +49,7 @@ impl Sleeper {
 
     fn write(&self, name: &str, mib: usize) {
         let mut file = fs::File::create(self.stand.path(name)).unwrap();
-        (0..mib).for_each(|_| file.write_all(&[0; 1 << 20]).unwrap());
+        file.write_all(&vec![0; mib << 20]).unwrap();
         file.sync_all().unwrap();
     }
 

@@ -146,11 +146,8 @@ impl Backlogs {
     /// Moves the youngest chunk in memory of the target that holds most into the file: whoever lags
     /// is in no hurry for it.
     fn make_room(&mut self, asking: usize) {
-        let held = |queue: &Queue| queue.near.len();
-        let (most, queue) = match self.queues.iter_mut().enumerate().max_by_key(|(_, q)| held(q)) {
-            Some(largest) => largest,
-            None => return,
-        };
+        let queues = self.queues.iter_mut().enumerate();
+        let Some((most, queue)) = queues.max_by_key(|(_, queue)| queue.near.len()) else { return };
         let Some(chunk) = queue.near.back_mut().filter(|chunk| chunk.len() == CHUNK) else {
             return;
         };
@@ -260,7 +257,9 @@ impl Spill {
         };
         let place = self.free.last().copied().unwrap_or(self.places);
         self.bytes.clear();
-        chunk.iter().for_each(|planned| self.bytes.extend_from_slice(&encode(&kept(planned))));
+        for planned in chunk {
+            self.bytes.extend_from_slice(&encode(&kept(planned)));
+        }
         file.write_all_at(&self.bytes, place * CHUNK_BYTES as u64)?;
         if self.free.pop().is_none() {
             self.places += 1;

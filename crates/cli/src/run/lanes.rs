@@ -17,6 +17,7 @@ use crate::commands::tell;
 use crate::run::directory::RunDirectory;
 use crate::run::lane::{self, LaneEnd, LaneWork, Start};
 use crate::run::plan::ReplayPlan;
+use crate::run::target::Target;
 
 /// How often the lanes are looked at, beside whenever one ends.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -54,7 +55,7 @@ impl Lanes {
         start: &Arc<Start>,
         work: Vec<LaneWork>,
     ) -> std::io::Result<Self> {
-        let simulated = plan.targets.iter().any(|target| target.is_simulated());
+        let simulated = plan.targets.iter().any(Target::is_simulated);
         let mut lanes = Self { threads: Vec::new(), simulated, run: run.clone() };
         let shared = Arc::new(plan.clone());
         let waiter = thread::current();
