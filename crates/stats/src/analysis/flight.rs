@@ -33,8 +33,8 @@ use crate::timeline::{Cell, Timeline};
 /// Readers number volumes from 0, so that as many have a queue of their own.
 pub const QUEUES: u32 = 1 << 10;
 
-/// How many waiting requests are counted: where [`FlightFigures::waiting_max`] is this, there were at
-/// least so many.
+/// How many waiting requests are counted: where [`FlightFigures::waiting_max`] is this, there were
+/// at least so many.
 pub const WAITING_MAX: u32 = PENDING_MAX as u32;
 
 /// The first rows that are kept of all queues together, in some 30 MB, beyond which a queue keeps

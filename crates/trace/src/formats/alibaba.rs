@@ -1,8 +1,8 @@
 //! Alibaba's block traces of 2020: a thousand volumes of a cloud for a month.
 //!
 //! Lines of `device_id,opcode,offset,length,timestamp`: a number, `R` or `W`, bytes, and
-//! microseconds since 1970 at which the server received the request (`--time-unit` says otherwise for
-//! copies that count something else).
+//! microseconds since 1970 at which the server received the request (`--time-unit` says otherwise
+//! for copies that count something else).
 
 use super::import::{
     self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,

@@ -9,7 +9,7 @@ use crate::batch::Batch;
 use crate::calendar;
 use crate::error::TraceError;
 use crate::header::{Header, Notes};
-use crate::stream::{Opened, Source};
+use crate::stream::Source;
 use crate::units::Nanos;
 
 /// The longest time without a request that is believed: a year, in nanoseconds.
@@ -29,9 +29,9 @@ pub const DATE: &str = "requests dated before 1990 or behind 2100, left there: t
                         may be wrong, or count another unit";
 
 /// Looks at the instants of `source` while they go by.
-pub(super) fn questioned(source: Box<dyn Source>) -> Opened {
+pub(super) fn questioned(source: Box<dyn Source>) -> Box<dyn Source> {
     let header = source.header().clone();
-    Ok(Box::new(Questioned { source, header, clock: Clock::default(), is_begun: false }))
+    Box::new(Questioned { source, header, clock: Clock::default(), is_begun: false })
 }
 
 struct Questioned {

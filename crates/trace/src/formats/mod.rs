@@ -232,18 +232,18 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound && blktrace::is_prefix(path) => {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
-            return questioned(blktrace::open(path, options)?);
+            return Ok(questioned(blktrace::open(path, options)?));
         }
         Err(error) => return Err(read_error(error)),
     };
     if metadata.is_dir() {
         if recording::is_directory(path) {
             idle::refuse(options, recording::FORMAT.name, path)?;
-            return questioned(recording::open(path, options)?);
+            return Ok(questioned(recording::open(path, options)?));
         }
         if blktrace::is_prefix(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
-            return questioned(blktrace::open(path, options)?);
+            return Ok(questioned(blktrace::open(path, options)?));
         }
         return Err(TraceError::Unusable {
             path: path.to_owned(),
@@ -279,7 +279,7 @@ fn recognise<R: Read + Send + 'static>(
         // A processor without an event has an empty file; what it belongs to only its name says.
         if regular && blktrace::is_per_cpu(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
-            return questioned(blktrace::open(path, options)?);
+            return Ok(questioned(blktrace::open(path, options)?));
         }
         return Err(TraceError::Empty { path: path.to_owned() });
     }
@@ -299,7 +299,7 @@ fn recognise<R: Read + Send + 'static>(
     }
     let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
     if is_empty && regular && blktrace::is_per_cpu(path) {
-        return questioned(blktrace::open(path, options)?);
+        return Ok(questioned(blktrace::open(path, options)?));
     }
     if is_archive {
         return open_archive(stream, path, options, regular, asked, members);
@@ -312,7 +312,8 @@ fn recognise<R: Read + Send + 'static>(
         idle::refuse(options, format.name, path)?;
         let source = (format.open)(Opening { stream, path, seekable, options })?;
         // What is native was doubted when it was made.
-        return if format.name == native::FORMAT.name { Ok(source) } else { questioned(source) };
+        let is_native = format.name == native::FORMAT.name;
+        return Ok(if is_native { source } else { questioned(source) });
     }
     Err(unrecognised(&mut stream, path))
 }
@@ -341,7 +342,7 @@ fn open_archive(
         options.order = Order::Whole;
     }
     let source = (format.open)(Opening { stream, path, seekable: false, options: &options })?;
-    questioned(Box::new(Unarchived::new(source, members)))
+    Ok(questioned(Box::new(Unarchived::new(source, members))))
 }
 
 /// How files begin that are packed in ways of which none is unpacked here, and what unpacks them.

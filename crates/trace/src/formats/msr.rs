@@ -107,8 +107,8 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
 }
 
 /// The guess of copies whose instants are none since 1601.
-const AS_TICKS: &str = "instants and response times taken as ticks of 100 ns, the instants from the \
-                        trace's own start (--time-unit says otherwise)";
+const AS_TICKS: &str = "instants and response times taken as ticks of 100 ns, the instants from \
+                        the trace's own start (--time-unit says otherwise)";
 
 struct Parser {
     /// How long the unit of time is, in nanoseconds.

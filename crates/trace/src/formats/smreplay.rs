@@ -1,8 +1,8 @@
 //! Traces of `SMReplay` and the replayers of students after it.
 //!
 //! Lines of `time lba size type` with blanks between: milliseconds (`--time-unit` says otherwise),
-//! sectors, `0` for a read and `1` for a write. Four numbers in a line are little to go by, so that it
-//! was a guess is told, unless `--format` said it.
+//! sectors, `0` for a read and `1` for a write. Four numbers in a line are little to go by, so that
+//! it was a guess is told, unless `--format` said it.
 
 use super::import::{
     self, AS_MILLISECONDS, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,

@@ -57,13 +57,9 @@ impl Instants {
         for event in first {
             let Some(rank) = rank(event.kind) else { continue };
             seen[rank] = true;
-            match wish {
-                // Whether a device has the event at all.
-                Some(wish) => {
-                    instants.know(event.device, if event.kind == wish { wish } else { 0 })
-                }
-                None => instants.know(event.device, event.kind),
-            }
+            // Of a wish it is known whether a device has the event at all.
+            let is_of_use = wish.is_none_or(|wish| event.kind == wish);
+            instants.know(event.device, if is_of_use { event.kind } else { 0 });
         }
         let best = seen.iter().position(|seen| *seen).unwrap_or(0);
         instants.main = wish.unwrap_or(KINDS[best]);
