@@ -135,7 +135,8 @@ impl Gate {
                         "is both input and output, and would be lost".to_owned()
                     }
                     input => format!(
-                        "is both input and output: it shares bytes with {input}, which would be lost"
+                        "is both input and output: it shares bytes with {input}, which would \
+                         be lost"
                     ),
                 };
                 return Some(Refusal::new(why));
