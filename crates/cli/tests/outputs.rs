@@ -11,7 +11,6 @@ mod stand;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 

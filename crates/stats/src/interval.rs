@@ -19,8 +19,8 @@ use crate::timeline::Cell;
 pub enum Fault {
     /// The device: a conflict, the cap on requests in flight, a slow system call.
     Device,
-    /// This program, which read or prepared too slowly, kept as much as it may for another target, or
-    /// read what it was to verify.
+    /// This program, which read or prepared too slowly, kept as much as it may for another target,
+    /// or read what it was to verify.
     Generator,
     /// The host; what nothing explains is counted against the measurement, too.
     Host,

@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use ioecho_fixture::{LoopDevice, Throttle, skipped};
+use ioecho_fixture::{LoopDevice, Throttle, skipped, trace_instances};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ struct Recorder(PathBuf);
 
 impl Recorder {
     fn new(device: &LoopDevice, name: &str) -> Result<Self, String> {
-        let instances = Path::new("/sys/kernel/tracing/instances");
+        let instances = trace_instances::directory();
         let path = instances.join(format!("ioecho-{}-test-{name}", std::process::id()));
         fs::create_dir(&path).map_err(|error| format!("{}: {error}", instances.display()))?;
         let recorder = Self(path);

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,4 +1,3 @@
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 

@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
-use std::path::PathBuf;
 
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Header, Request, TraceError};
