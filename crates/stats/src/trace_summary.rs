@@ -417,7 +417,9 @@ mod tests {
     fn no_sum_of_bytes_wraps() {
         let huge = 1 << 63;
         let mut reads = [at(0, Op::Read, huge, None), at(1, Op::Read, huge, None)];
-        reads.iter_mut().for_each(|read| read.offset = Bytes::ZERO);
+        for read in &mut reads {
+            read.offset = Bytes::ZERO;
+        }
         let figures = summary(&reads);
         assert_eq!((figures.bytes_read, figures.peak.bytes_per_s), (u64::MAX, u64::MAX));
         assert_eq!(figures.length_mean, Some(2_f64.powi(63)));
