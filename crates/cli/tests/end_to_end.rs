@@ -174,7 +174,7 @@ fn a_real_file_is_replayed_by_every_back_end_and_written_recognisably() {
         let arguments = ["replay", "load", "--target", "target", "--backend", backend];
         let output = stand.run(&[&arguments[..], &["--allow-cached", "-o", "run", "-q"]].concat());
         if code(&output) == 5 {
-            skipped(&said(&output));
+            skipped(said(&output));
             continue;
         }
         let summary = fs::read(stand.path("run/summary.json")).unwrap();

@@ -187,7 +187,7 @@ mod tests {
             raster.at(Nanos(0)).record(Nanos(0));
         }
         raster.at(Nanos::from_millis(1)).record(Nanos(0));
-        assert_eq!(pack(&raster), [0, 0xac, 0x02, 0x87, 0x02, 1]);
+        assert_eq!(pack(&raster), [0, 0xac, 0x02, 0x97, 0x03, 1]);
     }
 
     #[test]

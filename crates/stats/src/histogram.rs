@@ -279,7 +279,9 @@ mod tests {
             quantile in 0.0..1.0,
         ) {
             let mut coarse = Latencies::<7>::default();
-            spans.iter().for_each(|ns| coarse.record(Nanos(*ns)));
+            for ns in &spans {
+                coarse.record(Nanos(*ns));
+            }
             let got = coarse.interpolated(quantile).unwrap();
             spans.sort_unstable();
             let rank = (quantile * spans.len() as f64).ceil().max(1.0) as usize;

@@ -215,7 +215,9 @@ mod tests {
 
     fn of(values: &[u64]) -> Histogram<4> {
         let mut histogram = Histogram::default();
-        values.iter().for_each(|value| histogram.record(*value));
+        for value in values {
+            histogram.record(*value);
+        }
         histogram
     }
 

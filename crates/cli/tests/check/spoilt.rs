@@ -191,7 +191,7 @@ fn a_throttled_device_is_told_as_the_devices_doing() {
     let Some(stand) = Stand::new("throttled") else { return };
     let throttle = match Throttle::new(&stand.device) {
         Ok(throttle) => throttle,
-        Err(reason) => return skipped(&reason),
+        Err(reason) => return skipped(reason),
     };
     stand.replay(Some(&throttle));
     let (code, reasons, printed) = stand.check();

@@ -27,7 +27,7 @@ fn recorder(devices: &[&Path], directory: &Path) -> Option<Recorder> {
     match Recorder::start(targets, &options(directory, InterfaceChoice::Blktrace)) {
         Ok(recorder) => Some(recorder),
         Err(error @ RecordError::Unavailable { .. }) => {
-            skipped(&format!("block trace ioctls: {error}"));
+            skipped(format!("block trace ioctls: {error}"));
             None
         }
         Err(error) => panic!("{error}"),
@@ -145,7 +145,7 @@ fn a_locked_down_kernel_is_told_and_left_alone_and_tracefs_is_taken() {
     let auto = options(directory.path(), InterfaceChoice::Auto);
     match Recorder::plan(&[target], &auto) {
         Ok(plan) => assert_eq!(plan.interface, Interface::Tracefs),
-        Err(error) => skipped(&format!("tracefs: {error}")),
+        Err(error) => skipped(format!("tracefs: {error}")),
     }
 }
 

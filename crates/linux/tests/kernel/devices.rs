@@ -21,7 +21,7 @@ pub(crate) fn ways() -> Vec<DeviceOptions> {
     let mut ways = vec![way(Backend::Threads)];
     match aio_available(64) {
         Ok(()) => ways.push(way(Backend::Aio)),
-        Err(reason) => ioecho_fixture::skipped(&format!("aio: {reason}")),
+        Err(reason) => ioecho_fixture::skipped(format!("aio: {reason}")),
     }
     match uring_available() {
         Ok(()) => ways.extend([
@@ -29,7 +29,7 @@ pub(crate) fn ways() -> Vec<DeviceOptions> {
             DeviceOptions { register_buffers: false, ..way(Backend::Uring) },
             DeviceOptions { sqpoll: true, ..way(Backend::Uring) },
         ]),
-        Err(reason) => ioecho_fixture::skipped(&format!("io_uring: {reason}")),
+        Err(reason) => ioecho_fixture::skipped(format!("io_uring: {reason}")),
     }
     ways
 }
@@ -100,7 +100,7 @@ fn ranges_are_discarded_and_zeroed(path: &Path, way: DeviceOptions) {
         match done.outcome {
             Outcome::Ok => assert!(data.iter().all(|byte| *byte == 0), "{range:?}"),
             Outcome::Unsupported => {
-                ioecho_fixture::skipped(&format!("{range:?} is unsupported here"));
+                ioecho_fixture::skipped(format!("{range:?} is unsupported here"));
             }
             other => panic!("{range:?}: {other:?}"),
         }

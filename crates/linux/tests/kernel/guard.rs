@@ -371,7 +371,7 @@ fn a_partitioned_disk_names_its_partitions() {
     let hazards = look(&device.path).unwrap();
     let partition = format!("{}p1", device.name());
     if !Path::new("/sys/class/block").join(&partition).exists() {
-        skipped(&format!("the kernel made no partition of {}", device.name()));
+        skipped(format!("the kernel made no partition of {}", device.name()));
         return;
     }
     assert_eq!(hazards[0], Hazard::Partitioned { partitions: vec![partition.clone()] });

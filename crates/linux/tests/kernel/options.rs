@@ -53,7 +53,7 @@ fn registered_buffers_are_used_unless_declined() {
         let requests = [io(0, Op::Write, 0, 4096), io(1, Op::Read, 65_536, 131_072)];
         assert_eq!(outcomes(&do_all(&mut *device, clock, &requests)), [Outcome::Ok; 2]);
     } else {
-        ioecho_fixture::skipped(&registered);
+        ioecho_fixture::skipped(registered);
     }
     let plain = DeviceOptions { register_buffers: false, ..with(Backend::Uring) };
     let plain = described(&file.path, plain);

@@ -69,11 +69,11 @@ fn a_loop_device_without_a_file_is_refused_by_what_it_wants() {
     let recorded = ioecho_linux::record::Target::at(Path::new(&name)).map(drop);
     // Another test may take the device between the two calls.
     if !matches!(error, TargetError::NoBackingFile { .. }) {
-        return ioecho_fixture::skipped(&format!("{name} is not free any more: {error}"));
+        return ioecho_fixture::skipped(format!("{name} is not free any more: {error}"));
     }
     match recorded {
         Err(error) => assert!(error.to_string().contains("without a file behind it"), "{error}"),
-        Ok(()) => ioecho_fixture::skipped(&format!("{name} is not free any more")),
+        Ok(()) => ioecho_fixture::skipped(format!("{name} is not free any more")),
     }
 }
 

@@ -156,7 +156,9 @@ mod tests {
 
     fn bins(spans: &[i64]) -> Bins {
         let mut bins = Bins::default();
-        spans.iter().for_each(|ns| bins.record(Nanos(*ns)));
+        for ns in spans {
+            bins.record(Nanos(*ns));
+        }
         bins
     }
 

@@ -169,7 +169,9 @@ mod tests {
 
     fn of<const FROM_ZERO: bool>(all: &[u64]) -> Grid<u64, 64, FROM_ZERO> {
         let mut grid = Grid::default();
-        all.iter().for_each(|index| *grid.at(*index) += 1);
+        for index in all {
+            *grid.at(*index) += 1;
+        }
         grid
     }
 

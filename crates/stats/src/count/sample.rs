@@ -137,9 +137,9 @@ mod tests {
 
     fn of(pages: &[u64]) -> Sample<(), MAX> {
         let mut sample = Sample::default();
-        pages.iter().for_each(|page| {
+        for page in pages {
             sample.touch(mix(*page), ());
-        });
+        }
         sample
     }
 
