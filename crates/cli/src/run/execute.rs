@@ -260,7 +260,7 @@ fn work(
     if let Some(live) = live {
         live.run_ended();
     }
-    let mut ends = ends.map_err(|error| none_left(&error))??;
+    let mut ends = ends.map_err(|error| none_left(error))??;
     if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
         // The guard's refusal has a code of its own; what the host does not give has none.
         let refusal = error.downcast::<Coded>();
