@@ -4,7 +4,7 @@
 //! they are seen, and memory has to be bounded all the same. Three kinds of bounded memory do for
 //! all: bins that grow with the value ([`ioecho_trace::log_linear`], which readers and the engine
 //! share), cells that become twice as wide whenever there are too many ([`grid`]), and keys of
-//! which every other is dropped whenever there are too many ([`sample`]). Each obeys one law: parts
+//! which every other is dropped whenever there are too many (`sample`). Each obeys one law: parts
 //! merge to the whole.
 
 pub mod grid;
