@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use ioecho_fixture::{LoopDevice, Throttle, skipped, trace_instances};
+use ioecho_fixture::{LoopDevice, Throttle, or_skip, skipped, trace_instances};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -189,10 +189,8 @@ fn a_replay_left_alone_is_faithful_and_one_with_requests_left_out_is_not() {
 #[test]
 fn a_throttled_device_is_told_as_the_devices_doing() {
     let Some(stand) = Stand::new("throttled") else { return };
-    let throttle = match Throttle::new(&stand.device) {
-        Ok(throttle) => throttle,
-        Err(reason) => return skipped(reason),
-    };
+    let throttle = or_skip!(Throttle::new(&stand.device));
+    or_skip!(throttle.reads(60));
     stand.replay(Some(&throttle));
     let (code, reasons, printed) = stand.check();
     assert_eq!((code, reasons), (22, vec!["device-limited".to_owned()]), "{printed:#}");
