@@ -169,3 +169,14 @@ fn wherever_a_file_is_cut_it_is_read_as_nothing_else() {
         assert!(told.contains("= help: use the ioecho that made it"), "{end}: {told}");
     }
 }
+
+#[test]
+fn what_an_earlier_version_wrote_is_written_as_it_was() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/1aed565");
+    for run in ["real", "simulated", "killed", "merged"] {
+        let text = std::fs::read_to_string(data.join(run).join("run.toml")).unwrap();
+        let again = RunFacts::read(&text).unwrap().text().unwrap();
+        let table = |text: &str| text.parse::<toml::Table>().unwrap();
+        assert_eq!(table(&again), table(&text), "{run}");
+    }
+}
