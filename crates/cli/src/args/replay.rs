@@ -6,13 +6,14 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, ValueEnum};
 use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
+use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode};
-use ioecho_replay::verify::After;
+use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
-use crate::required::Requirement;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
@@ -228,14 +229,18 @@ pub(crate) enum VerifyArg {
 }
 
 impl VerifyArg {
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn mode(self) -> VerifyMode {
         match self {
-            Self::Off => "off",
-            Self::Reads => "reads",
-            Self::Final => "final",
-            Self::Preread => "preread",
-            Self::Paranoia => "paranoia",
+            Self::Off => VerifyMode::Off,
+            Self::Reads => VerifyMode::Reads,
+            Self::Final => VerifyMode::Final,
+            Self::Preread => VerifyMode::Preread,
+            Self::Paranoia => VerifyMode::Paranoia,
         }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.mode().name()
     }
 }
 
@@ -363,11 +368,11 @@ pub(crate) enum PacingArg {
 }
 
 impl PacingArg {
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn mode(self) -> PacingMode {
         match self {
-            Self::Hybrid => "hybrid",
-            Self::Spin => "spin",
-            Self::Sleep => "sleep",
+            Self::Hybrid => PacingMode::Hybrid,
+            Self::Spin => PacingMode::Spin,
+            Self::Sleep => PacingMode::Sleep,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use ioecho_report::Page;
+use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
@@ -12,7 +13,6 @@ use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
 use crate::print::Out;
-use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
 use crate::run::plan::ReplayPlan;

@@ -10,13 +10,13 @@ use ioecho_replay::map::{Map, RouteSpec};
 use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
+use ioecho_stats::required::Requirement;
 use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
 
 use crate::args::{InterfaceArg, PacingArg, ReplayArgs, VerifyArg, WindowArgs};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Inputs};
-use crate::required::Requirement;
 use crate::run::live::LivePlan;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::verify::line::Continues;

@@ -36,8 +36,8 @@ use crate::args::LiveArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
-use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::ends::facts_beforehand;
+use crate::run::facts::RunFacts;
 use crate::run::feeder::Demand;
 use crate::run::plan::ReplayPlan;
 #[cfg(feature = "live")]
@@ -206,7 +206,6 @@ impl Live {
     /// that it cannot be.
     pub(crate) fn start(
         plan: &ReplayPlan,
-        run: &RunDirectory,
         facts: &RunFacts,
         asked: &Arc<AtomicBool>,
     ) -> anyhow::Result<Option<Self>> {
@@ -232,7 +231,7 @@ impl Live {
                 board: Arc::clone(&live.board),
                 figures: Arc::default(),
                 engine: facts_beforehand(plan, facts),
-                facts: run.read_facts()?,
+                facts: facts.without_processes(),
                 last: Mutex::default(),
             });
             live.server = live.serve(&view)?;
