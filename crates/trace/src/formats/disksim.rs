@@ -16,6 +16,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::text::Cursor;
@@ -97,12 +98,13 @@ fn has_decimals(first_bytes: &[u8]) -> bool {
     })
 }
 
-const AS_SIMULATOR: &str =
-    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)";
-const AS_MILLISECONDS: &str =
-    "instants taken as milliseconds, because they have decimals (--time-unit says otherwise)";
-const AS_NANOSECONDS: &str =
-    "instants taken as nanoseconds, because they are whole (--time-unit says otherwise)";
+const AS_SIMULATOR: Topic<'static> = NoteKind::Assumed.of(
+    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)",
+);
+const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as milliseconds, because they have decimals (--time-unit says otherwise)");
+const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as nanoseconds, because they are whole (--time-unit says otherwise)");
 
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let (unit_ns, guess) = match opening.options.time_unit_ns {
@@ -126,7 +128,7 @@ struct Parser {
     unit_ns: i64,
     /// Whether nobody but the look of the lines said that this is the format.
     is_guessed: bool,
-    guess: Option<&'static str>,
+    guess: Option<Topic<'static>>,
     /// What addresses and lengths count in, in bytes.
     block: u64,
     devices: Numbered,

@@ -11,6 +11,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::NoteKind;
 use crate::request::{Origin, Request};
 use crate::stream::Source;
 use crate::units::{Nanos, SECTOR, VolumeId};
@@ -144,6 +145,6 @@ impl LineParser for Parser {
     }
 
     fn end(&mut self, intake: &mut Intake) {
-        intake.header.losses.add("digests of content", self.digests, None);
+        intake.header.losses.add(NoteKind::Beside.of("digests of content"), self.digests, None);
     }
 }

@@ -11,6 +11,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::Request;
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR};
@@ -82,8 +83,9 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     import::lines(opening, parser, facts, "its lines look like '12.5,0,7213056,4096,1'")
 }
 
-const AS_HUAICHENG: &str = "lines of five numbers, taken for those of huaicheng's replayer \
-                            (--format or --columns says otherwise)";
+const AS_HUAICHENG: Topic<'static> = NoteKind::Assumed
+    .of("lines of five numbers, taken for those of huaicheng's replayer \
+                            (--format or --columns says otherwise)");
 
 struct Parser {
     unit_ns: i64,

@@ -27,13 +27,14 @@ pub use self::lines::{LineParser, Look, Said, lines, looks_like};
 pub use self::numbered::Numbered;
 pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
-pub use self::seconds::{UNCHOSEN as WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
+pub use self::seconds::WholeSeconds;
 
 use crate::batch::Columns;
+use crate::header::{NoteKind, Topic};
 
 /// The guess of a unit that neither the file nor the user says.
-pub const AS_MILLISECONDS: &str =
-    "instants taken as milliseconds, as is the custom (--time-unit says otherwise)";
+pub const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as milliseconds, as is the custom (--time-unit says otherwise)");
 
 /// From where a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, VolumeId};
@@ -107,8 +108,9 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
 }
 
 /// The guess of copies whose instants are none since 1601.
-const AS_TICKS: &str = "instants and response times taken as ticks of 100 ns, the instants from \
-                        the trace's own start (--time-unit says otherwise)";
+const AS_TICKS: Topic<'static> = NoteKind::Unit
+    .of("instants and response times taken as ticks of 100 ns, the instants from \
+                        the trace's own start (--time-unit says otherwise)");
 
 struct Parser {
     /// How long the unit of time is, in nanoseconds.
@@ -153,11 +155,11 @@ impl Parser {
     }
 }
 
-const TOO_LATE: Fault = Fault {
-    column: 1,
-    loss: "lines with a time beyond 292 years",
-    reason: "the time is beyond what 64 bits of nanoseconds hold",
-};
+const TOO_LATE: Fault = Fault::lost(
+    1,
+    "lines with a time beyond 292 years",
+    "the time is beyond what 64 bits of nanoseconds hold",
+);
 
 /// `ticks` of `unit_ns` in nanoseconds from `zero_ticks`.
 #[inline]

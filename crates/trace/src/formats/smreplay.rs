@@ -10,6 +10,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::Request;
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR};
@@ -57,8 +58,9 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     import::lines(opening, parser, facts, "its lines look like '12.5 264719034 16 0'")
 }
 
-const AS_SMREPLAY: &str =
-    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)";
+const AS_SMREPLAY: Topic<'static> = NoteKind::Assumed.of(
+    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)",
+);
 
 struct Parser {
     unit_ns: i64,

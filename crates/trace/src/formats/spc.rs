@@ -13,6 +13,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::NoteKind;
 use crate::request::Request;
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR};
@@ -86,7 +87,8 @@ impl LineParser for Parser {
 
     fn end(&mut self, intake: &mut Intake) {
         if self.is_guessed {
-            let what = "addresses taken as blocks of 512 bytes (--block-size says otherwise)";
+            let what = NoteKind::Unit
+                .of("addresses taken as blocks of 512 bytes (--block-size says otherwise)");
             intake.header.guesses.add(what, intake.requests(), None);
         }
     }

@@ -88,7 +88,7 @@ impl LineParser for Parser {
         };
         if !row.has_operation {
             let reason = "there is no operation here";
-            return Err(Fault { column: row.column, loss: NO_OPERATION, reason });
+            return Err(Fault::lost(row.column, NO_OPERATION, reason));
         }
         let volume = self.luns.volume(row.lun, intake)?;
         intake.push(&Request { volume, ..row.request })?;

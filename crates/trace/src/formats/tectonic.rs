@@ -15,6 +15,7 @@ use super::import::{
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
@@ -35,9 +36,11 @@ const SLOTS: Slots = Slots::new(23);
 /// How many requests a line may stand for: a count that lies must not fill the memory.
 const COUNT_MAX: u64 = 65_536;
 
-const PLACED: &str = "requests to blocks without an address, placed by a hash of block and shard \
-                      in slots of 8 MiB";
-const REPEATED: &str = "requests that are repetitions within a second of the one recorded";
+const PLACED: Topic<'static> = NoteKind::Place
+    .of("requests to blocks without an address, placed by a hash of block and shard \
+                      in slots of 8 MiB");
+const REPEATED: Topic<'static> =
+    NoteKind::Instant.of("requests that are repetitions within a second of the one recorded");
 
 /// Seconds before 2000 are counted from somewhere else than 1970.
 const YEAR_2000_NS: i64 = 946_684_800_000_000_000;
@@ -185,21 +188,21 @@ impl LineParser for Parser {
         };
         if row.count == 0 {
             let reason = "the count is zero";
-            return Err(Fault { column: 1, loss: "lines that stand for no request", reason });
+            return Err(Fault::lost(1, "lines that stand for no request", reason));
         }
         if row.count > COUNT_MAX {
-            return Err(Fault {
-                column: 1,
-                loss: "lines that stand for more than 65,536 requests",
-                reason: "the count is not to be believed",
-            });
+            return Err(Fault::lost(
+                1,
+                "lines that stand for more than 65,536 requests",
+                "the count is not to be believed",
+            ));
         }
         let place = SLOTS.of_numbers(row.block, row.shard);
-        let offset = place.0.checked_add(row.offset).ok_or(Fault {
-            column: 1,
-            loss: "requests that reach beyond 64-bit addresses",
-            reason: "the offset is too large",
-        })?;
+        let offset = place.0.checked_add(row.offset).ok_or(Fault::lost(
+            1,
+            "requests that reach beyond 64-bit addresses",
+            "the offset is too large",
+        ))?;
         let request = Request { offset: Bytes(offset), ..row.request };
         for _ in 0..row.count {
             intake.push(&request)?;

@@ -13,6 +13,7 @@ use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said, S
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::text::Cursor;
@@ -40,9 +41,11 @@ pub const FORMAT: Format = Format {
 /// Files begin at multiples of 1 GiB.
 const SLOTS: Slots = Slots::new(30);
 
-const PLACED: &str = "requests to files without an address, placed by a hash of the file's name \
-                      in slots of 1 GiB";
-const CACHED: &str = "reads that the server answered from its cache, kept as reads of the device";
+const PLACED: Topic<'static> = NoteKind::Place
+    .of("requests to files without an address, placed by a hash of the file's name \
+                      in slots of 1 GiB");
+const CACHED: Topic<'static> = NoteKind::Assumed
+    .of("reads that the server answered from its cache, kept as reads of the device");
 
 /// Most columns that are looked at.
 const COLUMNS_MAX: usize = 32;
@@ -175,11 +178,11 @@ fn parse(line: &[u8], layout: &Layout) -> Result<Row, Fault> {
         return Err(Fault::junk(1, "there is no name of a file"));
     }
     let place = SLOTS.of_name(file);
-    let offset = place.0.checked_add(offset).ok_or(Fault {
-        column: split.begin(layout.offset),
-        loss: "requests that reach beyond 64-bit addresses",
-        reason: "the offset is too large",
-    })?;
+    let offset = place.0.checked_add(offset).ok_or(Fault::lost(
+        split.begin(layout.offset),
+        "requests that reach beyond 64-bit addresses",
+        "the offset is too large",
+    ))?;
     let request = Request::new(Nanos(issue), op, Bytes(offset), Bytes(length));
     let hit = layout.cache_hit.map_or(&b""[..], |index| split.column(index));
     let is_cached = op == Op::Read && hit == b"1";
