@@ -60,7 +60,7 @@ const LOOK_BUNCHES: usize = 64;
 /// The guess of a unit that the file does not say.
 const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as nanoseconds, as btrecord writes them (hfplayer \
-                              writes microseconds: --time-unit us)");
+         writes microseconds: --time-unit us)");
 
 const IMPOSSIBLE_BUNCH: &str = "bunches of an impossible size";
 const EMPTY_BUNCH: &str = "bunches without a request";

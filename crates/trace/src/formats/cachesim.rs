@@ -81,10 +81,10 @@ const BY_SHAPE: Topic<'static> = NoteKind::Assumed
     .of("records taken for libCacheSim's, because they could be (--format says otherwise)");
 const AS_SECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as seconds, because the header does not say their unit \
-                          (--time-unit says otherwise)");
+         (--time-unit says otherwise)");
 const OTHER_DURATION: Topic<'static> = NoteKind::Assumed
     .of("requests of a trace that lasts a thousand times longer or shorter \
-                              than its header says: instants may count another unit (--time-unit)");
+         than its header says: instants may count another unit (--time-unit)");
 
 /// How far apart the two durations may be before anybody asks.
 const DURATION_FACTOR: u128 = 1000;

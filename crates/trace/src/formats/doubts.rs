@@ -23,12 +23,12 @@ const LATEST_NS: i64 = 4_102_444_800_000_000_000;
 /// The doubt about requests that lie apart from most.
 pub const APART: Topic<'static> = NoteKind::Assumed
     .of("requests more than a year apart from most, left there: their time stamps \
-                         may be wrong");
+         may be wrong");
 
 /// The doubt about the date.
 pub const DATE: Topic<'static> = NoteKind::Assumed
     .of("requests dated before 1990 or behind 2100, left there: their time stamps \
-                        may be wrong, or count another unit");
+         may be wrong, or count another unit");
 
 /// Looks at the instants of `source` while they go by.
 pub(super) fn questioned(source: Box<dyn Source>) -> Box<dyn Source> {

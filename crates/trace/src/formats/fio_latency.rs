@@ -128,7 +128,7 @@ impl LineParser for Parser {
         if !self.unit_is_given {
             let what = NoteKind::Unit
                 .of("latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
-                        --time-unit us)");
+                     --time-unit us)");
             guesses.add(what, requests, None);
         }
     }

@@ -292,7 +292,7 @@ impl State {
         self.header.losses.add(
             NoteKind::Beside
                 .of("requests under a column header of another kind than the first, without its \
-                 columns"),
+                     columns"),
             std::mem::take(&mut self.other_columns),
             None,
         );

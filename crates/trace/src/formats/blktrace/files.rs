@@ -33,7 +33,7 @@ const MISSING_MAX: usize = 64;
 /// The loss of processors without a file. blktrace makes one for each that is switched on.
 pub(super) const MISSING: Topic<'static> = NoteKind::Unreadable
     .of("processors without a file: unless they were switched off, what \
-                                  happened on them is missing");
+         happened on them is missing");
 
 /// How much memory the buffers of all files take together, and one at most, in bytes.
 const BUFFERS_BYTES: usize = 8 << 20;

@@ -58,7 +58,7 @@ const SECOND_ATTEMPTS: Topic<'static> =
 /// The note on requests that were refused and not tried again: no device ever served them.
 const REFUSED: Topic<'static> = NoteKind::Unreadable
     .of("requests that were refused because they would have waited, and not tried \
-                       again; they are left out");
+         again; they are left out");
 
 /// What becomes losses.
 #[derive(Debug, Default)]

@@ -398,7 +398,7 @@ impl Parser {
         if self.line.description.epoch() == Epoch::Start && first.issue.0 > FAR {
             let what = NoteKind::Unit
                 .of("clock that shows more than ten years, taken to count from the start of \
-                        the trace (ts:…:unix or ts:…:boot say otherwise)");
+                     the trace (ts:…:unix or ts:…:boot say otherwise)");
             header.guesses.add(what, 1, None);
         }
     }

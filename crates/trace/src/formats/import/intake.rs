@@ -161,6 +161,13 @@ impl Intake {
         true
     }
 
+    /// Notes a guess that concerns every request, where it `is_made`.
+    pub fn guess_all(&mut self, is_made: bool, what: Topic<'_>) {
+        if is_made {
+            self.header.guesses.add(what, self.requests, None);
+        }
+    }
+
     /// How many requests were taken.
     pub fn requests(&self) -> u64 {
         self.requests

@@ -26,7 +26,7 @@ const SEED: u64 = 0x5ec0_9d5e_c09d_5ec0;
 /// The note on instants that nobody chose. A trace that has it is not to be replayed as recorded.
 const UNCHOSEN: Topic<'static> = NoteKind::UnchosenSecond
     .of("requests known to the second only, left at its beginning (reading the \
-                            original with --whole-seconds even, poisson or burst chooses)");
+         original with --whole-seconds even, poisson or burst chooses)");
 const EVEN: Topic<'static> =
     NoteKind::Instant.of("requests known to the second only, spread evenly over it");
 const POISSON: Topic<'static> =

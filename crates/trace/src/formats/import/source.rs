@@ -18,12 +18,12 @@ const UNIX_NS: i64 = 1_000_000_000_000_000_000;
 /// The guess that such an instant is one since 1970.
 pub(super) const AS_UNIX: Topic<'static> = NoteKind::Assumed
     .of("traces whose instants are taken as counted since 1970, because \
-                                  they lie beyond 2001");
+         they lie beyond 2001");
 
 /// The note on a request that was issued before the trace began.
 pub(super) const BEGAN_EARLIER: Topic<'static> = NoteKind::Assumed
     .of("traces that were made to begin with their first \
-                                        request, which was issued before the recording began");
+         request, which was issued before the recording began");
 
 /// Reads a file piece by piece.
 pub(super) trait Feed: Send {
