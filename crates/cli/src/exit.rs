@@ -180,7 +180,9 @@ fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(trace) = cause.downcast_ref::<TraceError>() {
             return match trace {
                 TraceError::Write { .. } => OUTPUT,
-                TraceError::UnknownOutput { .. } | TraceError::Asked { .. } => USAGE,
+                TraceError::UnknownOutput { .. }
+                | TraceError::NoOutput { .. }
+                | TraceError::Asked { .. } => USAGE,
                 TraceError::Stopped => INCOMPLETE,
                 _ => TRACE,
             };

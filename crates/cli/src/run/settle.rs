@@ -1,7 +1,5 @@
 //! From the journal to the final files: results in the order of issue, summary, verdict, report.
 
-use std::fs::{self, File};
-
 use anyhow::Context;
 use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::facts::HostFacts;
@@ -13,6 +11,7 @@ use serde::Serialize;
 
 use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
 use crate::run::everything::{self, Found};
 use crate::run::facts::{RunFacts, TargetEntry};
@@ -94,7 +93,7 @@ pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> anyhow::
 /// Settles a run that was killed; refuses one that still goes on.
 pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     let path = run.journal();
-    let journal = File::open(&path).map_err(|error| {
+    let journal = regular::open(&path).map_err(|error| {
         Coded::error(exit::TRACE, format!("{} holds no results: {error}", run.path().display()))
     })?;
     if journal.try_lock().is_err() {
@@ -139,7 +138,7 @@ pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     let unreadable = |reason: String| {
         Coded::error(exit::TRACE, format!("cannot read {}: {reason}", path.display()))
     };
-    let text = fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
     stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
 }
 

@@ -1,17 +1,18 @@
 //! The records of a run that is over, with the numbers of the requests.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{After, Erasing};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
 use crate::run::open::JournalSource;
 
@@ -30,7 +31,12 @@ impl Records {
         complete: bool,
     ) -> anyhow::Result<Self> {
         let (journal, settled) = (run.journal(), run.requests());
-        if let Ok(file) = File::open(&journal) {
+        let there = match regular::open(&journal) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(TraceError::read(&journal, error).into()),
+        };
+        if let Some(file) = there {
             let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
                 .map_err(|error| TraceError::read(&journal, error))?;
             if reader.run != run_number {
@@ -48,7 +54,7 @@ impl Records {
             // One error for a run that holds nothing, whoever asks.
             JournalSource::open(run, &Header::default())?;
         }
-        let source = formats::open(&settled, &ReadOptions::default())?;
+        let source = regular::trace(&settled, &ReadOptions::default())?;
         if !complete || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \
@@ -96,7 +102,7 @@ impl Records {
 /// that some write zeroes: they raise no alarm, and everything else still does.
 pub(super) fn erasing_of(trace: Option<&Path>, stop: &AtomicBool) -> Erasing {
     let read = |path: &Path| -> Result<Erasing, TraceError> {
-        let mut source = formats::open(path, &ReadOptions::default())?;
+        let mut source = regular::trace(path, &ReadOptions::default())?;
         let mut batch = Batch::new(source.header().columns);
         let mut erasing = Erasing::Nothing;
         while erasing < Erasing::Anything && !stop.load(Relaxed) && source.next_batch(&mut batch)? {
