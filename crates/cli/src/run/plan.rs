@@ -11,7 +11,8 @@ use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
 use ioecho_stats::required::Requirement;
-use ioecho_trace::formats::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
+use ioecho_trace::formats::WholeSeconds;
+use ioecho_trace::header::NoteKind;
 use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
 
 use crate::args::{InterfaceArg, PacingArg, ReplayArgs, VerifyArg, WindowArgs};
@@ -304,11 +305,10 @@ fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses a trace that was converted without a choice of what to make of whole seconds: a detour
-/// makes its instants no more recorded than they were.
+/// Refuses a trace that was converted without a choice of what to make of whole seconds. A trace
+/// that such a trace was merged into has its note, too.
 fn refuse_unchosen_seconds(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()> {
-    // Of a trace that was merged into it the note goes on with its file.
-    if !trace.guesses.iter().any(|note| note.what.starts_with(WHOLE_SECONDS_UNCHOSEN)) {
+    if !trace.guesses.has(NoteKind::UnchosenSecond) {
         return Ok(());
     }
     let text = format!(
