@@ -144,7 +144,7 @@ pub(crate) fn is_readers_leave(error: &TraceError) -> bool {
 }
 
 /// The exit code of a recording that did not begin.
-fn of_recorder(error: &RecordError) -> u8 {
+pub(crate) fn of_recorder(error: &RecordError) -> u8 {
     match error {
         RecordError::Target(_)
         | RecordError::Missing { .. }

@@ -90,8 +90,8 @@ impl RunFacts {
         toml::to_string(&self.without_processes())
     }
 
-    /// The same without the names of processes, which only the requests' own header has: TOML has
-    /// no numbers as keys.
+    /// The same without the names of processes: there may be thousands of them, and the requests'
+    /// own header has them.
     pub(crate) fn without_processes(&self) -> Self {
         let mut facts = self.clone();
         facts.trace.processes.clear();

@@ -11,3 +11,14 @@ mod line;
 mod session;
 
 pub(crate) use session::{Outcome, Session};
+
+use ioecho_linux::record::{Interface, RecordError};
+
+use crate::exit::{self, Coded};
+
+/// A recording that cannot be: what the recorder says of it, and behind its advice what is typed to
+/// follow it. `by` is typed for an interface.
+pub(crate) fn refused(error: &RecordError, by: fn(Interface) -> String) -> Coded {
+    let typed = error.instead().map(|interface| format!(" ({})", by(interface)));
+    Coded { code: exit::of_recorder(error), text: format!("{error}{}", typed.unwrap_or_default()) }
+}

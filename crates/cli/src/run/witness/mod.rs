@@ -17,7 +17,7 @@ pub(crate) use page::section;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target as Device};
+use ioecho_linux::record::{Ending, Interface, Options, RecordError, Recorder, Target as Device};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
@@ -28,6 +28,7 @@ use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
 use crate::run::facts::{WitnessEntry, WitnessedTarget};
 use crate::run::plan::ReplayPlan;
+use crate::run::recording;
 use crate::run::target::Target;
 
 /// The targets that can be recorded, and what is to be said of the others.
@@ -64,19 +65,11 @@ fn is_block_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.file_type().is_block_device())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "so `map_err` gives it")]
 fn refused(error: RecordError) -> anyhow::Error {
-    // The flag that chooses the interface is another one here.
-    let ours = |remedy: String| remedy.replace("--interface ", "--witness=");
-    let error = match error {
-        RecordError::Unavailable { interface, reason, remedy } => {
-            RecordError::Unavailable { interface, reason, remedy: ours(remedy) }
-        }
-        RecordError::Traced { device, by, remedy } => {
-            RecordError::Traced { device, by, remedy: ours(remedy) }
-        }
-        other => other,
-    };
-    anyhow::Error::from(error).context("the witness cannot be recorded, and nothing was replayed")
+    let flag = |interface: Interface| format!("--witness={}", interface.name());
+    anyhow::Error::from(recording::refused(&error, flag))
+        .context("the witness cannot be recorded, and nothing was replayed")
 }
 
 fn options(run: &Path, interface: InterfaceArg) -> Options {
@@ -270,10 +263,10 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_flag_that_is_typed() {
-        let remedy = "take `--interface tracefs`, or use another kernel".to_owned();
+        let remedy = "end that".to_owned();
         let traced = RecordError::Traced { device: "sda".to_owned(), by: String::new(), remedy };
         let text = format!("{:#}", refused(traced));
-        assert!(text.contains("`--witness=tracefs`") && !text.contains("--interface"), "{text}");
+        assert!(text.ends_with("(--witness=tracefs)") && !text.contains("--interface"), "{text}");
     }
 
     #[test]
