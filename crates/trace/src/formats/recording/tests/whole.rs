@@ -10,7 +10,8 @@ use crate::formats::blktrace::record::category::{READ, WRITE};
 use crate::formats::blktrace::testing::Tape;
 use crate::formats::{ReadOptions, open};
 use crate::recording::{Anchor, Description, Device, Entry, Gap, Interface, Totals, segment_file};
-use crate::transform::{Asked, Context, apply, unstack};
+use crate::stacked;
+use crate::transform::{Asked, Context, apply};
 use crate::units::Bytes;
 
 /// Pages with a read of 4 KiB every microsecond, each done after 500 ns; one page each.
@@ -258,7 +259,7 @@ fn layers_are_told_and_their_copies_removed_on_request() {
     let directory = written(&description, &[vec![page.bytes()]], &[]);
     let (requests, header) = read(directory.path());
     assert_eq!(requests.len(), 21);
-    assert_eq!(header.guesses.count_of(unstack::LAYERED), 1);
+    assert_eq!(header.guesses.count_of(stacked::LAYERED), 1);
     assert_eq!(header.recording.unwrap().events["remapped"], 10);
     let kept = |line: &str| {
         let asked: Asked = line.parse().unwrap();
