@@ -14,7 +14,6 @@ mod panics;
 mod pitfalls;
 mod print;
 mod regular;
-mod required;
 mod run;
 
 use std::process::ExitCode;

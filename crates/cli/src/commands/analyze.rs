@@ -18,7 +18,7 @@ use crate::run::directory;
 use crate::run::pass::{self, Counted, Input};
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
+    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load.asked()));
     if let Some(path) = &args.output {
         gate.check(path, Writing::Replacing)?;
     }
@@ -47,9 +47,7 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
 
 /// What was counted cannot be counted otherwise any more.
 fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
-    let load = &args.load;
-    let is_cut = load.window.start.is_some() || load.window.duration.is_some();
-    if args.windows.is_empty() && !is_cut && load.transforms.chain.is_empty() {
+    if args.windows.is_empty() && args.load.asked().is_whole() {
         return Ok(());
     }
     let text = format!(
@@ -64,7 +62,7 @@ fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
     let input = Input {
         path: &args.file,
         options: &args.read.options(),
-        load: &args.load,
+        load: &args.load.asked(),
         threads: args.threads.map_or_else(pass::threads, usize::from),
         stop: &stop_on_signals()?,
         origin: None,

@@ -4,33 +4,34 @@
 //! scratch file. Reading holes of a new file would measure the file system's emptiness, so what the
 //! load reads is written first.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use clap::Parser;
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::{Io, Payload};
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::{Load, Window};
 use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 
-use crate::args::{Args, Command, DemoArgs, LoadArgs, WindowArgs};
+use crate::args::DemoArgs;
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, make_directory};
 use crate::print::Out;
-use crate::run::execute::execute;
-use crate::run::open;
+use crate::run::execute::{Told, execute};
+use crate::run::live::LivePlan;
 use crate::run::plan::{ReplayPlan, dated};
+use crate::run::spec::ReplaySpec;
+use crate::run::{command, open};
 
 /// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
 const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");
 
 /// The part of it that is replayed, in the trace's own time.
-const WINDOW: WindowArgs =
-    WindowArgs { start: Some(Nanos::from_secs(20)), duration: Some(Nanos::from_secs(12)) };
+const WINDOW: Window =
+    Window { start: Some(Nanos::from_secs(20)), duration: Some(Nanos::from_secs(12)) };
 
 /// The size of the device that it was recorded on.
 const SCRATCH: Bytes = Bytes(1 << 30);
@@ -54,8 +55,8 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
         return Err(Coded::error(exit::OUTPUT, text));
     }
     let scratch = directory.join("scratch.img");
-    let target: OsString = if args.sim {
-        format!("sim:size={}", SCRATCH.0).into()
+    let target = if args.sim {
+        format!("sim:size={}", SCRATCH.0)
     } else {
         writeln!(
             out,
@@ -63,25 +64,25 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
             scratch.display()
         )?;
         prepare(&gate, &trace, &scratch)?;
-        scratch.clone().into()
+        scratch.display().to_string()
     };
     writeln!(
         out,
         "replaying {} of a recorded PostgreSQL load at its natural speed",
         WINDOW.duration.unwrap_or_default()
     )?;
-    let span = |at: Option<Nanos>| format!("{}ns", at.unwrap_or_default().0);
-    let mut words: Vec<OsString> =
-        ["ioecho", "replay", "--allow-cached", "--start"].map(Into::into).into();
-    words.extend([span(WINDOW.start), "--duration".into(), span(WINDOW.duration)].map(Into::into));
-    words.extend(["--target".into(), target, "--output".into()]);
-    words.extend([directory.join("run").into(), "--".into(), trace.into()]);
-    let Command::Replay(replay) = Args::try_parse_from(words)?.command else {
-        anyhow::bail!("the demo's own command line is no replay");
+    let spec = ReplaySpec {
+        trace,
+        start: WINDOW.start,
+        duration: WINDOW.duration,
+        targets: vec![target],
+        output: Some(directory.join("run")),
+        allow_cached: true,
+        scratch: true,
+        ..ReplaySpec::default()
     };
-    let (mut plan, source) = ReplayPlan::new(&replay)?;
-    plan.is_scratch = true;
-    let finished = execute(&plan, source);
+    let (plan, source) = ReplayPlan::new(spec, command::words())?;
+    let finished = execute(&plan, source, &Told { live: LivePlan::default(), quiet: false });
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
     conclude(&finished, out)?;
@@ -92,8 +93,8 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
 }
 
 /// The part of the load that is replayed.
-fn part() -> LoadArgs {
-    LoadArgs { window: WINDOW, ..LoadArgs::default() }
+fn part() -> Load {
+    Load { window: WINDOW, chain: Vec::new() }
 }
 
 /// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as

@@ -21,9 +21,10 @@ use ioecho_linux::{
 use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Bytes, Op, Source};
 
-use crate::args::{LoadArgs, ReadArgs};
+use crate::args::ReadArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Inputs};
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     // A trace that cannot be read is told before a file is made.
     let trace = match (&args.trace, args.part) {
         (Some(trace), Part::Touched) => {
-            Some(open::trace(trace, &args.read.options(), &LoadArgs::default())?)
+            Some(open::trace(trace, &args.read.options(), &Load::default())?)
         }
         (Some(_), Part::All) => {
             let text = "--trace is for --part touched alone\n  = help: add --part touched, or \

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use ioecho_report::Page;
+use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
@@ -12,14 +13,15 @@ use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
 use crate::print::Out;
-use crate::required::{self, Requirement};
-use crate::run::execute::{Finished, execute};
+use crate::run::execute::{Finished, Told, execute};
 use crate::run::forecast::forecast;
+use crate::run::live::LivePlan;
 use crate::run::plan::ReplayPlan;
-use crate::run::{settle, witness};
+use crate::run::{command, settle, witness};
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let (plan, mut source) = ReplayPlan::new(args)?;
+    let (plan, mut source) = ReplayPlan::new(args.spec()?, command::words())?;
+    let told = Told { live: LivePlan::new(&args.live, &plan)?, quiet: args.quiet };
     if args.safety.dry_run {
         writeln!(out, "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
         for line in witness::planned(&plan)? {
@@ -28,14 +30,14 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
         plan.guard()?;
         return Ok(tell_import(source.header()));
     }
-    let mut finished = execute(&plan, source)?;
+    let mut finished = execute(&plan, source, &told)?;
     let live = finished.live.take();
     // The outcome stands on standard error where lines for programs take the standard output.
-    if plan.live.takes_stdout() {
+    if told.live.takes_stdout() {
         out.make_way();
     }
     let page = conclude(&finished, out)?;
-    let unmet = tell_required(out, &plan.required, &finished.summary)?;
+    let unmet = tell_required(out, &plan.spec.require, &finished.summary)?;
     // Last: whoever reads slowly holds up nothing that matters.
     if let Some(live) = live {
         live.finish(page);

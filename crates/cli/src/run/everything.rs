@@ -12,9 +12,9 @@ use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunFigures;
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Request, Stop};
 
-use crate::args::LoadArgs;
 use crate::run::pass::{self, Counted, Input};
 
 /// What is counted of a load or of a run.
@@ -103,7 +103,7 @@ impl Found {
 pub(crate) fn count(
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     stop: &Stop,
 ) -> anyhow::Result<Found> {
     count_and(path, options, load, stop, |_| ()).map(|(found, ())| found)
@@ -114,7 +114,7 @@ pub(crate) fn count(
 pub(crate) fn count_and<T: Send>(
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     stop: &Stop,
     besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
 ) -> anyhow::Result<(Found, T)> {

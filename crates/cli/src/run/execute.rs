@@ -9,20 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ioecho_linux::thread::none_left;
 use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
-use ioecho_replay::engine::Control;
+use ioecho_replay::engine::{Control, PacingMode};
 use ioecho_replay::journal;
 use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
 use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
 
-use crate::args::{PacingArg, VerifyArg};
 use crate::exit::{self, Coded};
 use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
 use crate::run::ends::{Ends, engine_facts};
 use crate::run::feeder::Feeding;
 use crate::run::lane::{Lane, LaneWork, Start};
 use crate::run::lanes::Lanes;
-use crate::run::live::Live;
+use crate::run::live::{Live, LivePlan};
 use crate::run::plan::{ReplayPlan, known_duration};
 use crate::run::progress::{Progress, Watched};
 use crate::run::signals::{Signals, stop_on_signals};
@@ -43,13 +42,24 @@ pub(crate) struct Finished {
     _lanes: Lanes,
 }
 
+/// What is told of a run while it goes on.
+pub(crate) struct Told {
+    pub(crate) live: LivePlan,
+    /// Whether there is no line that a person watches.
+    pub(crate) quiet: bool,
+}
+
 /// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
-pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
+pub(crate) fn execute(
+    plan: &ReplayPlan,
+    source: Box<dyn Source>,
+    told: &Told,
+) -> anyhow::Result<Finished> {
     plan.guard()?;
     let signals = stop_on_signals()?;
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
-    let result = replay(plan, source, &run, &signals);
+    let result = replay(plan, source, &run, told, &signals);
     run.free_reserve();
     if result.is_err() && has_no_results(&run) {
         // Nothing happened yet: leave no half-made directory that looks like a run.
@@ -70,6 +80,7 @@ fn replay(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
     run: &RunDirectory,
+    told: &Told,
     signals: &Signals,
 ) -> anyhow::Result<Finished> {
     let stop = &signals.stop;
@@ -102,9 +113,9 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let live = Live::start(plan, run, &facts, &signals.asked)?;
+    let live = Live::start(plan, &told.live, run, &facts, &signals.asked)?;
     let (ends, start, lanes) =
-        work(plan, run, journal, lanes, source, planner, run_number, stop, live.as_ref())?;
+        work(plan, run, journal, lanes, source, planner, run_number, stop, told, live.as_ref())?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
     let never = AtomicBool::new(false);
     let asked = if signals.asked.load(Relaxed) { &never } else { &*signals.asked };
@@ -112,7 +123,7 @@ fn replay(
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
-        facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
+        facts.plan.spin_ns = (plan.spec.pacing != PacingMode::Spin).then_some(agreed.spin.0);
         facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
     }
@@ -186,6 +197,7 @@ fn work(
     planner: Planner,
     run_number: u64,
     stop: &Arc<AtomicBool>,
+    told: &Told,
     live: Option<&Live>,
 ) -> anyhow::Result<(Ends, Arc<Start>, Lanes)> {
     let mut verifiers = Vec::new();
@@ -201,23 +213,23 @@ fn work(
         controls: controls.clone(),
         stop: Arc::clone(stop),
         timed: plan.timing.mode.has_schedule(),
-        interval: live.map(|_| plan.live.interval),
+        interval: live.map(|_| told.live.interval),
         run: run.clone(),
     })?;
     let tally = live.map(|live| live.tally(&controls, &feeder.demand));
     // Whether every lane has handed over what it has, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let durable = plan.verify != VerifyArg::Off;
+    let durable = plan.spec.verify.is_on();
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
         durable,
-        inside: plan.expert.is_some(),
+        inside: plan.spec.expert.is_some(),
         real: !simulated,
     };
     let (writer, recorders, moments) =
         writer::spawn(run, journal, Arc::clone(stop), Arc::clone(&ended), options, tally)?;
-    let progress = (!plan.quiet).then(|| {
+    let progress = (!told.quiet).then(|| {
         let demand = Arc::clone(&feeder.demand);
         let duration = known_duration(plan);
         let hidden = live.and_then(Live::has_terminal);
@@ -292,8 +304,8 @@ fn facts(
         continues: plan.continues.as_ref().map(Continues::entry),
         plan: PlanFacts {
             trace: plan.recorded_trace.clone(),
-            start_ns: plan.window.start.map(|at| at.0),
-            duration_ns: plan.window.duration.map(|span| span.0),
+            start_ns: plan.spec.start.map(|at| at.0),
+            duration_ns: plan.spec.duration.map(|span| span.0),
             timing: plan.timing.mode,
             speedup: plan.timing.speedup,
             iops_scale: plan.timing.iops_scale,
@@ -305,18 +317,18 @@ fn facts(
             map: Vec::new(),
             fill_random_percent: plan.fill.random,
             dedup: plan.fill.dedup,
-            cache_bytes: plan.cache_size.map(|size| size.0),
-            verify: plan.verify.name(),
+            cache_bytes: plan.spec.cache_size.map(|size| size.0),
+            verify: plan.spec.verify.name(),
             conflicts: plan.scheduler.conflicts,
-            strong: plan.strong_level,
+            strong: plan.spec.strong.level(),
             in_flight_max: plan.scheduler.in_flight_max,
-            errors_max: plan.pacing.errors_max,
-            start_grace_ns: plan.pacing.start_grace.0,
-            pacing: plan.pacing.mode.name(),
+            errors_max: plan.spec.errors_max,
+            start_grace_ns: plan.spec.start_grace.0,
+            pacing: plan.spec.pacing.name(),
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
-            require: plan.required.iter().map(ToString::to_string).collect(),
+            require: plan.spec.require.iter().map(ToString::to_string).collect(),
             host_setup: Vec::new(),
         },
         targets,

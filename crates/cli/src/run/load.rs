@@ -36,6 +36,7 @@ fn target_facts(
     lane: &LaneEnd,
 ) -> TargetFacts {
     let told = plan
+        .spec
         .cache_size
         .map(|size| Cache { name: "the cache named with --cache-size".to_owned(), bytes: size.0 });
     let TargetEntry::Real { content, layers, .. } = entry else {
@@ -51,7 +52,7 @@ fn target_facts(
         unknown_cache: first(|layer| layer.unknown_cache.clone()),
         compressing: first(|layer| layer.compresses.clone()),
         in_memory: first(|layer| layer.in_memory.then(|| layer.name.clone())),
-        content: (!plan.is_scratch).then(|| content_facts(content, lane.places)),
+        content: (!plan.spec.scratch).then(|| content_facts(content, lane.places)),
         name,
     }
 }

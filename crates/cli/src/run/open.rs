@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::Notes;
-use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
+use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 
-use crate::args::LoadArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::regular;
@@ -21,7 +20,7 @@ use crate::run::fetch;
 pub(crate) fn trace(
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
 ) -> anyhow::Result<Box<dyn Source>> {
     trace_until(&Stop::default(), path, options, load)
 }
@@ -31,9 +30,9 @@ pub(crate) fn trace_until(
     stop: &Stop,
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
 ) -> anyhow::Result<Box<dyn Source>> {
-    refuse_two_inputs(path, &load.transforms.chain)?;
+    refuse_two_inputs(path, &load.chain)?;
     let file = fetch::local(path)?;
     let opened = |file: &Path| {
         formats::open(file, options).map_err(|error| match fetch::is_library(path) {
@@ -66,9 +65,8 @@ pub(crate) fn trace_until(
         }
     };
     let source = stop.over(source);
-    let part = Window { start: load.window.start, duration: load.window.duration };
-    let chain = &load.transforms.chain;
-    let is_part = part.start.is_some() || part.duration.is_some();
+    let Load { window: part, chain } = load;
+    let is_part = !part.is_all();
     if !is_part && chain.is_empty() && !generate::is_line(path) {
         return Ok(source);
     }
@@ -153,11 +151,11 @@ pub(crate) fn parts(
     stop: &Stop,
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     over: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
 ) -> anyhow::Result<Option<Box<dyn Parts>>> {
     let mut load = load.clone();
-    let last = load.transforms.chain.pop();
+    let last = load.chain.pop();
     let Some(divide) = last.as_ref().and_then(Asked::divide) else { return Ok(None) };
     tell_spills(last.as_slice());
     let source = over(trace_until(stop, path, options, &load)?);
@@ -166,7 +164,7 @@ pub(crate) fn parts(
 
 /// Refuses a load without an end unless a window gives it one: who reads to the end would read for
 /// ever.
-pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()> {
+pub(crate) fn refuse_endless(path: &Path, load: &Load) -> anyhow::Result<()> {
     match unending(path, load) {
         (Some(unending), _) | (None, Some(unending)) => Err(has_no_end(&unending)),
         (None, None) => Ok(()),
@@ -175,11 +173,11 @@ pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()>
 
 /// The generated load without an end that a transform would read to its end, and the one that goes
 /// on behind all transforms, where there are such.
-fn unending(path: &Path, load: &LoadArgs) -> (Option<PathBuf>, Option<PathBuf>) {
+fn unending(path: &Path, load: &Load) -> (Option<PathBuf>, Option<PathBuf>) {
     let endless = |path: &Path| generate::is_endless(path).then(|| path.to_owned());
     let is_cut = load.window.duration.is_some();
     let mut unending = if is_cut { None } else { endless(path) };
-    for asked in &load.transforms.chain {
+    for asked in &load.chain {
         unending = unending.or_else(|| asked.other_trace().and_then(endless));
         if asked.ends() {
             unending = None;

@@ -13,9 +13,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use ioecho_trace::formats::{ReadOptions, native};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Source, Stop, TraceError};
 
-use crate::args::LoadArgs;
 use crate::run::directory::RunDirectory;
 use crate::run::{fetch, open};
 
@@ -55,7 +55,7 @@ pub(crate) trait Counted: Send + Sized {
 pub(crate) struct Input<'a> {
     pub(crate) path: &'a Path,
     pub(crate) options: &'a ReadOptions,
-    pub(crate) load: &'a LoadArgs,
+    pub(crate) load: &'a Load,
     /// How many threads may count. Unpacking and reading ahead have their own.
     pub(crate) threads: usize,
     pub(crate) stop: &'a Stop,
@@ -148,13 +148,8 @@ fn from_first<'a>(source: Box<dyn Source>, input: &Input<'a>) -> Box<dyn Source 
 
 /// The native file behind the path, if it is read as it is.
 fn native_file(input: &Input<'_>) -> anyhow::Result<Option<PathBuf>> {
-    let window = &input.load.window;
     let is_native = input.options.format.is_none_or(|format| format.name == native::FORMAT.name);
-    if !input.load.transforms.chain.is_empty()
-        || window.start.is_some()
-        || window.duration.is_some()
-        || !is_native
-    {
+    if !input.load.is_whole() || !is_native {
         return Ok(None);
     }
     let path = match RunDirectory::at(input.path) {

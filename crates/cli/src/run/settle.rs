@@ -7,12 +7,12 @@ use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, TimingMode, formats};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::args::LoadArgs;
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::ends::MEMORY;
@@ -211,7 +211,7 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// Everything that the report page shows.
 pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
     let options = formats::ReadOptions::default();
-    let found = everything::count(run.path(), &options, &LoadArgs::default(), &Stop::default())?;
+    let found = everything::count(run.path(), &options, &Load::default(), &Stop::default())?;
     page_of(run, summary, &found)
 }
 

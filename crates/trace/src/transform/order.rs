@@ -4,6 +4,8 @@
 //! them held back is enough then, takes no time and lets the first request out at once. Files in
 //! which the same time is told again and again need all of it sorted.
 
+use serde::{Deserialize, Serialize};
+
 use super::sort::SortWindow;
 use super::whole::WholeSort;
 use crate::batch::Batch;
@@ -11,7 +13,8 @@ use crate::error::TraceError;
 use crate::header::Notes;
 
 /// How far requests of a file may be out of order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// By 65,536 requests; what comes later than that is moved, and told.
     #[default]

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Header, Source, TraceError};
 use serde::Serialize;
 
 use super::beside;
-use crate::args::{CheckArgs, LoadArgs};
+use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::witness::{self, aligned, seal};
@@ -120,7 +121,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         );
         return Err(Coded::error(exit::NOT_COMPARABLE, text));
     }
-    let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
+    let asked = open::trace(&args.asked, &ReadOptions::default(), &Load::default())?;
     let file = fetch::local(&path)?;
     let (damage, changed) = proof_of(&file)?;
     let seen = open_trace(&file, &args.read.options());

@@ -72,8 +72,16 @@ pub(crate) struct LivePlan {
 }
 
 impl LivePlan {
-    pub(crate) fn new(args: &LiveArgs, gate: Gate) -> Self {
-        Self {
+    /// What was asked for of this replay. Refuses files that would overwrite what is read, a
+    /// target, results or each other.
+    pub(crate) fn new(args: &LiveArgs, plan: &ReplayPlan) -> anyhow::Result<Self> {
+        let mut gate = Gate::reading(plan.inputs.clone()).and_run(&plan.output);
+        for target in &plan.targets {
+            if let Target::Real { path, .. } = target {
+                gate = gate.and_target(path, !plan.timing.writes.reads_only());
+            }
+        }
+        let live = Self {
             interval: args.interval,
             csv: args.interval_csv.clone(),
             json: args.interval_json.clone(),
@@ -86,7 +94,9 @@ impl LivePlan {
             live: false,
             serve_after: args.serve_after.unwrap_or_default(),
             gate,
-        }
+        };
+        live.check(plan)?;
+        Ok(live)
     }
 
     /// Whether intervals are needed at all.
@@ -119,8 +129,7 @@ impl LivePlan {
         self.files().any(|(_, path)| is_stdout(path))
     }
 
-    /// Refuses files that would overwrite what is read, a target, results or each other.
-    pub(crate) fn check(&self, plan: &ReplayPlan) -> anyhow::Result<()> {
+    fn check(&self, plan: &ReplayPlan) -> anyhow::Result<()> {
         let refuse = |flag: &str, path: &Path, why: &str| {
             let text = format!("{flag} {} {why}\n  = help: name another file", path.display());
             Err(Coded::error(exit::USAGE, text))
@@ -136,7 +145,7 @@ impl LivePlan {
             if is_stdout(path) {
                 continue;
             }
-            if same_file(path, &plan.trace) {
+            if same_file(path, &plan.spec.trace) {
                 return refuse(flag, path, "is the trace");
             }
             if plan.targets.iter().any(|target| target.is_file(path)) {
@@ -206,17 +215,18 @@ impl Live {
     /// that it cannot be.
     pub(crate) fn start(
         plan: &ReplayPlan,
+        live: &LivePlan,
         run: &RunDirectory,
         facts: &RunFacts,
         asked: &Arc<AtomicBool>,
     ) -> anyhow::Result<Option<Self>> {
-        if !plan.live.is_asked() {
+        if !live.is_asked() {
             return Ok(None);
         }
         let about = About::of(plan);
-        let board = Arc::new(Board::new(about.simulated, plan.live.writes_files()));
-        let outputs = Outputs::start(&plan.live, &about, &board, asked)?;
-        let mut live = Self {
+        let board = Arc::new(Board::new(about.simulated, live.writes_files()));
+        let outputs = Outputs::start(live, &about, &board, asked)?;
+        let mut started = Self {
             board,
             outputs,
             server: None,
@@ -224,27 +234,27 @@ impl Live {
             #[cfg(feature = "live")]
             panels: Mutex::default(),
             about,
-            plan: plan.live.clone(),
+            plan: live.clone(),
             asked: Arc::clone(asked),
         };
-        if plan.live.is_drawn() {
+        if live.is_drawn() {
             let view = Arc::new(View {
-                board: Arc::clone(&live.board),
+                board: Arc::clone(&started.board),
                 figures: Arc::default(),
                 engine: facts_beforehand(plan, facts),
                 facts: run.read_facts()?,
                 last: Mutex::default(),
             });
-            live.server = live.serve(&view)?;
+            started.server = started.serve(&view)?;
             #[cfg(feature = "live")]
-            if plan.live.live {
+            if live.live {
                 let duration = known_duration(plan);
                 let panels = Panels::start(Arc::clone(&view), duration, Arc::clone(asked));
-                live.panels = Mutex::new(panels);
+                started.panels = Mutex::new(panels);
             }
-            live.view = Some(view);
+            started.view = Some(view);
         }
-        Ok(Some(live))
+        Ok(Some(started))
     }
 
     fn serve(&self, view: &Arc<View>) -> anyhow::Result<Option<Server>> {

@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::Context as _;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::directory_beside;
-use ioecho_trace::transform::{Asked, KINDS};
+use ioecho_trace::transform::{Asked, KINDS, Load};
 use ioecho_trace::units::counted;
 use ioecho_trace::{Stop, stream};
 
-use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
+use crate::args::RecordArgs;
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit;
 use crate::outputs::{Gate, Inputs};
@@ -28,10 +28,7 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
         )
     };
     let options = ReadOptions { event: args.issue_event(), ..ReadOptions::default() };
-    let load = LoadArgs {
-        window: WindowArgs::default(),
-        transforms: TransformArgs { chain: unstack(args)? },
-    };
+    let load = Load { chain: unstack(args)?, ..Load::default() };
     let mut source = open::trace_until(stop, &raw, &options, &load).with_context(kept)?;
     let sink = Gate::reading(Inputs::of([&*raw]))
         .trace(args.to, output, source.header())

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::later::{Past, PastTarget};
 use super::rebuilt::rebuilt;
-use crate::args::DataArgs;
 use crate::exit::{self, Coded};
+use crate::run::spec::ReplaySpec;
 use crate::run::target::Target;
 
 /// What `run.toml` says of the run that this one goes on from.
@@ -84,8 +84,8 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
 
 impl Continues {
     /// The run that was named, if one was. Refuses one that wrote to other targets.
-    pub(crate) fn new(args: &DataArgs, targets: &[Target]) -> anyhow::Result<Option<Self>> {
-        let Some(path) = &args.continues else { return Ok(None) };
+    pub(crate) fn new(spec: &ReplaySpec, targets: &[Target]) -> anyhow::Result<Option<Self>> {
+        let Some(path) = &spec.continues else { return Ok(None) };
         let past = Past::open(path)?;
         let refuse = |what: String| {
             let text = format!(
@@ -114,7 +114,7 @@ impl Continues {
                 }
             }
         }
-        Ok(Some(Self { past, after: args.after.unwrap_or_default().after() }))
+        Ok(Some(Self { past, after: spec.after }))
     }
 
     /// What `run.toml` says of it.

@@ -17,13 +17,14 @@ pub(crate) use page::section;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target as Device};
+use ioecho_linux::record::{
+    Ending, InterfaceChoice, Options, RecordError, Recorder, Target as Device,
+};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 use serde::Serialize;
 
-use crate::args::InterfaceArg;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
@@ -113,9 +114,9 @@ fn refused(error: RecordError) -> anyhow::Error {
     anyhow::Error::from(error).context("the witness cannot be recorded, and nothing was replayed")
 }
 
-fn options(run: &Path, interface: InterfaceArg) -> Options {
+fn options(run: &Path, interface: InterfaceChoice) -> Options {
     let recorder = concat!("ioecho ", env!("CARGO_PKG_VERSION"));
-    Options { interface: interface.choice(), ..Options::new(&raw_directory(run), recorder) }
+    Options { interface, ..Options::new(&raw_directory(run), recorder) }
 }
 
 /// Where the kernel's events go until the run has ended.
@@ -130,7 +131,7 @@ pub(crate) fn is_raw(run: &RunDirectory) -> bool {
 
 /// What would be recorded, as lines for `--dry-run`.
 pub(crate) fn planned(plan: &ReplayPlan) -> anyhow::Result<Vec<String>> {
-    let Some(interface) = plan.witness else { return Ok(Vec::new()) };
+    let Some(interface) = plan.spec.witness else { return Ok(Vec::new()) };
     let Divided { devices, without } = divide(plan)?;
     let mut lines = Vec::new();
     if !devices.is_empty() {
@@ -166,7 +167,7 @@ impl Witness {
     /// Begins to record what can be recorded, where that was asked for. An error means that nothing
     /// is left in the kernel and nothing on the disk.
     pub(crate) fn start(plan: &ReplayPlan, run: &RunDirectory) -> anyhow::Result<Option<Self>> {
-        let Some(interface) = plan.witness else { return Ok(None) };
+        let Some(interface) = plan.spec.witness else { return Ok(None) };
         let Divided { devices, without } = divide(plan)?;
         for text in &without {
             tell(&format!("warning: {text}"));
