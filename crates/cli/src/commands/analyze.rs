@@ -12,6 +12,7 @@ use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::tell_damage;
 use crate::exit::{self, Coded};
+use crate::opened::Named;
 use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use crate::run::directory;
@@ -60,6 +61,7 @@ fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
 
 fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
     let input = Input {
+        opener: &Named,
         path: &args.file,
         options: &args.read.options(),
         load: &args.load.asked(),
@@ -68,7 +70,7 @@ fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
         origin: None,
     };
     let settings = args.settings();
-    pass::count(&input, || Analysis::new(settings.clone()))
+    Ok(pass::count(&input, || Analysis::new(settings.clone()))?)
 }
 
 impl Counted for Analysis {

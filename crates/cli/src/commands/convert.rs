@@ -12,6 +12,7 @@ use crate::args::ConvertArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit::{self, Coded};
+use crate::opened;
 use crate::outputs::{Gate, Inputs, Writing};
 use crate::run::labelled::Labelled;
 use crate::run::open;
@@ -27,11 +28,11 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let options = args.read.options();
     let described =
         |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };
-    if let Some(parts) = open::parts(&stop, &args.input, &options, &load, described)? {
+    if let Some(parts) = opened::parts(&stop, &args.input, &options, &load, described)? {
         return into_parts(args, &gate, parts);
     }
     refuse_place(&args.output)?;
-    let source = open::trace_until(&stop, &args.input, &options, &load)?;
+    let source = opened::trace_until(&stop, &args.input, &options, &load)?;
     // What a transform holds on disk is long, too.
     let mut source = Labelled::new(stop.over(source), label(args));
     let sink = gate.trace(args.to, &args.output, source.header())?;

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::{Io, Payload};
@@ -18,13 +19,18 @@ use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 use crate::args::DemoArgs;
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
+use crate::opened::{self, Named};
 use crate::outputs::{Gate, make_directory};
 use crate::print::Out;
-use crate::run::execute::{Told, execute};
+use crate::run::command;
+use crate::run::error::{Kind, RunError};
+use crate::run::execute::execute;
 use crate::run::live::LivePlan;
+use crate::run::observer::Observer;
 use crate::run::plan::{ReplayPlan, dated};
+use crate::run::screen::Screen;
+use crate::run::signals::stop_on_signals;
 use crate::run::spec::ReplaySpec;
-use crate::run::{command, open};
 
 /// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
 const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");
@@ -81,8 +87,11 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
         scratch: true,
         ..ReplaySpec::default()
     };
-    let (plan, source) = ReplayPlan::new(spec, command::words())?;
-    let finished = execute(&plan, source, &Told { live: LivePlan::default(), quiet: false });
+    let (plan, source) = ReplayPlan::new(spec, command::words(), &Named)?;
+    let stopping = stop_on_signals()?;
+    let screen = Screen::new(LivePlan::default(), false, &stopping);
+    let observer: Arc<dyn Observer> = Arc::new(screen);
+    let finished = execute(&plan, source, &stopping, &observer);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
     conclude(&finished, out)?;
@@ -100,7 +109,7 @@ fn part() -> Load {
 /// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as
 /// its own.
 fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
-    let mut source = open::trace(trace, &ReadOptions::default(), &part())?;
+    let mut source = opened::trace(trace, &ReadOptions::default(), &part())?;
     let mut batch = Batch::new(source.header().columns);
     let mut pattern = Pattern::new(0);
     let mut buffer = Vec::new();
@@ -122,7 +131,7 @@ fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
         file.write_all_at(buffer, request.offset.0)
     };
     let unwritable = |error: std::io::Error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", scratch.display()))
+        RunError::new(Kind::Output, format!("cannot write {}: {error}", scratch.display()))
     };
     let file = gate.new_file(scratch, unwritable)?;
     file.set_len(SCRATCH.0).map_err(unwritable)?;
@@ -133,5 +142,5 @@ fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    file.sync_all().map_err(unwritable)
+    Ok(file.sync_all().map_err(unwritable)?)
 }

@@ -17,6 +17,7 @@ use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
+use crate::opened;
 use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use crate::run::open;
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
     }
     open::refuse_endless(&args.trace, &load)?;
     let stop = stop_on_signals()?;
-    let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &load)?;
+    let mut source = opened::trace_until(&stop, &args.trace, &args.read.options(), &load)?;
     let natural = measure(&mut *source)?;
     let name = args.trace.display().to_string();
     if let Some((fault, remedy)) = line::fault(&natural) {

@@ -18,17 +18,19 @@ use crate::args::{PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::opened::{self, Named};
 use crate::outputs::{Gate, Inputs, make_directory};
 use crate::print::Out;
 use crate::run::directory::RunDirectory;
-use crate::run::{everything, inside, open, page, pass, settle};
+use crate::run::{everything, inside, page, pass, settle};
 
 pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
     let load = args.load.asked();
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let in_order = |origin: &_| orders(&args.file, &options, &load, &stop, origin);
-    let (found, orders) = everything::count_and(&args.file, &options, &load, &stop, in_order)?;
+    let (found, orders) =
+        everything::count_and(&Named, &args.file, &options, &load, &stop, in_order)?;
     let all = pictures(&args.file, &found, &mut orders?);
     let size = (f64::from(args.size.0), f64::from(args.size.1));
     let sheet = sheet(&args.file, size, &found)?;
@@ -94,7 +96,7 @@ fn orders(
     stop: &Stop,
     origin: &OnceLock<Nanos>,
 ) -> anyhow::Result<Orders> {
-    let source = open::trace_until(stop, file, options, load)?;
+    let source = opened::trace_until(stop, file, options, load)?;
     let mut source = pass::FromFirst::over(source, origin);
     let mut orders = Orders::default();
     let mut batch = Batch::new(source.header().columns);
@@ -150,7 +152,7 @@ fn write_all(
             PictureFormat::Svg => svg.into_bytes(),
             PictureFormat::Png => ioecho_report::png(&svg, 1.0)?,
         };
-        gate.put(&path(chart), &bytes)
+        Ok(gate.put(&path(chart), &bytes)?)
     };
     // Some weigh ten times as much as others: whoever is done takes the next one.
     let next = AtomicUsize::new(0);

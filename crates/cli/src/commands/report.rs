@@ -13,6 +13,7 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::plot;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
+use crate::opened::Named;
 use crate::outputs::{Gate, Inputs, Writing, refuse_stranger};
 use crate::print::Out;
 use crate::run::directory::RunDirectory;
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
         run.free_reserve();
     }
     let (options, load, stop) = (ReadOptions::default(), Load::default(), Stop::default());
-    let found = everything::count(run.path(), &options, &load, &stop)?;
+    let found = everything::count(&Named, run.path(), &options, &load, &stop)?;
     let page = settle::page_of(&run, &summary, &found)?;
     out.tells_of_files();
     print_outcome(out, &summary)?;
@@ -104,7 +105,7 @@ fn of_trace(args: &ReportArgs, gate: &Gate, out: &mut Out) -> anyhow::Result<u8>
     }
     let stop = stop_on_signals()?;
     let options = args.read.options();
-    let found = everything::count(&args.run, &options, &load, &stop)?;
+    let found = everything::count(&Named, &args.run, &options, &load, &stop)?;
     let page = page::of_trace(&args.run, &found);
     let path = args.output.clone().unwrap_or_else(|| {
         let name = page.title.trim_start_matches('-');

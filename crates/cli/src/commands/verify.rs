@@ -76,7 +76,8 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
         (false, false) => exit::INCOMPLETE,
     };
     if let Some(run) = RunDirectory::at(&args.run) {
-        result::keep(&run, past.number, after.name(), &found);
+        let kept = result::keep(&run, past.number, after.name(), &found);
+        kept.unwrap_or_else(|error| tell(&format!("warning: {error}")));
     }
     if args.json {
         out.json(&result::whole(past.number, after.name(), &found))?;
@@ -120,7 +121,7 @@ fn patiently(
     let mut asked = None;
     loop {
         match end.recv_timeout(LOOK_EVERY) {
-            Ok(found) => return found,
+            Ok(found) => return Ok(found?),
             Err(RecvTimeoutError::Disconnected) => anyhow::bail!("a thread panicked"),
             Err(RecvTimeoutError::Timeout) => {}
         }

@@ -20,9 +20,9 @@ use ioecho_stats::verdict::Verdict;
 use ioecho_trace::{Header, Sink};
 use serde::Serialize;
 
-use crate::exit::{self, Coded};
 use crate::outputs::{refuse_stranger, trace_in};
 use crate::print::visible;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::verify::line::Continued;
 use crate::run::witness::WitnessEntry;
 
@@ -155,11 +155,11 @@ impl RunDirectory {
     }
 
     /// Makes the directory for a new run. It must not exist, or be empty.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let name = path.display();
         if path.exists() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             let text = format!("{name} is not empty\n  = help: name a new directory with -o");
-            return Err(Coded::error(exit::OUTPUT, text));
+            return Err(RunError::new(Kind::Output, text));
         }
         // In the directory of another user, or one of his, he could put links for files.
         refuse_stranger(path)?;
@@ -173,7 +173,7 @@ impl RunDirectory {
             Ok((Place::make(path)?, true))
         };
         let (place, made) = make().map_err(|error: io::Error| {
-            Coded::error(exit::OUTPUT, format!("cannot make the run's directory {name}: {error}"))
+            RunError::new(Kind::Output, format!("cannot make the run's directory {name}: {error}"))
         })?;
         Ok(Self { path: path.to_owned(), place, made })
     }
@@ -232,7 +232,7 @@ impl RunDirectory {
     }
 
     /// Takes the reserve of disk space.
-    pub(crate) fn take_reserve(&self) -> anyhow::Result<()> {
+    pub(crate) fn take_reserve(&self) -> Result<()> {
         let write = || -> io::Result<()> {
             let mut file = self.new_file(&self.reserve())?;
             file.write_all(&vec![0xA5; RESERVE_BYTES])?;
@@ -246,7 +246,7 @@ impl RunDirectory {
                 self.path.display(),
                 RESERVE_BYTES >> 20
             );
-            Coded::error(exit::OUTPUT, text)
+            RunError::new(Kind::Output, text)
         })
     }
 
@@ -256,7 +256,7 @@ impl RunDirectory {
     }
 
     /// Writes `run.toml`.
-    pub(crate) fn write_facts(&self, facts: &RunFacts) -> anyhow::Result<()> {
+    pub(crate) fn write_facts(&self, facts: &RunFacts) -> Result<()> {
         // Process names are in the requests' own header; TOML has no numbers as keys.
         let mut facts = facts.clone();
         facts.trace.processes.clear();
@@ -264,10 +264,10 @@ impl RunDirectory {
     }
 
     /// `run.toml` as it is.
-    pub(crate) fn read_facts(&self) -> anyhow::Result<toml::Table> {
+    pub(crate) fn read_facts(&self) -> Result<toml::Table> {
         let path = self.facts_file();
         let broken = |error: String| {
-            Coded::error(exit::TRACE, format!("cannot read {}: {error}", path.display()))
+            RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
         };
         let text = fs::read_to_string(&path).map_err(|error| broken(error.to_string()))?;
         let facts: toml::Table =
@@ -288,11 +288,7 @@ impl RunDirectory {
     }
 
     /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
-    pub(crate) fn mark_settled(
-        &self,
-        mut facts: toml::Table,
-        summary: &RunSummary,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn mark_settled(&self, mut facts: toml::Table, summary: &RunSummary) -> Result<()> {
         let incomplete = &summary.engine.incomplete;
         let state = if incomplete.is_empty() { "complete" } else { "incomplete" };
         facts.insert("state".to_owned(), state.into());
@@ -330,18 +326,18 @@ impl RunDirectory {
     }
 
     /// Writes a file of the run so that it appears whole or not at all.
-    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let name = file.file_name().unwrap_or_default();
         let put = self.own().and_then(|place| place.put(name, bytes));
         put.map_err(|error| {
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })
     }
 
     /// Begins a trace in the run.
-    pub(crate) fn trace(&self, file: &Path, header: &Header) -> anyhow::Result<Box<dyn Sink>> {
+    pub(crate) fn trace(&self, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
         let place = self.own().map_err(|error| {
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })?;
         trace_in(place, file, header)
     }

@@ -21,10 +21,11 @@ use ioecho_replay::verify::{Verifier, VerifyMode, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, Op};
 
-use crate::commands::tell;
 use crate::run::ahead::{self, PlacesSeen};
 use crate::run::directory::TargetEntry;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::feeder::{Demand, RingInput};
+use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::{READS_ALONE, Target};
 use crate::run::watch::lane::{LaneSeen, LaneWatch};
@@ -55,7 +56,7 @@ impl Lane {
         plan: &ReplayPlan,
         target: &Target,
         clock: MonotonicClock,
-    ) -> anyhow::Result<(Self, TargetEntry)> {
+    ) -> Result<(Self, TargetEntry)> {
         match target {
             Target::Simulated { text, spec } => {
                 let entry = TargetEntry::Simulated { simulated: text.clone() };
@@ -176,7 +177,7 @@ pub(crate) struct LaneEnd {
     /// The device as a whole failed.
     pub(crate) error: Option<io::Error>,
     /// The host refused what it was asked for, or the guard the target.
-    pub(crate) host_error: Option<anyhow::Error>,
+    pub(crate) host_error: Option<RunError>,
     pub(crate) results_lost: u64,
     /// What the host gave, and what of it will not do what it seems to.
     pub(crate) host_facts: Vec<String>,
@@ -235,7 +236,12 @@ impl LaneEnd {
 pub(crate) type Closing = Option<Box<dyn Device + Send>>;
 
 /// Runs a lane to its end, but does not close its device.
-pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd, Closing) {
+pub(crate) fn run(
+    plan: &ReplayPlan,
+    work: LaneWork,
+    start: &Start,
+    observer: &dyn Observer,
+) -> (LaneEnd, Closing) {
     let LaneWork { number, lane, mut input, filled, mut recorder, control, verifier, .. } = work;
     let control = &*control;
     let mut end = LaneEnd::new(verifier);
@@ -264,7 +270,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
                 && !plan.spec.scratch
                 && let Some(doubt) = target::doubt(path, empty.never_written, empty.zeroes)
             {
-                tell(&format!("warning: {doubt}"));
+                observer.tell(&format!("warning: {doubt}"));
             }
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
@@ -277,7 +283,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
                     end.host_facts = given.facts();
                     for warning in given.warnings(plan.spec.pacing.spins()) {
                         if number == 0 {
-                            tell(&format!("warning: {warning}"));
+                            observer.tell(&format!("warning: {warning}"));
                         }
                         end.host_facts.push(warning);
                     }
@@ -286,11 +292,14 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
             }
             if number == 0 && host.is_ok() {
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                warn_of_demand(plan, agreed, &work.demand);
+                if let Some(warning) = too_much(plan, agreed, &work.demand) {
+                    observer.tell(&warning);
+                }
             }
             let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
-                end.host_error = host.err().map(anyhow::Error::from);
+                end.host_error =
+                    host.err().map(|error| RunError::new(Kind::Usage, error.to_string()));
                 return (end, Some(device));
             };
             let pacing =
@@ -415,15 +424,17 @@ fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> 
     Agreed { start_at: clock.now() + plan.spec.start_grace, spin, near, request_cost }
 }
 
-/// Says beforehand when the load asks for more than this host can pace, as far as it is read yet.
-fn warn_of_demand(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) {
+/// What is to be said beforehand of a load that asks for more than this host can pace, as far as it
+/// is read yet.
+fn too_much(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) -> Option<String> {
     let peak = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
     let cost = agreed.request_cost.0;
-    if plan.timing.mode.has_schedule() && cost > 0 && peak > 1e9 / cost as f64 {
-        tell(&format!(
+    let is_too_much = plan.timing.mode.has_schedule() && cost > 0 && peak > 1e9 / cost as f64;
+    is_too_much.then(|| {
+        format!(
             "warning: the load asks for up to {peak:.0} requests/s and this host can pace some \
              {:.0}; `ioecho calibrate` tells more",
             1e9 / cost as f64
-        ));
-    }
+        )
+    })
 }

@@ -12,10 +12,11 @@ use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, 
 use ioecho_replay::schedule::Config;
 use ioecho_trace::formats::{ReadOptions, WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
 use ioecho_trace::transform::Load;
-use ioecho_trace::{Header, Nanos, Source, generate};
+use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
-use crate::exit::{self, Coded};
 use crate::outputs::Inputs;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::open::Opener;
 use crate::run::spec::ReplaySpec;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::verify::line::Continues;
@@ -51,12 +52,13 @@ pub(crate) struct ReplayPlan {
 }
 
 impl ReplayPlan {
-    /// Resolves what was asked for with this command line, and opens the trace. Looks at the
-    /// targets and their hazards, and changes nothing.
+    /// Resolves what was asked for with this command line, and opens the trace as `opener` does.
+    /// Looks at the targets and their hazards, and changes nothing.
     pub(crate) fn new(
         spec: ReplaySpec,
         command: Vec<String>,
-    ) -> anyhow::Result<(Self, Box<dyn Source>)> {
+        opener: &dyn Opener,
+    ) -> Result<(Self, Box<dyn Source>)> {
         spec.check()?;
         // A trace that cannot be opened is told before the target is so much as looked at.
         let mut options = ReadOptions { all_apply: true, ..spec.read.clone() };
@@ -65,7 +67,7 @@ impl ReplayPlan {
             options.whole_seconds = WholeSeconds::Refuse;
         }
         let load = spec.load();
-        let source = open::trace(&spec.trace, &options, &load)?;
+        let source = open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load)?;
         refuse_unchosen_seconds(&spec, source.header())?;
         follows_what_is_known(&spec, source.header())?;
         let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
@@ -123,19 +125,20 @@ impl ReplayPlan {
         Ok((plan, source))
     }
 
-    /// Refuses targets that may hold somebody's data, unless they were named for it.
-    pub(crate) fn guard(&self) -> anyhow::Result<()> {
-        guard_all(&self.targets, &self.spec.destroy, READS_ALONE)?;
+    /// Refuses targets that may hold somebody's data, unless they were named for it; answers
+    /// warnings of those that were.
+    pub(crate) fn guard(&self) -> Result<Vec<String>> {
+        let warnings = guard_all(&self.targets, &self.spec.destroy, READS_ALONE)?;
         if self.timing.writes == Writes::Issue {
             // Of what is mounted that was told already; here a file below another is left.
             let place = Inputs::of_place(&self.output);
             self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
-    fn every_target_is_used(&self, trace: &Header) -> anyhow::Result<()> {
+    fn every_target_is_used(&self, trace: &Header) -> Result<()> {
         let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
         let map = self.map(&limits, trace)?;
         if self.routes.is_empty() && trace.volumes.is_empty() {
@@ -154,27 +157,23 @@ impl ReplayPlan {
             trace.volumes.len().max(1),
             self.targets.len()
         );
-        Err(Coded::error(exit::USAGE, text))
+        Err(RunError::new(Kind::Usage, text))
     }
 
     /// What plans the requests of a trace for targets with these limits.
-    pub(crate) fn planner(
-        &self,
-        limits: &[TargetLimits],
-        trace: &Header,
-    ) -> anyhow::Result<Planner> {
+    pub(crate) fn planner(&self, limits: &[TargetLimits], trace: &Header) -> Result<Planner> {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
     /// Where the volumes of a trace go.
-    pub(crate) fn map(&self, limits: &[TargetLimits], trace: &Header) -> anyhow::Result<Map> {
+    pub(crate) fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
         if self.routes.is_empty() {
             return Ok(Map::spread(&trace.volumes, limits));
         }
         let names = self.targets.iter().map(Target::name);
         let named: Vec<_> = names.zip(limits.iter().copied()).collect();
         Map::resolve(&self.routes, &trace.volumes, &named)
-            .map_err(|error| Coded::error(exit::USAGE, error.to_string()))
+            .map_err(|error| RunError::new(Kind::Usage, error.to_string()))
     }
 
     /// Whether nothing that overlaps a write is ever in flight with it.
@@ -187,7 +186,7 @@ impl ReplayPlan {
 
 /// Refuses a trace that was converted without a choice of what to make of whole seconds: a detour
 /// makes its instants no more recorded than they were.
-fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> anyhow::Result<()> {
+fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     // Of a trace that was merged into it the note goes on with its file.
     if !trace.guesses.iter().any(|note| note.what.starts_with(WHOLE_SECONDS_UNCHOSEN)) {
         return Ok(());
@@ -198,11 +197,11 @@ fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> anyhow::Result<
          burst",
         spec.trace.display()
     );
-    Err(Coded::error(exit::TRACE, text))
+    Err(RunError::new(Kind::Trace, text))
 }
 
 /// Refuses to follow what the recording does not tell.
-fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> anyhow::Result<()> {
+fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     let follows = spec.follow_in_flight || spec.timing.follows_recorded();
     if follows && !trace.columns.latency {
         let text = format!(
@@ -210,13 +209,13 @@ fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> anyhow::Result<()
              flight\n  = help: record with completions, or cap the number with --in-flight-max N",
             spec.trace.display()
         );
-        return Err(Coded::error(exit::USAGE, text));
+        return Err(RunError::new(Kind::Usage, text));
     }
     Ok(())
 }
 
 /// What this replay reads. Refuses targets that hold any of it: it would be overwritten.
-fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> anyhow::Result<Inputs> {
+fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> {
     let inputs = Inputs::of_load(&spec.trace, load);
     let inputs = spec.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
     if !spec.writes.reads_only() {
@@ -226,7 +225,7 @@ fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> anyhow::Result<
 }
 
 /// The targets that were named, and those that only the map names.
-fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target>> {
+fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
     let mut names = spec.targets.clone();
     for route in routes {
         let is_number = route.target.parse().is_ok_and(|n: usize| (1..=names.len()).contains(&n));
@@ -234,7 +233,7 @@ fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target
             names.push(route.target.clone());
         }
     }
-    let usage = |text: String| Err(Coded::error(exit::USAGE, text));
+    let usage = |text: String| Err(RunError::new(Kind::Usage, text));
     if names.len() > TARGETS_MAX {
         return usage(format!("{} targets are too many; {TARGETS_MAX} are possible", names.len()));
     }

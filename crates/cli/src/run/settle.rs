@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 
-use anyhow::Context;
 use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::picture::RunPicture;
@@ -13,12 +12,12 @@ use ioecho_trace::{Batch, Columns, Header, Source, Stop, TimingMode, formats};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
 use crate::run::ends::MEMORY;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::everything::{self, Found};
 use crate::run::inside;
-use crate::run::open::JournalSource;
+use crate::run::open::{Files, JournalSource};
 use crate::run::witness::{self, Witnessed};
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
@@ -30,13 +29,13 @@ pub(crate) fn settle(
     trace: &Header,
     engine: EngineFacts,
     witnessed: Option<&Witnessed>,
-) -> anyhow::Result<RunSummary> {
+) -> Result<RunSummary> {
     if !run.path().is_dir() {
         let text = format!(
             "the run's directory {} went away while the run went on, and its results with it",
             run.path().display()
         );
-        return Err(Coded::error(exit::OUTPUT, text));
+        return Err(RunError::new(Kind::Output, text));
     }
     let mut source = JournalSource::open(run)?;
     let mut header = trace.clone();
@@ -85,9 +84,10 @@ pub(crate) fn settle(
 /// killed run is recovered from. Where results are missing it stays: it alone knows the numbers of
 /// the requests, and `ioecho verify` needs them, for sectors bear the number of the request that
 /// wrote them.
-pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> anyhow::Result<()> {
+pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<()> {
     if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
-        run.remove(&run.journal()).context("removing the journal")?;
+        run.remove(&run.journal())
+            .map_err(|error| RunError::from(error).within("removing the journal"))?;
     }
     Ok(())
 }
@@ -104,17 +104,17 @@ fn merged(
 }
 
 /// Settles a run that was killed; refuses one that still goes on.
-pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+pub(crate) fn recover(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.journal();
     let journal = File::open(&path).map_err(|error| {
-        Coded::error(exit::TRACE, format!("{} holds no results: {error}", run.path().display()))
+        RunError::new(Kind::Trace, format!("{} holds no results: {error}", run.path().display()))
     })?;
     if journal.try_lock().is_err() {
         let text = format!(
             "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
             run.path().display()
         );
-        return Err(Coded::error(exit::INCOMPLETE, text));
+        return Err(RunError::new(Kind::Incomplete, text));
     }
     let facts = run.read_facts()?;
     let known = facts.get("reason").and_then(toml::Value::as_str);
@@ -157,7 +157,7 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
 
 /// When the requests of a run were issued, as its `run.toml` says. Runs made before there was a
 /// choice say nothing of it and went by the schedule.
-pub(crate) fn timing_of(run: &RunDirectory, facts: &toml::Table) -> anyhow::Result<TimingMode> {
+pub(crate) fn timing_of(run: &RunDirectory, facts: &toml::Table) -> Result<TimingMode> {
     let Some(word) = facts.get("plan").and_then(|plan| plan.get("timing")) else {
         return Ok(TimingMode::Timed);
     };
@@ -169,12 +169,12 @@ pub(crate) fn timing_of(run: &RunDirectory, facts: &toml::Table) -> anyhow::Resu
             file.display(),
             error.message()
         );
-        Coded::error(exit::TRACE, text)
+        RunError::new(Kind::Trace, text)
     })
 }
 
 /// The summary of a settled run.
-pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+pub(crate) fn read_summary(run: &RunDirectory) -> Result<RunSummary> {
     /// What decides whether the rest can be understood.
     #[derive(Deserialize)]
     struct Versioned {
@@ -182,7 +182,7 @@ pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
     }
     let path = run.summary();
     let unreadable = |reason: String| {
-        Coded::error(exit::TRACE, format!("cannot read {}: {reason}", path.display()))
+        RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
     };
     let text = fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
     let Versioned { version } = from_json(&text).map_err(unreadable)?;
@@ -209,18 +209,15 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 /// Everything that the report page shows.
-pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
+pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
     let options = formats::ReadOptions::default();
-    let found = everything::count(run.path(), &options, &Load::default(), &Stop::default())?;
+    let found =
+        everything::count(&Files, run.path(), &options, &Load::default(), &Stop::default())?;
     page_of(run, summary, &found)
 }
 
 /// The same, of what was found already.
-pub(crate) fn page_of(
-    run: &RunDirectory,
-    summary: &RunSummary,
-    found: &Found,
-) -> anyhow::Result<Page> {
+pub(crate) fn page_of(run: &RunDirectory, summary: &RunSummary, found: &Found) -> Result<Page> {
     if found.run.recorded() != summary.recorded {
         let text = format!(
             "{} holds {} requests and summary.json tells of {}: they are not of the same run",
@@ -228,7 +225,7 @@ pub(crate) fn page_of(
             found.run.recorded(),
             summary.recorded
         );
-        return Err(Coded::error(exit::TRACE, text));
+        return Err(RunError::new(Kind::Trace, text));
     }
     let facts = run.read_facts()?;
     let mut warnings = Vec::new();
@@ -440,7 +437,7 @@ pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
 }
 
 /// Writes the report page of a run.
-pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
+pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> Result<()> {
     run.put(&run.report(), ioecho_report::html(page)?.as_bytes())
 }
 

@@ -25,7 +25,7 @@ use ioecho_trace::transform::{Asked, Load, Window};
 use ioecho_trace::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 
 /// How many times as fast as recorded.
 pub(crate) const SPEEDUPS: RangeInclusive<f64> = 1e-6..=1e6;
@@ -226,12 +226,12 @@ impl ReplaySpec {
 
     /// Refuses what says too little, values that lie beyond all measure, and what cannot be meant
     /// together. Looks at nothing but this.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.lacks()
             .or_else(|| self.beyond_measure())
             .or_else(|| self.contradiction())
             .map_or(Ok(()), |(what, help)| {
-                Err(Coded::error(exit::USAGE, format!("{what}\n  = help: {help}")))
+                Err(RunError::new(Kind::Usage, format!("{what}\n  = help: {help}")))
             })
     }
 

@@ -7,6 +7,7 @@ use ioecho_replay::verify::{Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
 
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 use crate::run::lane::{Lane, LaneEnd};
 use crate::run::plan::ReplayPlan;
 use crate::run::verify;
@@ -23,7 +24,8 @@ pub(crate) fn verifier(
     run_number: u64,
     target: usize,
     lane: &Lane,
-) -> anyhow::Result<Option<Verifier>> {
+    tell: &dyn Fn(&str),
+) -> Result<Option<Verifier>> {
     if !plan.spec.verify.is_on() {
         return Ok(None);
     }
@@ -33,7 +35,7 @@ pub(crate) fn verifier(
     let simulated = plan.targets[target].is_simulated();
     let capacity = lane.limits().capacity;
     let mut verifier =
-        verify::verifier(run, config, plan.continues.as_ref(), capacity, tags, simulated)?;
+        verify::verifier(run, config, plan.continues.as_ref(), capacity, tags, simulated, tell)?;
     for fill in lane.fills() {
         verifier.is_filled_by(fill);
     }
@@ -89,9 +91,14 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
 }
 
 /// Leaves every finding with the run. The tables of versions have served their time.
-pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes: &[LaneEnd]) {
+pub(crate) fn keep(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    run_number: u64,
+    lanes: &[LaneEnd],
+) -> Result<()> {
     if !plan.spec.verify.is_on() {
-        return;
+        return Ok(());
     }
     let mut found = Vec::new();
     for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
@@ -113,7 +120,7 @@ pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes
             findings: verifier.findings().to_vec(),
         });
     }
-    result::keep(run, run_number, "run", &found);
+    result::keep(run, run_number, "run", &found)
 }
 
 /// Why not everything that was written was looked at.

@@ -21,6 +21,7 @@ use crate::library::{
     FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
+use crate::opened::{self, Named};
 use crate::print::Out;
 use crate::run::everything::{self, Found};
 use crate::run::fetch::digest;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     open::refuse_endless(&args.trace, &asked)?;
     let stop = stop_on_signals()?;
     // A trace that cannot be read is told before a directory is made.
-    let source = open::trace_until(&stop, &args.trace, &args.read.options(), &asked)?;
+    let source = opened::trace_until(&stop, &args.trace, &args.read.options(), &asked)?;
     let library = Library::open(&args.library)?;
     let staged = library.stage(&name)?;
     let load = staged.file(LOAD_FILE);
@@ -46,7 +47,7 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     for note in written.lost.iter() {
         tell(&format!("lost: {note}"));
     }
-    let found = everything::count(&load, &ReadOptions::default(), &Load::default(), &stop)?;
+    let found = everything::count(&Named, &load, &ReadOptions::default(), &Load::default(), &stop)?;
     let facts = facts(args, &name, &load, &found, &stop)?;
     staged.write(FACTS_FILE, toml::to_string(&facts)?.as_bytes())?;
     staged.write(REPORT_FILE, report(&name, &load, &found)?.as_bytes())?;
@@ -144,7 +145,7 @@ pub(super) struct Of {
 /// Reads the native file to its end.
 pub(super) fn counted(file: &Path, stop: &Stop) -> anyhow::Result<Of> {
     let options = ReadOptions::default();
-    let mut source = open::trace_until(stop, file, &options, &Load::default())?;
+    let mut source = opened::trace_until(stop, file, &options, &Load::default())?;
     let (mut summary, mut hash) = (TraceSummary::default(), RequestsHash::new());
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {

@@ -322,7 +322,7 @@ fn write_facts(
     // Each run has its own witness and its own zero; the verdict says what they saw.
     facts.remove("witness");
     facts.remove("zero_monotonic_ns");
-    output.put(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
+    Ok(output.put(&output.facts_file(), toml::to_string(&facts)?.as_bytes())?)
 }
 
 /// What all of the tables say alike, and of each what it says otherwise or alone.

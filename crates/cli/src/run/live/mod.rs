@@ -28,17 +28,16 @@ use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use ioecho_replay::engine::Control;
 use ioecho_report::Page;
 use ioecho_trace::Nanos;
 
 use crate::args::LiveArgs;
 use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
 use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::ends::facts_beforehand;
-use crate::run::feeder::Demand;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::observer::Meters;
 use crate::run::plan::ReplayPlan;
 #[cfg(feature = "live")]
 use crate::run::plan::known_duration;
@@ -74,7 +73,7 @@ pub(crate) struct LivePlan {
 impl LivePlan {
     /// What was asked for of this replay. Refuses files that would overwrite what is read, a
     /// target, results or each other.
-    pub(crate) fn new(args: &LiveArgs, plan: &ReplayPlan) -> anyhow::Result<Self> {
+    pub(crate) fn new(args: &LiveArgs, plan: &ReplayPlan) -> Result<Self> {
         let mut gate = Gate::reading(plan.inputs.clone()).and_run(&plan.output);
         for target in &plan.targets {
             if let Target::Real { path, .. } = target {
@@ -129,10 +128,10 @@ impl LivePlan {
         self.files().any(|(_, path)| is_stdout(path))
     }
 
-    fn check(&self, plan: &ReplayPlan) -> anyhow::Result<()> {
+    fn check(&self, plan: &ReplayPlan) -> Result<()> {
         let refuse = |flag: &str, path: &Path, why: &str| {
             let text = format!("{flag} {} {why}\n  = help: name another file", path.display());
-            Err(Coded::error(exit::USAGE, text))
+            Err(RunError::new(Kind::Usage, text))
         };
         let files: Vec<_> = self.files().collect();
         for (number, (flag, path)) in files.iter().enumerate() {
@@ -219,7 +218,7 @@ impl Live {
         run: &RunDirectory,
         facts: &RunFacts,
         asked: &Arc<AtomicBool>,
-    ) -> anyhow::Result<Option<Self>> {
+    ) -> Result<Option<Self>> {
         if !live.is_asked() {
             return Ok(None);
         }
@@ -257,7 +256,7 @@ impl Live {
         Ok(Some(started))
     }
 
-    fn serve(&self, view: &Arc<View>) -> anyhow::Result<Option<Server>> {
+    fn serve(&self, view: &Arc<View>) -> Result<Option<Server>> {
         let Some(address) = self.plan.serve else { return Ok(None) };
         let view = Arc::clone(view);
         let server = Server::start(address, view, self.about.clone(), self.plan.interval)?;
@@ -269,11 +268,12 @@ impl Live {
     }
 
     /// What counts results, for the writer's thread.
-    pub(crate) fn tally(&self, controls: &[Arc<Control>], demand: &Arc<Mutex<Demand>>) -> Tally {
-        let mut tally = Tally::new(self.plan.interval, controls.to_vec(), Arc::clone(&self.board))
+    pub(crate) fn tally(&self, meters: &Meters) -> Tally {
+        let controls = meters.controls.clone();
+        let mut tally = Tally::new(self.plan.interval, controls, Arc::clone(&self.board))
             .simulated(self.about.simulated);
         if self.about.has_schedule {
-            tally = tally.with_demand(Arc::clone(demand));
+            tally = tally.with_demand(Arc::clone(&meters.demand));
         }
         if let Some(view) = &self.view {
             tally = tally.with_portrait(Portrait::new(Arc::clone(&view.figures)));

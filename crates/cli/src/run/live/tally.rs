@@ -20,6 +20,7 @@ use ioecho_trace::{Batch, Columns, Nanos};
 
 use crate::run::feeder::Demand;
 use crate::run::live::board::Board;
+use crate::run::observer::Counter;
 
 /// Open intervals at most; each may hold some megabytes of histograms.
 const OPEN_MAX: usize = 16;
@@ -100,14 +101,8 @@ impl Tally {
         Self { simulated, ..self }
     }
 
-    /// How far every lane has come that still runs; `None` when none does.
-    pub(crate) fn clock(&self, running: impl Iterator<Item = bool>) -> Option<i64> {
-        let lanes = self.controls.iter().zip(running).filter(|(_, running)| *running);
-        lanes.map(|(control, _)| control.now_ns.load(Relaxed)).min()
-    }
-
     /// Counts a result.
-    pub(crate) fn add(&mut self, record: &Record) {
+    fn count(&mut self, record: &Record) {
         let Record { planned, measured } = record;
         // What was never issued, or never answered, counts when that became known: now.
         let at = measured.completed.map_or(i64::MIN, |at| at.0);
@@ -124,11 +119,6 @@ impl Tally {
         }
     }
 
-    /// Closes what ended before this instant, when nothing of it is left in any ring.
-    pub(crate) fn close_until(&mut self, now: i64) {
-        self.close(now.div_euclid(self.width), now);
-    }
-
     /// Closes all intervals before the one with the number `limit`.
     fn close(&mut self, limit: i64, now: i64) {
         while self.next < limit {
@@ -143,8 +133,8 @@ impl Tally {
         }
     }
 
-    /// The run has ended: closes everything, the last interval where the run ended.
-    pub(crate) fn finish(mut self) {
+    /// Closes everything, the last interval where the run ended.
+    fn close_all(&mut self) {
         let clocks = self.controls.iter().map(|control| control.now_ns.load(Relaxed));
         let end = clocks.max().unwrap_or(0).max(self.last);
         let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
@@ -173,6 +163,25 @@ impl Tally {
         interval.in_flight = in_flight.fold(0, u32::saturating_add);
         self.next = until;
         self.board.put(interval);
+    }
+}
+
+impl Counter for Tally {
+    fn clock(&self, running: &mut dyn Iterator<Item = bool>) -> Option<i64> {
+        let lanes = self.controls.iter().zip(running).filter(|(_, running)| *running);
+        lanes.map(|(control, _)| control.now_ns.load(Relaxed)).min()
+    }
+
+    fn add(&mut self, record: &Record) {
+        self.count(record);
+    }
+
+    fn close_until(&mut self, now: i64) {
+        self.close(now.div_euclid(self.width), now);
+    }
+
+    fn finish(mut self: Box<Self>) {
+        self.close_all();
     }
 }
 

@@ -21,8 +21,8 @@ use super::line::{self, Continued, Continues};
 use super::rebuilt::{Rebuilt, rebuilt};
 use super::records::Records;
 use super::{notes, table};
-use crate::exit::{self, Coded};
 use crate::run::directory::{RunDirectory, targets_of};
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::settle;
 
 /// Reads in flight.
@@ -101,28 +101,28 @@ impl Found {
 
 impl Past {
     /// Reads what the run was, and what the runs were that it goes on from.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let past = Self::open_alone(path)?;
         Ok(Self { earlier: line::earlier(&past)?, ..past })
     }
 
     /// Reads what the run was.
-    pub(super) fn open_alone(path: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open_alone(path: &Path) -> Result<Self> {
         let name = path.display();
         let run = RunDirectory::at(path).ok_or_else(|| {
             let text = format!(
                 "{name} is no run: it holds no run.toml\n  = help: name a directory that `ioecho \
                  replay -o` made"
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         })?;
         let facts = run.read_facts()?;
         refuse_running(&run)?;
         let number = facts.get("run").and_then(toml::Value::as_str);
         let number =
             number.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or_else(|| {
-                Coded::error(
-                    exit::TRACE,
+                RunError::new(
+                    Kind::Trace,
                     format!("{name}: run.toml does not tell the run's number"),
                 )
             })?;
@@ -132,7 +132,7 @@ impl Past {
                 "{name} wrote blocks that are equal on purpose (--dedup): they cannot tell where \
                  they belong\n  = help: what is to be verified must be written without --dedup"
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
         let text = |key| facts.get(key).and_then(toml::Value::as_str);
         let planned = |key| plan(key).and_then(toml::Value::as_str);
@@ -151,7 +151,7 @@ impl Past {
 
     /// Takes these paths in place of those that the run knew: a device may have another name after
     /// a reboot. As many as the run had targets: one that is not looked at is not intact.
-    pub(crate) fn retarget(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
+    pub(crate) fn retarget(&mut self, paths: &[PathBuf]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl Past {
                 known.len(),
                 known.join(", ")
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
         for (target, path) in self.targets.iter_mut().zip(paths) {
             target.path.clone_from(path);
@@ -180,7 +180,7 @@ impl Past {
         after: After,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(PassProgress),
-    ) -> anyhow::Result<Found> {
+    ) -> Result<Found> {
         let allow_cached = !past.direct;
         let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
         let opened = target::open(&past.path, options)?;
@@ -192,7 +192,7 @@ impl Past {
                 opened.facts().capacity,
                 Bytes(past.capacity)
             );
-            return Err(Coded::error(exit::TARGET, text));
+            return Err(RunError::new(Kind::Target, text));
         }
         let number = usize::from(past.number);
         let table = table::open(&self.run, &self.run.versions(number), Bytes(past.capacity))?;
@@ -223,7 +223,7 @@ impl Past {
                  (dmesg), and verify again when it answers",
                 past.path.display()
             );
-            Coded::error(exit::TARGET, text)
+            RunError::new(Kind::Target, text)
         })?;
         let figures = verifier.figures().clone();
         notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
@@ -240,7 +240,7 @@ impl Past {
         })
     }
 
-    pub(super) fn records(&self) -> anyhow::Result<Records> {
+    pub(super) fn records(&self) -> Result<Records> {
         Records::open(&self.run, self.number, self.complete)
     }
 
@@ -259,18 +259,18 @@ fn is_whole(run: &RunDirectory) -> bool {
 }
 
 /// Refuses a run that still goes on.
-fn refuse_running(run: &RunDirectory) -> anyhow::Result<()> {
+fn refuse_running(run: &RunDirectory) -> Result<()> {
     if File::open(run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
         let text = format!(
             "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
             run.path().display()
         );
-        return Err(Coded::error(exit::INCOMPLETE, text));
+        return Err(RunError::new(Kind::Incomplete, text));
     }
     Ok(())
 }
 
-fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> {
+fn targets(path: &Path, facts: &toml::Table) -> Result<Vec<PastTarget>> {
     let name = path.display();
     let targets = targets_of(facts);
     let mut past = Vec::new();
@@ -280,7 +280,7 @@ fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> 
                 "{name} was simulated: there is nothing left to verify\n  = help: ioecho replay \
                  --verify verifies a simulated target while it is there"
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
         let known = target
             .get("canonical")
@@ -289,7 +289,7 @@ fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> 
             .zip(target.get("capacity").and_then(toml::Value::as_integer));
         let Some((path, capacity)) = known else {
             let text = format!("{name}: run.toml does not tell the run's targets");
-            return Err(Coded::error(exit::TRACE, text));
+            return Err(RunError::new(Kind::Trace, text));
         };
         past.push(PastTarget {
             number: number as u16,
@@ -301,7 +301,7 @@ fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> 
     }
     if past.is_empty() {
         let text = format!("{name}: run.toml does not tell the run's targets");
-        return Err(Coded::error(exit::TRACE, text));
+        return Err(RunError::new(Kind::Trace, text));
     }
     Ok(past)
 }

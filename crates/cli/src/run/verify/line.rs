@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::later::{Past, PastTarget};
 use super::rebuilt::rebuilt;
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::spec::ReplaySpec;
 use crate::run::target::Target;
 
@@ -40,17 +40,17 @@ pub(crate) struct Continues {
 }
 
 /// What the facts of the run at `path` say of the one that it goes on from.
-pub(super) fn read(path: &Path, facts: &toml::Table) -> anyhow::Result<Option<Continued>> {
+pub(super) fn read(path: &Path, facts: &toml::Table) -> Result<Option<Continued>> {
     let Some(value) = facts.get("continues") else { return Ok(None) };
     let read = value.clone().try_into().map_err(|error: toml::de::Error| {
         let text = format!("{}: run.toml: continues: {}", path.display(), error.message());
-        Coded::error(exit::TRACE, text)
+        RunError::new(Kind::Trace, text)
     })?;
     Ok(Some(read))
 }
 
 /// The runs that `past` goes on from, oldest first.
-pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
+pub(super) fn earlier(past: &Past) -> Result<Vec<Continues>> {
     let mut line = Vec::new();
     let mut numbers = vec![past.number];
     let mut next = past.continued.clone();
@@ -63,7 +63,7 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
                 name.display(),
                 path.display()
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         };
         let past = Past::open_alone(&path).map_err(|error| why(error.to_string()))?;
         if format!("{:016x}", past.number) != run {
@@ -84,7 +84,7 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
 
 impl Continues {
     /// The run that was named, if one was. Refuses one that wrote to other targets.
-    pub(crate) fn new(spec: &ReplaySpec, targets: &[Target]) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn new(spec: &ReplaySpec, targets: &[Target]) -> Result<Option<Self>> {
         let Some(path) = &spec.continues else { return Ok(None) };
         let past = Past::open(path)?;
         let refuse = |what: String| {
@@ -93,7 +93,7 @@ impl Continues {
                  order, or leave out --continues",
                 path.display()
             );
-            Coded::error(exit::USAGE, text)
+            RunError::new(Kind::Usage, text)
         };
         let line = past.line(After::Kill);
         if line.len() >= LINE_MAX {
@@ -133,7 +133,8 @@ impl Continues {
         config: VerifyConfig,
         table: Box<dyn VersionTable + Send>,
         intents: Option<Box<dyn Intents + Send>>,
-    ) -> anyhow::Result<Verifier> {
+        tell: &dyn Fn(&str),
+    ) -> Result<Verifier> {
         let target = usize::from(config.target);
         // From now on they must outlast a power cut: nothing is added to them any more.
         for path in [self.past.run.journal(), self.past.run.intents(target)] {
@@ -142,7 +143,7 @@ impl Continues {
         let never = AtomicBool::new(false);
         let rebuilt = rebuilt(&self.past, target, self.after, table, &never)?;
         for note in &rebuilt.notes {
-            crate::commands::tell(&format!("note: --continues: {note}"));
+            tell(&format!("note: --continues: {note}"));
         }
         Ok(rebuilt.verifier.go_on(config, intents))
     }

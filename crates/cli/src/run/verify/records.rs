@@ -10,8 +10,8 @@ use ioecho_replay::verify::{After, Erasing};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Request, Source, TraceError};
 
-use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::open::JournalSource;
 
 /// How settled results tell that their rows are not in the order of the requests.
@@ -26,11 +26,7 @@ pub(super) enum Records {
 impl Records {
     /// The journal, where there is one: it alone has the numbers of the requests. In the settled
     /// results they are the rows, if none is missing: if the run is `complete`.
-    pub(super) fn open(
-        run: &RunDirectory,
-        run_number: u64,
-        complete: bool,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(run: &RunDirectory, run_number: u64, complete: bool) -> Result<Self> {
         let (journal, settled) = (run.journal(), run.requests());
         if let Ok(file) = File::open(&journal) {
             let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
@@ -42,7 +38,7 @@ impl Records {
                     journal.display(),
                     reader.run
                 );
-                return Err(Coded::error(exit::TRACE, text));
+                return Err(RunError::new(Kind::Trace, text));
             }
             return Ok(Self::Journal { reader, path: journal });
         }
@@ -58,13 +54,13 @@ impl Records {
                  `ioecho report` settles it",
                 run.path().display()
             );
-            return Err(Coded::error(exit::TRACE, text));
+            return Err(RunError::new(Kind::Trace, text));
         }
         let batch = Box::new(Batch::new(source.header().columns));
         Ok(Self::Settled { source, batch, row: 0, number: 0 })
     }
 
-    pub(super) fn next(&mut self) -> anyhow::Result<Option<(u64, Request)>> {
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Request)>> {
         match self {
             Self::Journal { reader, path } => {
                 let record = reader.next_record().map_err(|error| TraceError::read(path, error))?;

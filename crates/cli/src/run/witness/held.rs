@@ -13,6 +13,7 @@ use ioecho_trace::{Header, Source, TimingMode};
 
 use super::{WitnessEntry, aligned, raw_directory, seal, settle};
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 
 /// Whether the run has a witness that can be read.
 pub(crate) fn holds(run: &RunDirectory) -> bool {
@@ -151,7 +152,7 @@ pub(crate) fn figures(
     run: &RunDirectory,
     witnessed: &Witnessed,
     watch: &mut dyn FnMut(&Pair),
-) -> anyhow::Result<(FidelityFigures, Header)> {
+) -> Result<(FidelityFigures, Header)> {
     let options = ReadOptions::default();
     let asked = Asked::of_run(formats::open(&run.requests(), &options)?);
     let is_witnessed = |target: u32| witnessed.targets.iter().any(|(_, one)| *one == target);
