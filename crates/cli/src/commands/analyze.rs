@@ -5,6 +5,7 @@ mod text;
 
 use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
+use ioecho_stats::verdict::Verdict;
 use ioecho_trace::{Batch, Header};
 use serde::Serialize;
 
@@ -35,9 +36,9 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
         tell_damage(&header);
     } else {
         let figures = analysis.figures(&header, &args.asked());
-        let run = directory::read_facts(&args.file);
+        let run = directory::facts_of(&args.file)?;
         if args.json {
-            let verdict = run.as_ref().and_then(|run| run.get("verdict"));
+            let verdict = run.as_ref().and_then(|run| run.verdict.as_ref());
             out.json_line(&Printed { figures: &figures, verdict, trace: &header })?;
         } else {
             text::print(out, &args.file, &figures, &header, run.as_ref())?;
@@ -112,6 +113,6 @@ struct Printed<'a> {
     #[serde(flatten)]
     figures: &'a AnalysisFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verdict: Option<&'a toml::Value>,
+    verdict: Option<&'a Verdict>,
     trace: &'a Header,
 }

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (members, paired) = runs::read(&systems)?;
     let mut obstacles = runs::obstacles(&members);
     refuse(&mut obstacles, &args.allow)?;
-    let differences = runs::differences(&members);
+    let differences = runs::differences(&members)?;
     let settings = Settings {
         seed: args.seed,
         resamples: args.resamples as usize,

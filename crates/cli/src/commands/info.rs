@@ -7,6 +7,7 @@ use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
+use ioecho_stats::verdict::Verdict;
 use ioecho_trace::header::Imported;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
@@ -18,6 +19,7 @@ use crate::commands::visible;
 use crate::exit;
 use crate::opened;
 use crate::print::Out;
+use crate::run::facts::RunFacts;
 use crate::run::{directory, open};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
@@ -40,7 +42,7 @@ pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
         summary.observe(&batch);
     }
     let (header, figures) = (source.header(), summary.figures());
-    let run = directory::read_facts(&args.file);
+    let run = directory::facts_of(&args.file)?;
     if args.json {
         out.json(&json_of(header, &figures, run.as_ref())?)?;
     } else {
@@ -54,8 +56,8 @@ pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
 fn json_of(
     header: &Header,
     figures: &TraceFigures,
-    run: Option<&toml::Table>,
-) -> serde_json::Result<Value> {
+    run: Option<&RunFacts>,
+) -> anyhow::Result<Value> {
     let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
     let volumes: Vec<Value> = figures
         .per_volume
@@ -78,7 +80,7 @@ fn json_of(
         all.insert("version".to_owned(), INFO_VERSION.into());
         all.insert("volumes".to_owned(), Value::Array(volumes));
         if let Some(run) = run {
-            all.insert("run".to_owned(), serde_json::to_value(run)?);
+            all.insert("run".to_owned(), serde_json::to_value(toml::Table::try_from(run)?)?);
         }
     }
     Ok(all)
@@ -96,7 +98,7 @@ fn print_text(
     file: &Path,
     header: &Header,
     figures: &TraceFigures,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> io::Result<()> {
     print_provenance(&mut out, file, header, run)?;
     let TraceFigures { requests, reads, writes, .. } = *figures;
@@ -181,7 +183,7 @@ fn print_provenance(
     out: &mut impl Write,
     file: &Path,
     header: &Header,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> io::Result<()> {
     row!(out, "file", "{}", file.display())?;
     row!(out, "origin", "{}, {}", header.source, header.format)?;
@@ -206,23 +208,21 @@ fn print_provenance(
     for transform in &header.transforms {
         row!(out, "transform", "{transform}")?;
     }
-    let text = |key: &str| run.and_then(|run| run.get(key)).and_then(toml::Value::as_str);
-    if let Some(run) = run
-        && let Some(state) = text("state")
-    {
-        row!(out, "run", "{state}{}", text("reason").map_or(String::new(), |r| format!(": {r}")))?;
+    if let Some(run) = run {
+        let reason = run.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        row!(out, "run", "{}{reason}", run.state.name())?;
         row!(out, "verdict", "{}", verdict_of(run, file))?;
     }
     Ok(())
 }
 
 /// The verdict on a run in a line: no figure of a run is told without it.
-pub(crate) fn verdict_of(run: &toml::Table, file: &Path) -> String {
-    let verdict = run.get("verdict");
-    let word = |key: &str| verdict.and_then(|v| v.get(key)).and_then(toml::Value::as_str);
-    match (word("validity"), word("summary")) {
-        (Some(validity), Some(summary)) => format!("{}. {summary}", validity.to_uppercase()),
-        _ => format!("none yet; if the run was killed: ioecho report {}", file.display()),
+pub(crate) fn verdict_of(run: &RunFacts, file: &Path) -> String {
+    match &run.verdict {
+        Some(Verdict { validity, summary, .. }) => {
+            format!("{}. {summary}", validity.name().to_uppercase())
+        }
+        None => format!("none yet; if the run was killed: ioecho report {}", file.display()),
     }
 }
 

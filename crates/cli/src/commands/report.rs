@@ -17,6 +17,7 @@ use crate::opened::Named;
 use crate::outputs::{Gate, Inputs, Writing, refuse_stranger};
 use crate::print::Out;
 use crate::run::directory::RunDirectory;
+use crate::run::facts::State;
 use crate::run::{everything, page, settle};
 
 pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
         settle::read_summary(&run)?
     };
     let facts = run.read_facts()?;
-    if facts.get("state").and_then(toml::Value::as_str) == Some("running") {
+    if facts.state == State::Running {
         // Killed when everything but this was done.
         run.mark_settled(facts, &summary)?;
         run.free_reserve();

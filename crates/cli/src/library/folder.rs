@@ -20,7 +20,7 @@ use crate::commands::{tell, visible};
 use crate::outputs::{refuse_stranger, trace_in};
 use crate::regular;
 use crate::run::error::{Kind, Result, RunError};
-use crate::run::lock;
+use crate::run::{lock, stored};
 
 /// What the name of a directory ends with that is still being put together.
 const PARTIAL: &str = ".partial";
@@ -231,18 +231,9 @@ pub(crate) fn facts_of(library: &Path, name: &Name) -> Result<Facts, String> {
     let bytes = regular::read_below(library, &[name.as_str(), FACTS_FILE])
         .map_err(|error| format!("cannot read {shown}: {error}"))?;
     let text = String::from_utf8(bytes).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let no_facts = |error: toml::de::Error| {
-        let reason = visible(error.message());
-        format!("{shown} does not say what a load is: {reason}")
-    };
-    let table: toml::Table = text.parse().map_err(no_facts)?;
-    let version = table.get("version").and_then(toml::Value::as_integer).unwrap_or_default();
-    if version > LIBRARY_VERSION.into() {
-        return Err(format!(
-            "{shown} is of version {version}, and this program knows {LIBRARY_VERSION}"
-        ));
-    }
-    let facts: Facts = table.try_into().map_err(no_facts)?;
+    let facts: Facts = stored::from_toml(&text, LIBRARY_VERSION).map_err(|unread| {
+        format!("{shown} does not say what a load is: {}", visible(&unread.what()))
+    })?;
     if facts.name != *name {
         return Err(format!("{shown} is of another load, called {}", facts.name));
     }

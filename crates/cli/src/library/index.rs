@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::facts::Facts;
 use super::folder::has_loads;
@@ -14,12 +13,14 @@ use crate::commands::visible;
 use crate::regular;
 use crate::run::error::{Kind, Result, RunError};
 use crate::run::fetch::{self, Location, digest, is_url};
+use crate::run::stored;
 
 /// How many names a message lists.
 const NAMES_SHOWN: usize = 20;
 
 /// `library.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Index {
     /// [`LIBRARY_VERSION`].
     pub(crate) version: u32,
@@ -126,13 +127,11 @@ impl Index {
 
     /// The index in these bytes.
     fn understand(bytes: &[u8]) -> Result<Self, Unread> {
-        let broken = |error: serde_json::Error| Unread::Broken(error.to_string());
-        let value: Value = serde_json::from_slice(bytes).map_err(broken)?;
-        let version = value.get("version").and_then(Value::as_u64);
-        if let Some(version) = version.filter(|version| *version > LIBRARY_VERSION.into()) {
-            return Err(Unread::Later(version));
-        }
-        let index: Self = serde_json::from_value(value).map_err(broken)?;
+        let index: Self =
+            stored::from_json(bytes, LIBRARY_VERSION).map_err(|unread| match unread {
+                stored::Unread::Newer { found, .. } => Unread::Later(found),
+                broken @ stored::Unread::Broken { .. } => Unread::Broken(broken.what()),
+            })?;
         match index.loads.iter().find(|load| !digest::is_digest(&load.sha256)) {
             Some(load) => Err(Unread::Broken(format!("the hash of {} is no SHA-256", load.name))),
             None => Ok(index),

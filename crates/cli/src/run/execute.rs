@@ -15,9 +15,12 @@ use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
 use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
 
-use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
+use crate::run::directory::RunDirectory;
 use crate::run::ends::{Ends, engine_facts};
 use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{
+    PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry,
+};
 use crate::run::feeder::Feeding;
 use crate::run::lane::{Lane, LaneWork, Start};
 use crate::run::lanes::Lanes;
@@ -74,16 +77,16 @@ fn replay(
     observer: &Arc<dyn Observer>,
 ) -> Result<Finished> {
     let clock = MonotonicClock::new();
-    let mut lanes = Vec::new();
-    let mut entries = Vec::new();
+    let (mut lanes, mut entries, mut below) = (Vec::new(), Vec::new(), Vec::new());
     for target in &plan.targets {
-        let (lane, entry) = Lane::open(plan, target, clock)?;
+        let (lane, entry, layers) = Lane::open(plan, target, clock)?;
         if lane.limits().capacity.0 == 0 {
             let text = format!("the target {} holds nothing", target.name());
             return Err(RunError::new(Kind::Target, text));
         }
         lanes.push(lane);
         entries.push(entry);
+        below.push(layers);
     }
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let planner = plan.planner(&limits, source.header())?;
@@ -93,7 +96,7 @@ fn replay(
     let mut facts = facts(plan, run_number, entries, source.header());
     // Where there is no choice a map says nothing.
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
-        facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
+        facts.plan.map = Some(map.routes().iter().map(ToString::to_string).collect());
     }
     // Before the directory says that a run goes on: however the process ends, it can be read.
     let journal = begin_journal(run, run_number)?;
@@ -102,7 +105,7 @@ fn replay(
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    observer.begins(plan, run, &facts)?;
+    observer.begins(plan, &facts)?;
     let (ends, start, lanes) =
         work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
@@ -117,16 +120,14 @@ fn replay(
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
     }
     facts.plan.host_setup =
-        ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
-    let mut engine = engine_facts(plan, &facts, &ends, start.agreed());
+        Some(ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default());
+    let mut engine = engine_facts(plan, &facts, &below, &ends, start.agreed());
     engine.load.size = size;
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
     let kept = verification::keep(plan, run, run_number, &ends.lanes);
     kept.unwrap_or_else(|error| observer.tell(&format!("warning: {error}")));
     facts.trace = ends.feeder.header;
-    let witnessed = facts.witness.as_ref();
-    let zero_ns = facts.zero_monotonic_ns;
-    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, plan.timing.mode));
+    let witnessed = Witnessed::of(&facts);
     let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
     let unkept = |error| unkept(error, damage.as_ref());
     let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
@@ -135,7 +136,7 @@ fn replay(
     facts.verdict = Some(summary.verdict.clone());
     let incomplete = &summary.engine.incomplete;
     facts.reason = (!incomplete.is_empty()).then(|| incomplete.clone());
-    facts.state = if incomplete.is_empty() { State::Complete } else { State::Incomplete };
+    facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
     settle::drop_journal(run, &summary.engine).map_err(unkept)?;
@@ -275,47 +276,48 @@ fn facts(
         version: RUN_VERSION,
         state: State::Running,
         reason: None,
-        ioecho: env!("CARGO_PKG_VERSION"),
-        run: format!("{run_number:016x}"),
+        ioecho: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        run: RunNumbers(vec![RunNumber(run_number)]),
         started: now(),
         ended: None,
         command: plan.command.clone(),
         zero_monotonic_ns: None,
-        pid: std::process::id(),
+        pid: Some(std::process::id()),
         verdict: None,
         continues: plan.continues.as_ref().map(Continues::entry),
         plan: PlanFacts {
-            trace: plan.recorded_trace.clone(),
+            trace: Some(plan.recorded_trace.clone()),
             start_ns: plan.spec.start.map(|at| at.0),
             duration_ns: plan.spec.duration.map(|span| span.0),
-            timing: plan.timing.mode,
-            speedup: plan.timing.speedup,
-            iops_scale: plan.timing.iops_scale,
-            follow_in_flight: plan.scheduler.follow_in_flight,
-            bundle_ns: plan.scheduler.bundle.0,
-            writes: plan.timing.writes,
-            sync_writes: plan.timing.sync_writes,
-            alignment: plan.timing.alignment,
-            map: Vec::new(),
-            fill_random_percent: plan.fill.random,
-            dedup: plan.fill.dedup,
+            timing: Some(plan.timing.mode),
+            speedup: Some(plan.timing.speedup),
+            iops_scale: Some(plan.timing.iops_scale),
+            follow_in_flight: Some(plan.scheduler.follow_in_flight),
+            bundle_ns: Some(plan.scheduler.bundle.0),
+            writes: Some(plan.timing.writes),
+            sync_writes: Some(plan.timing.sync_writes),
+            alignment: Some(plan.timing.alignment),
+            map: Some(Vec::new()),
+            fill_random_percent: Some(plan.fill.random),
+            dedup: Some(plan.fill.dedup),
             cache_bytes: plan.spec.cache_size.map(|size| size.0),
-            verify: plan.spec.verify.name(),
-            conflicts: plan.scheduler.conflicts,
-            strong: plan.spec.strong.level(),
-            in_flight_max: plan.scheduler.in_flight_max,
+            verify: Some(plan.spec.verify),
+            conflicts: Some(plan.scheduler.conflicts),
+            strong: Some(plan.scheduler.strong),
+            in_flight_max: Some(plan.scheduler.in_flight_max),
             errors_max: plan.spec.errors_max,
-            start_grace_ns: plan.spec.start_grace.0,
-            pacing: plan.spec.pacing.name(),
+            start_grace_ns: Some(plan.spec.start_grace.0),
+            pacing: Some(plan.spec.pacing),
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
-            require: plan.spec.require.iter().map(ToString::to_string).collect(),
-            host_setup: Vec::new(),
+            require: Some(plan.spec.require.clone()),
+            host_setup: Some(Vec::new()),
         },
         targets,
         host: HostFacts::collect(),
         witness: None,
+        merged: Vec::new(),
         trace: trace.clone(),
     }
 }

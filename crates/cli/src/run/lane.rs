@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use ioecho_linux::target::{Places, TargetContent};
+use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
@@ -22,8 +22,8 @@ use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, Op};
 
 use crate::run::ahead::{self, PlacesSeen};
-use crate::run::directory::TargetEntry;
 use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::run::feeder::{Demand, RingInput};
 use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
@@ -51,28 +51,28 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    /// Opens a target for the run, and says what it is.
+    /// Opens a target for the run, and says what it is and what lies below it.
     pub(crate) fn open(
         plan: &ReplayPlan,
         target: &Target,
         clock: MonotonicClock,
-    ) -> Result<(Self, TargetEntry)> {
+    ) -> Result<(Self, TargetEntry, Vec<Layer>)> {
         match target {
             Target::Simulated { text, spec } => {
-                let entry = TargetEntry::Simulated { simulated: text.clone() };
-                Ok((Self::Simulated { spec: spec.clone() }, entry))
+                let entry = TargetEntry::Simulated(SimulatedTarget { simulated: text.clone() });
+                Ok((Self::Simulated { spec: spec.clone() }, entry, Vec::new()))
             }
             Target::Real { options, .. } => {
                 let opened = target.claim(&plan.spec.destroy, READS_ALONE)?;
                 let writes = options.access == Access::ReadWrite;
                 let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
-                let facts = Box::new(opened.facts().clone());
+                let facts = opened.facts().clone();
                 let content = Box::new(target::sample(&opened));
                 let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
-                let backend = device.describe();
-                let entry = TargetEntry::Real { backend, facts, content: content.clone(), layers };
-                Ok((Self::Real { device, clock, content, places, recheck }, entry))
+                let entry = RealTarget::new(device.describe(), facts, (*content).clone());
+                let entry = TargetEntry::Real(Box::new(entry));
+                Ok((Self::Real { device, clock, content, places, recheck }, entry, layers))
             }
         }
     }

@@ -12,8 +12,8 @@ use ioecho_replay::Record;
 use ioecho_replay::engine::Control;
 use ioecho_trace::Nanos;
 
-use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::error::Result;
+use crate::run::facts::RunFacts;
 use crate::run::feeder::Demand;
 use crate::run::plan::ReplayPlan;
 use crate::run::writer::Moments;
@@ -94,8 +94,8 @@ pub(crate) trait Observer: Send + Sync {
     }
 
     /// Everything is open and nothing is issued. An error ends the run before it has begun.
-    fn begins(&self, plan: &ReplayPlan, run: &RunDirectory, facts: &RunFacts) -> Result<()> {
-        let _ = (plan, run, facts);
+    fn begins(&self, plan: &ReplayPlan, facts: &RunFacts) -> Result<()> {
+        let _ = (plan, facts);
         Ok(())
     }
 

@@ -61,14 +61,14 @@ pub(crate) fn trace_until(
         }
         Some(run) => {
             // A directory of a version that this program does not know is refused here.
-            run.read_facts()?;
+            let facts = run.read_facts()?;
             if run.requests().exists() {
                 // A run that was received may hold a pipe in its place, which nobody writes to.
                 regular::open(&run.requests())
                     .map_err(|error| TraceError::read(&run.requests(), error))?;
                 formats::open(&run.requests(), options)?
             } else {
-                Box::new(JournalSource::open(&run)?)
+                Box::new(JournalSource::open(&run, &facts.trace)?)
             }
         }
     };
@@ -247,8 +247,8 @@ pub(crate) struct JournalSource {
 }
 
 impl JournalSource {
-    /// The journal in this directory.
-    pub(crate) fn open(run: &RunDirectory) -> Result<Self> {
+    /// The journal in this directory, of a run that replays the trace of this header.
+    pub(crate) fn open(run: &RunDirectory, trace: &Header) -> Result<Self> {
         let path = run.journal();
         let file = File::open(&path).map_err(|error| {
             let text = format!(
@@ -261,11 +261,12 @@ impl JournalSource {
         })?;
         let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
             .map_err(|error| TraceError::read(&path, error))?;
-        let mut header = run.trace_header().unwrap_or_default();
-        header.columns = Columns { measured: true, ..header.columns };
-        header.damage = Some(
-            "the run goes on or was killed; its journal holds what there is so far".to_owned(),
-        );
+        let damage = "the run goes on or was killed; its journal holds what there is so far";
+        let header = Header {
+            columns: Columns { measured: true, ..trace.columns },
+            damage: Some(damage.to_owned()),
+            ..trace.clone()
+        };
         let (losses, guesses) = Default::default();
         Ok(Self { reader, header, losses, guesses, path, ended: false })
     }

@@ -10,8 +10,8 @@ use ioecho_report::Page;
 use ioecho_trace::Nanos;
 
 use crate::commands::tell;
-use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::error::Result;
+use crate::run::facts::RunFacts;
 use crate::run::live::{Live, LivePlan};
 use crate::run::observer::{Counter, Meters, Observer, Stopping};
 use crate::run::plan::ReplayPlan;
@@ -63,8 +63,8 @@ impl Observer for Screen {
         self.plan.is_asked().then_some(self.plan.interval)
     }
 
-    fn begins(&self, plan: &ReplayPlan, run: &RunDirectory, facts: &RunFacts) -> Result<()> {
-        let live = Live::start(plan, &self.plan, run, facts, &self.asked)?;
+    fn begins(&self, plan: &ReplayPlan, facts: &RunFacts) -> Result<()> {
+        let live = Live::start(plan, &self.plan, facts, &self.asked)?;
         self.shown().live = live;
         Ok(())
     }

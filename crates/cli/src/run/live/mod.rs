@@ -34,9 +34,9 @@ use ioecho_trace::Nanos;
 use crate::args::LiveArgs;
 use crate::commands::tell;
 use crate::outputs::{Gate, Writing};
-use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::ends::facts_beforehand;
 use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::RunFacts;
 use crate::run::observer::Meters;
 use crate::run::plan::ReplayPlan;
 #[cfg(feature = "live")]
@@ -215,7 +215,6 @@ impl Live {
     pub(crate) fn start(
         plan: &ReplayPlan,
         live: &LivePlan,
-        run: &RunDirectory,
         facts: &RunFacts,
         asked: &Arc<AtomicBool>,
     ) -> Result<Option<Self>> {
@@ -241,7 +240,7 @@ impl Live {
                 board: Arc::clone(&started.board),
                 figures: Arc::default(),
                 engine: facts_beforehand(plan, facts),
-                facts: run.read_facts()?,
+                facts: facts.without_processes(),
                 last: Mutex::default(),
             });
             started.server = started.serve(&view)?;

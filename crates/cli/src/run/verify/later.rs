@@ -13,16 +13,20 @@ use ioecho_linux::device::uring_available;
 use ioecho_linux::{
     Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
 };
-use ioecho_replay::verify::{After, FinalPass, Finding, PassProgress, VerifyFigures, final_pass};
+use ioecho_replay::conflict::ConflictMode;
+use ioecho_replay::verify::{
+    After, FinalPass, Finding, PassProgress, VerifyFigures, VerifyMode, final_pass,
+};
 use ioecho_trace::Bytes;
 use serde::Serialize;
 
-use super::line::{self, Continued, Continues};
+use super::line::{self, Continues};
 use super::rebuilt::{Rebuilt, rebuilt};
 use super::records::Records;
 use super::{notes, table};
-use crate::run::directory::{RunDirectory, targets_of};
+use crate::run::directory::RunDirectory;
 use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{Continued, RunNumber, State, TargetEntry};
 use crate::run::settle;
 
 /// Reads in flight.
@@ -118,32 +122,29 @@ impl Past {
         })?;
         let facts = run.read_facts()?;
         refuse_running(&run)?;
-        let number = facts.get("run").and_then(toml::Value::as_str);
-        let number =
-            number.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or_else(|| {
-                RunError::new(
-                    Kind::Trace,
-                    format!("{name}: run.toml does not tell the run's number"),
-                )
-            })?;
-        let plan = |key: &str| facts.get("plan").and_then(|plan| plan.get(key));
-        if plan("dedup").and_then(toml::Value::as_float).is_some_and(|dedup| dedup > 1.0) {
+        let RunNumber(number) = facts.run.single().ok_or_else(|| {
+            let text = format!(
+                "{name} was merged of several runs, each with a target and results of its own\n  = \
+                 help: verify each of them"
+            );
+            RunError::new(Kind::Trace, text)
+        })?;
+        let plan = facts.plan;
+        if plan.dedup.is_some_and(|dedup| dedup > 1.0) {
             let text = format!(
                 "{name} wrote blocks that are equal on purpose (--dedup): they cannot tell where \
                  they belong\n  = help: what is to be verified must be written without --dedup"
             );
             return Err(RunError::new(Kind::Usage, text));
         }
-        let text = |key| facts.get(key).and_then(toml::Value::as_str);
-        let planned = |key| plan(key).and_then(toml::Value::as_str);
         Ok(Self {
             number,
-            targets: targets(path, &facts)?,
-            ordered: planned("conflicts") != Some("allow"),
-            complete: text("state") == Some("complete") && is_whole(&run),
-            verified: planned("verify").is_some_and(|mode| mode != "off"),
-            trace: planned("trace").map(PathBuf::from),
-            continued: line::read(path, &facts)?,
+            targets: targets(path, facts.targets)?,
+            ordered: plan.conflicts != Some(ConflictMode::Allow),
+            complete: facts.state == State::Complete && is_whole(&run),
+            verified: plan.verify.is_some_and(VerifyMode::is_on),
+            trace: plan.trace,
+            continued: facts.continues,
             earlier: Vec::new(),
             run,
         })
@@ -270,38 +271,27 @@ fn refuse_running(run: &RunDirectory) -> Result<()> {
     Ok(())
 }
 
-fn targets(path: &Path, facts: &toml::Table) -> Result<Vec<PastTarget>> {
+fn targets(path: &Path, targets: Vec<TargetEntry>) -> Result<Vec<PastTarget>> {
     let name = path.display();
-    let targets = targets_of(facts);
-    let mut past = Vec::new();
-    for (number, target) in targets.into_iter().enumerate() {
-        if target.contains_key("simulated") {
+    if targets.is_empty() {
+        let text = format!("{name}: run.toml names no target");
+        return Err(RunError::new(Kind::Trace, text));
+    }
+    let past = (0..).zip(targets).map(|(number, target)| match target {
+        TargetEntry::Simulated(_) => {
             let text = format!(
                 "{name} was simulated: there is nothing left to verify\n  = help: ioecho replay \
                  --verify verifies a simulated target while it is there"
             );
-            return Err(RunError::new(Kind::Usage, text));
+            Err(RunError::new(Kind::Usage, text))
         }
-        let known = target
-            .get("canonical")
-            .or(target.get("path"))
-            .and_then(toml::Value::as_str)
-            .zip(target.get("capacity").and_then(toml::Value::as_integer));
-        let Some((path, capacity)) = known else {
-            let text = format!("{name}: run.toml does not tell the run's targets");
-            return Err(RunError::new(Kind::Trace, text));
-        };
-        past.push(PastTarget {
-            number: number as u16,
-            path: path.into(),
-            backing_file: target.get("backing_file").and_then(toml::Value::as_str).map(Into::into),
-            capacity: capacity as u64,
-            direct: target.get("direct").and_then(toml::Value::as_bool).unwrap_or(true),
-        });
-    }
-    if past.is_empty() {
-        let text = format!("{name}: run.toml does not tell the run's targets");
-        return Err(RunError::new(Kind::Trace, text));
-    }
-    Ok(past)
+        TargetEntry::Real(target) => Ok(PastTarget {
+            number,
+            path: target.canonical,
+            backing_file: target.backing_file,
+            capacity: target.capacity.0,
+            direct: target.direct,
+        }),
+    });
+    past.collect()
 }

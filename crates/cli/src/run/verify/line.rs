@@ -8,45 +8,23 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ioecho_linux::TargetFacts;
 use ioecho_replay::verify::{After, Intents, LINE_MAX, Verifier, VerifyConfig, VersionTable};
-use serde::{Deserialize, Serialize};
 
 use super::later::{Past, PastTarget};
 use super::rebuilt::rebuilt;
 use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{Continued, RunNumber};
 use crate::run::spec::ReplaySpec;
 use crate::run::target::Target;
-
-/// What `run.toml` says of the run that this one goes on from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Continued {
-    /// Its number.
-    pub(crate) run: String,
-    /// Its directory, without links.
-    pub(crate) path: PathBuf,
-    /// What came between the two.
-    pub(crate) after: After,
-}
 
 /// A run that another one goes on from, and what came between the two.
 #[derive(Clone, Debug)]
 pub(crate) struct Continues {
     pub(super) past: Past,
     pub(super) after: After,
-}
-
-/// What the facts of the run at `path` say of the one that it goes on from.
-pub(super) fn read(path: &Path, facts: &toml::Table) -> Result<Option<Continued>> {
-    let Some(value) = facts.get("continues") else { return Ok(None) };
-    let read = value.clone().try_into().map_err(|error: toml::de::Error| {
-        let text = format!("{}: run.toml: continues: {}", path.display(), error.message());
-        RunError::new(Kind::Trace, text)
-    })?;
-    Ok(Some(read))
 }
 
 /// The runs that `past` goes on from, oldest first.
@@ -66,8 +44,8 @@ pub(super) fn earlier(past: &Past) -> Result<Vec<Continues>> {
             RunError::new(Kind::Trace, text)
         };
         let past = Past::open_alone(&path).map_err(|error| why(error.to_string()))?;
-        if format!("{:016x}", past.number) != run {
-            return Err(why(format!("there is the run {:016x} now", past.number)));
+        if past.number != run.0 {
+            return Err(why(format!("there is the run {} now", RunNumber(past.number))));
         }
         if numbers.contains(&past.number) || numbers.len() == LINE_MAX {
             let text = format!("it goes on from itself, or stands in a line of over {LINE_MAX}");
@@ -121,7 +99,7 @@ impl Continues {
     pub(crate) fn entry(&self) -> Continued {
         let path = self.past.run.path();
         Continued {
-            run: format!("{:016x}", self.past.number),
+            run: RunNumber(self.past.number),
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             after: self.after,
         }

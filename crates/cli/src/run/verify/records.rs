@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{After, Erasing};
 use ioecho_trace::formats::{self, ReadOptions};
-use ioecho_trace::{Batch, Request, Source, TraceError};
+use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
 use crate::run::directory::RunDirectory;
 use crate::run::error::{Kind, Result, RunError};
@@ -44,7 +44,7 @@ impl Records {
         }
         if !settled.exists() {
             // One error for a run that holds nothing, whoever asks.
-            JournalSource::open(run)?;
+            JournalSource::open(run, &Header::default())?;
         }
         let source = formats::open(&settled, &ReadOptions::default())?;
         if !complete || source.header().guesses.iter().any(|note| note.what == DISORDERED) {

@@ -11,7 +11,7 @@ mod held;
 mod page;
 pub(crate) mod seal;
 
-pub(crate) use held::{Witnessed, without};
+pub(crate) use held::Witnessed;
 pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};
@@ -23,47 +23,13 @@ use ioecho_linux::record::{
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
-use serde::Serialize;
 
 use crate::run::directory::RunDirectory;
 use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{WitnessEntry, WitnessedTarget};
 use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
-
-/// A target and its device, as `run.toml` holds them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct WitnessedTarget {
-    /// The target, by its place among the run's targets.
-    pub(crate) target: usize,
-    /// The name of its device in the kernel, by which the witness calls it.
-    pub(crate) device: String,
-}
-
-/// What `run.toml` says of the witness.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct WitnessEntry {
-    /// By which interface of the kernel; empty where nothing could be recorded.
-    pub(crate) interface: &'static str,
-    /// Why by this one.
-    pub(crate) why: String,
-    /// The recorded targets.
-    pub(crate) targets: Vec<WitnessedTarget>,
-    /// Targets of which there is no witness, and why.
-    pub(crate) without: Vec<String>,
-    /// What the recorder had to say.
-    pub(crate) notes: Vec<String>,
-    /// Why it ended before the run, if it did, or could not be made a trace.
-    pub(crate) incomplete: Option<String>,
-    /// Events that found no room in the kernel's buffers.
-    pub(crate) lost: u64,
-    /// Processor time of the recorder, ns.
-    pub(crate) cpu_ns: i64,
-    /// The length of witness.parquet.
-    pub(crate) bytes: Option<u64>,
-    /// Its SHA-256.
-    pub(crate) sha256: Option<String>,
-}
 
 /// The targets that can be recorded, and what is to be said of the others.
 struct Divided {
@@ -182,7 +148,7 @@ impl Witness {
             return Ok(Some(Self { recorder: None, directory, entry }));
         }
         let of_target = |(target, device): &(usize, Device)| WitnessedTarget {
-            target: *target,
+            target: *target as u32,
             device: device.name().to_owned(),
         };
         let targets = devices.iter().map(of_target).collect();
@@ -193,7 +159,7 @@ impl Witness {
             observer.tell(&format!("note: {note}"));
         }
         let entry = WitnessEntry {
-            interface: recorder.interface().name(),
+            interface: Some(recorder.interface()),
             why: recorder.why().to_owned(),
             targets,
             without,
