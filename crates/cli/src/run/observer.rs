@@ -70,7 +70,7 @@ pub(crate) struct Meters {
 /// Counts results in the thread that writes them.
 pub(crate) trait Counter: Send {
     /// How far every lane has come that still runs, as `running` says; `None` when none does.
-    fn clock(&self, running: &mut dyn Iterator<Item = bool>) -> Option<i64>;
+    fn clock(&self, running: &[bool]) -> Option<i64>;
 
     /// Takes a result.
     fn add(&mut self, record: &Record);
@@ -79,7 +79,7 @@ pub(crate) trait Counter: Send {
     fn close_until(&mut self, now: i64);
 
     /// The run has ended, and every result was taken.
-    fn finish(self: Box<Self>);
+    fn finish(&mut self);
 }
 
 /// Who looks on. Every method may do nothing.

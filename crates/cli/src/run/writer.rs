@@ -184,8 +184,9 @@ impl Writer {
             let abandoned =
                 self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
             // Looked at before the rings: what a lane put in before it came so far is there.
-            let mut running = consumers.iter().map(|consumer| !consumer.is_abandoned());
-            let clock = self.counter.as_ref().and_then(|counter| counter.clock(&mut running));
+            let running: Vec<bool> =
+                consumers.iter().map(|consumer| !consumer.is_abandoned()).collect();
+            let clock = self.counter.as_ref().and_then(|counter| counter.clock(&running));
             let counts = consumers.iter_mut().map(|consumer| self.take(consumer, moments));
             let counts: Vec<usize> = counts.collect();
             let taken: usize = counts.iter().sum();
@@ -204,7 +205,7 @@ impl Writer {
             if taken == 0 {
                 if abandoned {
                     self.flush();
-                    if let Some(counter) = self.counter {
+                    if let Some(counter) = &mut self.counter {
                         counter.finish();
                     }
                     for text in self.inside.map(InsideWriter::finish).unwrap_or_default() {

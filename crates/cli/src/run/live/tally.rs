@@ -101,24 +101,6 @@ impl Tally {
         Self { simulated, ..self }
     }
 
-    /// Counts a result.
-    fn count(&mut self, record: &Record) {
-        let Record { planned, measured } = record;
-        // What was never issued, or never answered, counts when that became known: now.
-        let at = measured.completed.map_or(i64::MIN, |at| at.0);
-        self.last = self.last.max(at).max(measured.submitted.map_or(0, |at| at.0));
-        let number = at.div_euclid(self.width).max(self.next);
-        self.open.entry(number).or_default().observe(planned.op, planned.length, measured);
-        if let Some(portrait) = &mut self.portrait {
-            portrait.add(record);
-        }
-        while self.open.len() > OPEN_MAX
-            && let Some((oldest, _)) = self.open.first_key_value()
-        {
-            self.close(*oldest + 1, self.last);
-        }
-    }
-
     /// Closes all intervals before the one with the number `limit`.
     fn close(&mut self, limit: i64, now: i64) {
         while self.next < limit {
@@ -130,21 +112,6 @@ impl Tally {
             let figures = self.open.remove(&self.next).unwrap_or_default();
             let end = until.saturating_mul(self.width);
             self.put(figures, until, end, now);
-        }
-    }
-
-    /// Closes everything, the last interval where the run ended.
-    fn close_all(&mut self) {
-        let clocks = self.controls.iter().map(|control| control.now_ns.load(Relaxed));
-        let end = clocks.max().unwrap_or(0).max(self.last);
-        let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
-        self.close(newest.max(end.div_euclid(self.width)), end);
-        let start = self.next.saturating_mul(self.width);
-        let figures = self.open.remove(&self.next);
-        if figures.is_some() || end > start {
-            let mut figures = figures.unwrap_or_default();
-            figures.partial = true;
-            self.put(figures, self.next + 1, end.max(start), end);
         }
     }
 
@@ -167,21 +134,45 @@ impl Tally {
 }
 
 impl Counter for Tally {
-    fn clock(&self, running: &mut dyn Iterator<Item = bool>) -> Option<i64> {
-        let lanes = self.controls.iter().zip(running).filter(|(_, running)| *running);
+    fn clock(&self, running: &[bool]) -> Option<i64> {
+        let lanes = self.controls.iter().zip(running).filter(|(_, running)| **running);
         lanes.map(|(control, _)| control.now_ns.load(Relaxed)).min()
     }
 
     fn add(&mut self, record: &Record) {
-        self.count(record);
+        let Record { planned, measured } = record;
+        // What was never issued, or never answered, counts when that became known: now.
+        let at = measured.completed.map_or(i64::MIN, |at| at.0);
+        self.last = self.last.max(at).max(measured.submitted.map_or(0, |at| at.0));
+        let number = at.div_euclid(self.width).max(self.next);
+        self.open.entry(number).or_default().observe(planned.op, planned.length, measured);
+        if let Some(portrait) = &mut self.portrait {
+            portrait.add(record);
+        }
+        while self.open.len() > OPEN_MAX
+            && let Some((oldest, _)) = self.open.first_key_value()
+        {
+            self.close(*oldest + 1, self.last);
+        }
     }
 
     fn close_until(&mut self, now: i64) {
         self.close(now.div_euclid(self.width), now);
     }
 
-    fn finish(mut self: Box<Self>) {
-        self.close_all();
+    /// Closes everything, the last interval where the run ended.
+    fn finish(&mut self) {
+        let clocks = self.controls.iter().map(|control| control.now_ns.load(Relaxed));
+        let end = clocks.max().unwrap_or(0).max(self.last);
+        let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
+        self.close(newest.max(end.div_euclid(self.width)), end);
+        let start = self.next.saturating_mul(self.width);
+        let figures = self.open.remove(&self.next);
+        if figures.is_some() || end > start {
+            let mut figures = figures.unwrap_or_default();
+            figures.partial = true;
+            self.put(figures, self.next + 1, end.max(start), end);
+        }
     }
 }
 
