@@ -155,7 +155,7 @@ fn demand_counts_where_it_falls_due() {
 
 #[test]
 fn a_run_of_nothing_has_no_line() {
-    let (stand, tally) = Stand::new();
+    let (stand, mut tally) = Stand::new();
     tally.finish();
     assert!(stand.lines().is_empty());
 }
