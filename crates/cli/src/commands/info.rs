@@ -270,12 +270,12 @@ fn print_latencies(out: &mut impl Write, figures: &TraceFigures) -> io::Result<(
 }
 
 fn print_notes(out: &mut impl Write, header: &Header) -> io::Result<()> {
-    for (kind, notes) in [("lost", &header.losses), ("guessed", &header.guesses)] {
+    let has_gaps = header.recording.as_ref().is_some_and(|recording| !recording.gaps.is_empty());
+    let lost = if has_gaps { "nobody knows how many events, in the gaps" } else { "nothing" };
+    for (kind, notes, none) in
+        [("lost", &header.losses, lost), ("guessed", &header.guesses, "nothing")]
+    {
         if notes.is_empty() {
-            let gaps = header.recording.iter().flat_map(|recording| &recording.gaps);
-            let is_unknown = kind == "lost" && gaps.count() > 0;
-            let none =
-                if is_unknown { "nobody knows how many events, in the gaps" } else { "nothing" };
             row!(out, kind, "{none}")?;
         }
         for note in notes.iter() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
-use ioecho_trace::header::Notes;
+use ioecho_trace::header::{NoteKind, Notes};
 use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 
@@ -289,10 +289,12 @@ impl Source for JournalSource {
             let damaged = std::mem::take(&mut self.reader.damaged_records);
             let disordered = std::mem::take(&mut self.reader.disordered);
             for notes in [&mut self.losses, &mut self.header.losses] {
-                notes.add("results cut off while they were written", damaged, None);
+                let what = NoteKind::Unreadable.of("results cut off while they were written");
+                notes.add(what, damaged, None);
             }
             for notes in [&mut self.guesses, &mut self.header.guesses] {
-                notes.add("results out of the order of issue", disordered, None);
+                let what = NoteKind::Disordered.of("results out of the order of issue");
+                notes.add(what, disordered, None);
             }
         }
         Ok(!batch.is_empty())

@@ -10,7 +10,8 @@ use ioecho_replay::map::{Map, RouteSpec};
 use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
-use ioecho_trace::formats::{ReadOptions, WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
+use ioecho_trace::formats::{ReadOptions, WholeSeconds};
+use ioecho_trace::header::NoteKind;
 use ioecho_trace::transform::Load;
 use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
@@ -184,11 +185,10 @@ impl ReplayPlan {
     }
 }
 
-/// Refuses a trace that was converted without a choice of what to make of whole seconds: a detour
-/// makes its instants no more recorded than they were.
+/// Refuses a trace that was converted without a choice of what to make of whole seconds. A trace
+/// that such a trace was merged into has its note, too.
 fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
-    // Of a trace that was merged into it the note goes on with its file.
-    if !trace.guesses.iter().any(|note| note.what.starts_with(WHOLE_SECONDS_UNCHOSEN)) {
+    if !trace.guesses.has(NoteKind::UnchosenSecond) {
         return Ok(());
     }
     let text = format!(

@@ -55,8 +55,8 @@ pub(crate) fn settle(
         }
     }
     // The journal's header begins with the trace's own notes, which are there already.
-    header.losses = merged(&header.losses, &source.losses);
-    header.guesses = merged(&header.guesses, &source.guesses);
+    source.losses.iter().for_each(|note| header.losses.add_note(note));
+    source.guesses.iter().for_each(|note| header.guesses.add_note(note));
     if let Some(Err(error)) = sink.map(|sink| sink.finish(&header)) {
         failure = Some(error);
     }
@@ -89,17 +89,6 @@ pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<(
             .map_err(|error| RunError::from(error).within("removing the journal"))?;
     }
     Ok(())
-}
-
-fn merged(
-    ours: &ioecho_trace::header::Notes,
-    theirs: &ioecho_trace::header::Notes,
-) -> ioecho_trace::header::Notes {
-    let mut all = ours.clone();
-    for note in theirs.iter() {
-        all.add(&note.what, note.count, note.examples.first().cloned());
-    }
-    all
 }
 
 /// Settles a run that was killed; refuses one that still goes on.

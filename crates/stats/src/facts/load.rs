@@ -1,6 +1,7 @@
 //! What the load asks for and what the target is, as far as the verdict compares the two.
 
 use ioecho_trace::Header;
+use ioecho_trace::header::NoteKind;
 use serde::{Deserialize, Serialize};
 
 use super::merging;
@@ -141,45 +142,13 @@ pub struct Recording {
     pub damage: Option<String>,
 }
 
-/// Words in the notes of readers that say that the recorder lost something (`blktrace`, `ETW`,
-/// `biosnoop`, `blkparse`).
-const LOST: [&str; 2] = ["lost by the recorder", "that blkparse says are missing"];
-
-/// Words in the notes of readers on what was no loss of requests that count.
-const NO_LOSS: [&str; 13] = [
-    "digests of content",
-    "copies of stacked devices removed",
-    "requests to upper layers removed",
-    "events outside the recorded partitions",
-    "requests without a completion",
-    "queued again",
-    "they are kept as requests",
-    "passthrough commands",
-    "columns",
-    "measured times and outcomes",
-    "operations that are no I/O",
-    "records that are no requests",
-    "latencies",
-];
-
-/// Words in the notes of readers that say that an instant is not the recorded one.
-const GUESSED_INSTANTS: [&str; 5] = [
-    "known to the second only",
-    "repetitions within a second",
-    "too late to be sorted",
-    "requests without an instant",
-    "known to the millisecond",
-];
-
-/// Words that say that a place is not the recorded one.
-const GUESSED_PLACES: [&str; 1] = ["without an address, placed by a hash"];
-
 impl Recording {
     /// What the header of a trace of so many requests says, and those of traces merged into it.
     pub fn of(header: &Header, requests: u64) -> Self {
         let read = header.imported.as_ref().map_or(requests, |imported| imported.requests);
-        let mut recording = Self { requests: read.max(requests), ..Self::default() };
-        recording.add(header);
+        let damage = damage(header).cloned();
+        let mut recording = Self { requests: read.max(requests), damage, ..Self::default() };
+        recording.count(header);
         recording
     }
 
@@ -209,59 +178,85 @@ impl Recording {
         });
     }
 
-    fn add(&mut self, header: &Header) {
-        let is = |what: &str, words: &[&str]| words.iter().any(|word| what.contains(word));
-        for note in header.losses.iter() {
-            if is(&note.what, &LOST) {
-                self.lost_by_recorder = self.lost_by_recorder.saturating_add(note.count);
-            } else if !is(&note.what, &NO_LOSS) {
-                self.unreadable = self.unreadable.saturating_add(note.count);
-            }
-        }
-        for note in header.guesses.iter() {
-            if is(&note.what, &GUESSED_INSTANTS) {
-                self.instants_guessed = self.instants_guessed.saturating_add(note.count);
-            } else if is(&note.what, &GUESSED_PLACES) {
-                self.places_guessed = self.places_guessed.saturating_add(note.count);
-            }
-        }
-        if self.damage.is_none() {
-            self.damage.clone_from(&header.damage);
-        }
-        for merged in &header.merged {
-            self.add(merged);
+    /// Counts what the notes of `header` mean; those of traces merged into it stand among them.
+    fn count(&mut self, header: &Header) {
+        for note in header.losses.iter().chain(header.guesses.iter()) {
+            let sum = match note.kind {
+                NoteKind::LostByRecorder => &mut self.lost_by_recorder,
+                NoteKind::Unreadable | NoteKind::LeftOut => &mut self.unreadable,
+                NoteKind::Instant | NoteKind::UnchosenSecond => &mut self.instants_guessed,
+                NoteKind::Place => &mut self.places_guessed,
+                NoteKind::Beside
+                | NoteKind::Order
+                | NoteKind::Disordered
+                | NoteKind::Unit
+                | NoteKind::Assumed => continue,
+            };
+            *sum = sum.saturating_add(note.count);
         }
     }
+}
+
+/// Where the trace, or the first of those merged into it that does, ends before its end.
+fn damage(header: &Header) -> Option<&String> {
+    header.damage.as_ref().or_else(|| header.merged.iter().find_map(damage))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_readers_note_is_told_by_what_it_means_for_a_replay() {
+    /// A header with a note of every kind, in these words, and a merged trace with the same.
+    fn noted(words: &str) -> Header {
         let mut header = Header::default();
-        header.losses.add("events lost by the recorder (sequence gaps)", 3, None);
-        header.losses.add("junk lines", 5, None);
-        header.losses.add("digests of content", 70, None);
-        header.losses.add("events outside the recorded partitions", 700, None);
-        header.losses.add("requests without a completion", 7, None);
-        header.guesses.add("requests known to the second only, spread evenly over it", 11, None);
-        header.guesses.add("requests sorted into time order", 90, None);
-        let mut merged = Header::default();
-        merged.losses.add("junk lines", u64::MAX, None);
-        merged.damage = Some("cut".to_owned());
-        header.merged.push(merged);
-        let recording = Recording::of(&header, 1000);
+        header.losses.add(NoteKind::LostByRecorder.of(words), 3, None);
+        header.losses.add(NoteKind::Unreadable.of(words), 5, None);
+        header.losses.add(NoteKind::LeftOut.of(words), 10, None);
+        header.losses.add(NoteKind::Beside.of(words), 700, None);
+        header.guesses.add(NoteKind::Instant.of(words), 11, None);
+        header.guesses.add(NoteKind::UnchosenSecond.of(words), 20, None);
+        header.guesses.add(NoteKind::Place.of(words), 13, None);
+        header.guesses.add(NoteKind::Order.of(words), 900, None);
+        header.guesses.add(NoteKind::Disordered.of(words), 901, None);
+        header.guesses.add(NoteKind::Unit.of(words), 902, None);
+        header.guesses.add(NoteKind::Assumed.of(words), 903, None);
+        header
+    }
+
+    #[test]
+    fn what_a_note_means_to_a_replay_is_told_by_its_kind_whatever_its_words_say() {
         let expected = Recording {
             requests: 1000,
             lost_by_recorder: 3,
-            unreadable: u64::MAX,
-            instants_guessed: 11,
-            places_guessed: 0,
-            damage: Some("cut".to_owned()),
+            unreadable: 15,
+            instants_guessed: 31,
+            places_guessed: 13,
+            damage: None,
         };
-        assert_eq!(recording, expected);
+        for words in [
+            "events",
+            "events lost by the recorder (sequence gaps)",
+            "digests of content",
+            "requests known to the second only, spread evenly over it",
+            "requests to files without an address, placed by a hash of the file's name",
+        ] {
+            assert_eq!(Recording::of(&noted(words), 1000), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn what_a_merged_trace_lost_counts_once() {
+        let mut merged = noted("events");
+        merged.damage = Some("cut".to_owned());
+        let mut header = Header::default();
+        header.losses.add(NoteKind::Unreadable.of("junk lines"), u64::MAX - 15, None);
+        for note in merged.losses.iter() {
+            header.losses.add_note(&note.within("b.csv"));
+        }
+        header.merged.push(merged);
+        let recording = Recording::of(&header, 1000);
+        assert_eq!((recording.lost_by_recorder, recording.unreadable), (3, u64::MAX));
+        assert_eq!(recording.damage.as_deref(), Some("cut"));
     }
 
     #[test]

@@ -5,14 +5,11 @@
 //! for copies that count something else).
 
 use super::import::{
-    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
-    looks_like,
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, looks_delimited,
 };
-use super::{Format, Opening, Several};
+use super::{Format, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
 use crate::request::Request;
-use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
 
 mod writer;
@@ -24,8 +21,8 @@ pub const FORMAT: Format = Format {
     name: "alibaba",
     title: "Alibaba's block traces of 2020",
     several: Several::ByTime,
-    recognise,
-    open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
+    open: |opening| {
         let facts = Facts {
             format: "Alibaba block trace",
             columns: Columns::default(),
@@ -34,34 +31,11 @@ pub const FORMAT: Format = Format {
         };
         let remedy = "its lines look like '1,W,19496058880,77824,1577808000000426'";
         let unit_ns = opening.options.time_unit_ns.unwrap_or(MICROSECOND_NS);
-        import::lines(opening, Parser { unit_ns, devices: Numbered::default() }, facts, remedy)
+        import::lines(opening, Parser { unit_ns, ..Parser::default() }, facts, remedy)
     },
 };
 
 const MICROSECOND_NS: i64 = 1_000;
-
-const HEADER: &[&str] = &["device_id", "opcode", "offset", "length"];
-
-/// The device and the request of a line.
-#[inline]
-fn parse(line: &[u8], unit_ns: i64) -> Result<(u64, Request), Fault> {
-    let mut fields = Commas::new(line);
-    let device = fields.integer("the device is no number")?;
-    let op = fields.op()?;
-    let offset = fields.integer("the offset is no number of bytes")?;
-    let length = fields.integer("the length is no number of bytes")?;
-    let issue = fields.decimal(unit_ns, "the timestamp is no number of microseconds")?;
-    fields.end()?;
-    Ok((device, Request::new(Nanos(issue), op, Bytes(offset), Bytes(length))))
-}
-
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line, MICROSECOND_NS) {
-        Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Header,
-        Err(_) => Look::Strange,
-    })
-}
 
 struct Parser {
     /// How long the unit of instants is, in nanoseconds.
@@ -69,16 +43,31 @@ struct Parser {
     devices: Numbered,
 }
 
-impl LineParser for Parser {
+impl Default for Parser {
+    fn default() -> Self {
+        Self { unit_ns: MICROSECOND_NS, devices: Numbered::default() }
+    }
+}
+
+impl Delimited for Parser {
+    type Row<'a> = OnVolume;
+
+    const NAMES: &'static [&'static str] = &["device_id", "opcode", "offset", "length"];
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let (device, request) = match parse(line, self.unit_ns) {
-            Ok(parsed) => parsed,
-            Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
-            Err(fault) => return Err(fault),
-        };
-        let volume = self.devices.volume(device, intake)?;
-        intake.push(&Request { volume, ..request })?;
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<OnVolume, Fault> {
+        let mut fields = Commas::new(line);
+        let device = fields.integer("the device is no number")?;
+        let op = fields.op()?;
+        let offset = fields.integer("the offset is no number of bytes")?;
+        let length = fields.integer("the length is no number of bytes")?;
+        let issue = fields.decimal(self.unit_ns, "the timestamp is no number of microseconds")?;
+        fields.end()?;
+        Ok((device, Request::new(Nanos(issue), op, Bytes(offset), Bytes(length))))
+    }
+
+    #[inline]
+    fn give(&mut self, row: OnVolume, intake: &mut Intake) -> Result<(), Fault> {
+        self.devices.give(row, intake)
     }
 }

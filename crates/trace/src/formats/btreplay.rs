@@ -21,6 +21,7 @@ use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Reco
 use super::{Format, Opening, Several, Writable};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
@@ -57,8 +58,9 @@ const BUNCH_MAX: u64 = 512;
 const LOOK_BUNCHES: usize = 64;
 
 /// The guess of a unit that the file does not say.
-const AS_NANOSECONDS: &str = "instants taken as nanoseconds, as btrecord writes them (hfplayer \
-                              writes microseconds: --time-unit us)";
+const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as nanoseconds, as btrecord writes them (hfplayer \
+         writes microseconds: --time-unit us)");
 
 const IMPOSSIBLE_BUNCH: &str = "bunches of an impossible size";
 const EMPTY_BUNCH: &str = "bunches without a request";
@@ -218,5 +220,5 @@ impl RecordParser for Parser {
 
 #[cold]
 fn fault(loss: &'static str, reason: &'static str) -> RecordError {
-    Fault { column: 1, loss, reason }.into()
+    Fault::lost(1, loss, reason).into()
 }

@@ -25,6 +25,7 @@ use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Reco
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
@@ -76,18 +77,21 @@ pub const LCS: Format = Format {
 
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 
-const BY_SHAPE: &str =
-    "records taken for libCacheSim's, because they could be (--format says otherwise)";
-const AS_SECONDS: &str = "instants taken as seconds, because the header does not say their unit \
-                          (--time-unit says otherwise)";
-const OTHER_DURATION: &str = "requests of a trace that lasts a thousand times longer or shorter \
-                              than its header says: instants may count another unit (--time-unit)";
+const BY_SHAPE: Topic<'static> = NoteKind::Assumed
+    .of("records taken for libCacheSim's, because they could be (--format says otherwise)");
+const AS_SECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as seconds, because the header does not say their unit \
+         (--time-unit says otherwise)");
+const OTHER_DURATION: Topic<'static> = NoteKind::Assumed
+    .of("requests of a trace that lasts a thousand times longer or shorter \
+         than its header says: instants may count another unit (--time-unit)");
 
 /// How far apart the two durations may be before anybody asks.
 const DURATION_FACTOR: u128 = 1000;
 
-const GUESSED_READ: &str = "requests without an operation, taken for reads";
-const NO_RANGE: &str = "operations that are no I/O";
+const GUESSED_READ: Topic<'static> =
+    NoteKind::Assumed.of("requests without an operation, taken for reads");
+const NO_RANGE: Topic<'static> = NoteKind::Beside.of("operations that are no I/O");
 const TOO_FAR: &str = "objects whose number is no address (it reaches beyond 64 bits)";
 const NO_SIZE: &str = "objects of a negative size";
 const TOO_LATE: &str = "requests at instants beyond 64 bits";
@@ -115,7 +119,7 @@ struct Head {
     /// How many bytes a block has, if that is said.
     block: Option<u64>,
     /// The guess of what the file does not say and was not asked of the user.
-    guess: Option<&'static str>,
+    guess: Option<Topic<'static>>,
     /// How many seconds the trace lasts by what the header says.
     seconds: Option<u64>,
 }
@@ -156,7 +160,7 @@ fn open_behind(
         is_block_guessed: block.is_none(),
         last: None,
         guessed_reads: 0,
-        guess: head.guess.filter(|guess| *guess != AS_SECONDS || !is_unit_given),
+        guess: head.guess.filter(|guess| guess.kind != NoteKind::Unit || !is_unit_given),
         seconds: head.seconds,
         times: None,
     };
@@ -174,7 +178,7 @@ struct Parser {
     /// The name space of the last request, and its volume.
     last: Option<(u32, VolumeId)>,
     guessed_reads: u64,
-    guess: Option<&'static str>,
+    guess: Option<Topic<'static>>,
     seconds: Option<u64>,
     /// The least and the largest time of a record.
     times: Option<(u32, u32)>,
@@ -234,7 +238,8 @@ impl RecordParser for Parser {
             }
         }
         if self.is_block_guessed {
-            let what = "objects taken for blocks of 512 bytes (--block-size says otherwise)";
+            let what = NoteKind::Unit
+                .of("objects taken for blocks of 512 bytes (--block-size says otherwise)");
             guesses.add(what, requests, None);
         }
         guesses.add(GUESSED_READ, self.guessed_reads, None);
@@ -267,5 +272,5 @@ impl Parser {
 
 #[cold]
 fn fault(loss: &'static str, reason: &'static str) -> RecordError {
-    Fault { column: 1, loss, reason }.into()
+    Fault::lost(1, loss, reason).into()
 }

@@ -11,13 +11,13 @@
 //! it was a guess is told all the same, unless `--format` said it.
 
 use super::import::{
-    self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, looks_like,
+    self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Numbered, OnVolume, looks_like,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
-use crate::stream::Source;
+use crate::stream::Opened;
 use crate::text::Cursor;
 use crate::units::{Nanos, SECTOR};
 
@@ -32,7 +32,7 @@ pub const FORMAT: Format = Format {
 
 /// The device and the request of a line, in instants of `unit_ns`.
 #[inline]
-fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<(u64, Request), Fault> {
+fn parse(line: &[u8], unit_ns: i64, block: u64) -> Result<OnVolume, Fault> {
     let mut fields = Blanks::new(line);
     let issue = fields.decimal(unit_ns, "the arrival is no number")?;
     let device = fields.integer("the device is no number")?;
@@ -97,14 +97,15 @@ fn has_decimals(first_bytes: &[u8]) -> bool {
     })
 }
 
-const AS_SIMULATOR: &str =
-    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)";
-const AS_MILLISECONDS: &str =
-    "instants taken as milliseconds, because they have decimals (--time-unit says otherwise)";
-const AS_NANOSECONDS: &str =
-    "instants taken as nanoseconds, because they are whole (--time-unit says otherwise)";
+const AS_SIMULATOR: Topic<'static> = NoteKind::Assumed.of(
+    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)",
+);
+const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as milliseconds, because they have decimals (--time-unit says otherwise)");
+const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as nanoseconds, because they are whole (--time-unit says otherwise)");
 
-fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+fn open(opening: Opening<'_>) -> Opened {
     let (unit_ns, guess) = match opening.options.time_unit_ns {
         Some(unit_ns) => (unit_ns, None),
         None if has_decimals(opening.stream.first_bytes()) => (1_000_000, Some(AS_MILLISECONDS)),
@@ -126,28 +127,28 @@ struct Parser {
     unit_ns: i64,
     /// Whether nobody but the look of the lines said that this is the format.
     is_guessed: bool,
-    guess: Option<&'static str>,
+    guess: Option<Topic<'static>>,
     /// What addresses and lengths count in, in bytes.
     block: u64,
     devices: Numbered,
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = OnVolume;
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let (device, request) = parse(line, self.unit_ns, self.block)?;
-        let volume = self.devices.volume(device, intake)?;
-        intake.push(&Request { volume, ..request })?;
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<OnVolume, Fault> {
+        parse(line, self.unit_ns, self.block)
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        if self.is_guessed {
-            intake.header.guesses.add(AS_SIMULATOR, intake.requests(), None);
-        }
-        if let Some(guess) = self.guess {
-            intake.header.guesses.add(guess, intake.requests(), None);
-        }
+    #[inline]
+    fn give(&mut self, row: OnVolume, intake: &mut Intake) -> Result<(), Fault> {
+        self.devices.give(row, intake)
+    }
+
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(self.is_guessed, AS_SIMULATOR);
+        self.guess.into_iter().for_each(|guess| intake.guess_all(true, guess));
     }
 }
 

@@ -8,7 +8,7 @@
 use crate::batch::Batch;
 use crate::calendar;
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::stream::Source;
 use crate::units::Nanos;
 
@@ -21,12 +21,14 @@ const EARLIEST_NS: i64 = 631_152_000_000_000_000;
 const LATEST_NS: i64 = 4_102_444_800_000_000_000;
 
 /// The doubt about requests that lie apart from most.
-pub const APART: &str = "requests more than a year apart from most, left there: their time stamps \
-                         may be wrong";
+pub const APART: Topic<'static> = NoteKind::Assumed
+    .of("requests more than a year apart from most, left there: their time stamps \
+         may be wrong");
 
 /// The doubt about the date.
-pub const DATE: &str = "requests dated before 1990 or behind 2100, left there: their time stamps \
-                        may be wrong, or count another unit";
+pub const DATE: Topic<'static> = NoteKind::Assumed
+    .of("requests dated before 1990 or behind 2100, left there: their time stamps \
+         may be wrong, or count another unit");
 
 /// Looks at the instants of `source` while they go by.
 pub(super) fn questioned(source: Box<dyn Source>) -> Box<dyn Source> {

@@ -25,6 +25,7 @@ use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said};
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::NoteKind;
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
@@ -120,12 +121,14 @@ impl LineParser for Parser {
         let requests = intake.requests();
         let guesses = &mut intake.header.guesses;
         if self.places.issue.is_none() {
-            let what = "instants of issue computed from completions known to the millisecond";
+            let what = NoteKind::Instant
+                .of("instants of issue computed from completions known to the millisecond");
             guesses.add(what, requests, None);
         }
         if !self.unit_is_given {
-            let what = "latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
-                        --time-unit us)";
+            let what = NoteKind::Unit
+                .of("latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
+                     --time-unit us)");
             guesses.add(what, requests, None);
         }
     }

@@ -5,14 +5,11 @@
 //! host's start, sectors, `R` or `W`, the device, and a digest of the content, which no request
 //! keeps. The files are called `*.blkparse` and are none.
 
-use super::import::{
-    self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
-};
-use super::{Format, Opening, Several};
+use super::import::{self, Blanks, Delimited, Epoch, Facts, Fault, Intake, looks_delimited};
+use super::{Format, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::NoteKind;
 use crate::request::{Origin, Request};
-use crate::stream::Source;
 use crate::units::{Nanos, SECTOR, VolumeId};
 
 /// Traces of Florida International University.
@@ -20,8 +17,8 @@ pub const FORMAT: Format = Format {
     name: "fiu",
     title: "traces of Florida International University (IODedup, SRCMap)",
     several: Several::ByTime,
-    recognise,
-    open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
+    open: |opening| {
         let facts = Facts {
             format: "FIU trace",
             columns: Columns { origin: true, ..Columns::default() },
@@ -103,13 +100,6 @@ fn behind_blanks<'a>(
     None
 }
 
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line) {
-        Ok(_) => Look::Request,
-        Err(_) => Look::Strange,
-    })
-}
-
 #[derive(Default)]
 struct Parser {
     digests: u64,
@@ -131,19 +121,25 @@ impl Parser {
     }
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = Row<'a>;
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let row = parse(line)?;
+    fn parse<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, Fault> {
+        parse(line)
+    }
+
+    #[inline]
+    fn give(&mut self, row: Row<'_>, intake: &mut Intake) -> Result<(), Fault> {
         let volume = self.volume(&row, intake)?;
         intake.process(row.pid, row.process);
         let origin = Some(Origin { pid: row.pid, cpu: 0 });
         intake.push(&Request { volume, origin, ..row.request })?;
         self.digests += u64::from(row.has_digest);
-        Ok(Said::Request)
+        Ok(())
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        intake.header.losses.add("digests of content", self.digests, None);
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.header.losses.add(NoteKind::Beside.of("digests of content"), self.digests, None);
     }
 }

@@ -5,14 +5,14 @@
 //! (`--time-unit` says otherwise), a number, bytes, `1` for a read and `0` for a write.
 
 use super::import::{
-    self, AS_MILLISECONDS, Blanks, Commas, Epoch, Facts, Fault, Fields, Intake, LineParser, Look,
-    Numbered, Said, looks_like,
+    self, AS_MILLISECONDS, Blanks, Commas, Delimited, Epoch, Facts, Fault, Fields, Intake, Look,
+    Numbered, OnVolume, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::Request;
-use crate::stream::Source;
+use crate::stream::Opened;
 use crate::units::{Bytes, Nanos, SECTOR};
 
 /// Traces of that replayer.
@@ -20,25 +20,18 @@ pub const FORMAT: Format = Format {
     name: "huaicheng",
     title: "traces of huaicheng's replayer",
     several: Several::ByTime,
-    recognise,
+    recognise: |first_bytes| {
+        looks_delimited(Parser { unit_ns: 1, ..Parser::default() }, first_bytes)
+    },
     open,
 };
-
-#[inline]
-fn parse(line: &[u8], unit_ns: i64) -> Result<(u64, Request), Fault> {
-    if memchr::memchr(b',', line).is_some() {
-        columns(Commas::new(line), unit_ns)
-    } else {
-        columns(Blanks::new(line), unit_ns)
-    }
-}
 
 /// The disk and the request of a line.
 #[inline]
 fn columns<const SEPARATOR: u8>(
     mut fields: Fields<'_, SEPARATOR>,
     unit_ns: i64,
-) -> Result<(u64, Request), Fault> {
+) -> Result<OnVolume, Fault> {
     let issue = fields.decimal(unit_ns, "the timestamp is no number of milliseconds")?;
     let disk = fields.integer("the disk is no number")?;
     let offset = fields.integer("the offset is no number of bytes")?;
@@ -48,25 +41,7 @@ fn columns<const SEPARATOR: u8>(
     Ok((disk, Request::new(Nanos(issue), op, Bytes(offset), Bytes(length))))
 }
 
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| {
-        // With blanks it is what simulators have; only here it counts in bytes.
-        let is_whole = |bytes: Bytes| bytes.0.is_multiple_of(SECTOR);
-        match parse(line, 1) {
-            Ok((_, request))
-                if line.contains(&b',')
-                    && request.length > Bytes::ZERO
-                    && is_whole(request.offset)
-                    && is_whole(request.length) =>
-            {
-                Look::Request
-            }
-            _ => Look::Strange,
-        }
-    })
-}
-
-fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+fn open(opening: Opening<'_>) -> Opened {
     let facts = Facts {
         format: "huaicheng replayer trace",
         columns: Columns::default(),
@@ -82,9 +57,11 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     import::lines(opening, parser, facts, "its lines look like '12.5,0,7213056,4096,1'")
 }
 
-const AS_HUAICHENG: &str = "lines of five numbers, taken for those of huaicheng's replayer \
-                            (--format or --columns says otherwise)";
+const AS_HUAICHENG: Topic<'static> = NoteKind::Assumed
+    .of("lines of five numbers, taken for those of huaicheng's replayer \
+         (--format or --columns says otherwise)");
 
+#[derive(Default)]
 struct Parser {
     unit_ns: i64,
     is_unit_guessed: bool,
@@ -93,21 +70,35 @@ struct Parser {
     disks: Numbered,
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = OnVolume;
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let (disk, request) = parse(line, self.unit_ns)?;
-        let volume = self.disks.volume(disk, intake)?;
-        intake.push(&Request { volume, ..request })?;
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<OnVolume, Fault> {
+        if memchr::memchr(b',', line).is_some() {
+            columns(Commas::new(line), self.unit_ns)
+        } else {
+            columns(Blanks::new(line), self.unit_ns)
+        }
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        if self.is_format_guessed {
-            intake.header.guesses.add(AS_HUAICHENG, intake.requests(), None);
-        }
-        if self.is_unit_guessed {
-            intake.header.guesses.add(AS_MILLISECONDS, intake.requests(), None);
-        }
+    fn look(&self, line: &[u8], (_, request): &OnVolume) -> Look {
+        // With blanks it is what simulators have; only here it counts in bytes.
+        let is_whole = |bytes: Bytes| bytes.0.is_multiple_of(SECTOR);
+        let is_like = line.contains(&b',')
+            && request.length > Bytes::ZERO
+            && is_whole(request.offset)
+            && is_whole(request.length);
+        if is_like { Look::Request } else { Look::Strange }
+    }
+
+    #[inline]
+    fn give(&mut self, row: OnVolume, intake: &mut Intake) -> Result<(), Fault> {
+        self.disks.give(row, intake)
+    }
+
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(self.is_format_guessed, AS_HUAICHENG);
+        intake.guess_all(self.is_unit_guessed, AS_MILLISECONDS);
     }
 }

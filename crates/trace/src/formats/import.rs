@@ -4,12 +4,13 @@
 //! reader has to do: junk is counted and shown, requests that nothing could replay are refused
 //! alike everywhere, names of devices become numbers, what was ordered by completion is sorted,
 //! clocks of every epoch are brought to the trace's own start, and a file that breaks off gives
-//! what it held. All that is here, once. A format is then a parser ([`LineParser`] or
-//! [`RecordParser`]) and a few [`Facts`].
+//! what it held. All that is here, once. A format is then a parser ([`Delimited`],
+//! [`LineParser`] or [`RecordParser`]) and a few [`Facts`].
 //!
 //! The way of a request: a parser → [`Intake`] (checked and counted) → the sort window →
 //! whole seconds spread, if asked for → the trace's own start subtracted → a batch.
 
+mod delimited;
 mod fields;
 mod intake;
 mod lines;
@@ -21,19 +22,21 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub use self::delimited::{Delimited, looks_delimited};
 pub use self::fields::{Blanks, Commas, Fields, is_header};
 pub use self::intake::{Fault, Intake, JUNK};
 pub use self::lines::{LineParser, Look, Said, lines, looks_like};
-pub use self::numbered::Numbered;
+pub use self::numbered::{Numbered, OnVolume};
 pub use self::objects::Slots;
 pub use self::records::{RecordError, RecordParser, Records, records};
-pub use self::seconds::{UNCHOSEN as WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
+pub use self::seconds::WholeSeconds;
 
 use crate::batch::Columns;
+use crate::header::{NoteKind, Topic};
 
 /// The guess of a unit that neither the file nor the user says.
-pub const AS_MILLISECONDS: &str =
-    "instants taken as milliseconds, as is the custom (--time-unit says otherwise)";
+pub const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
+    .of("instants taken as milliseconds, as is the custom (--time-unit says otherwise)");
 
 /// From where a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,14 +7,11 @@
 //! file begins is told.
 
 use super::import::{
-    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
-    looks_like,
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, looks_delimited,
 };
-use super::{Format, Opening, Several};
+use super::{Format, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
 use crate::request::Request;
-use crate::stream::Source;
 use crate::transform::decimal_seconds;
 use crate::units::{Bytes, Nanos};
 
@@ -23,8 +20,8 @@ pub const FORMAT: Format = Format {
     name: "k5cloud",
     title: "traces of Fujitsu's K5 cloud (SNIA 26930)",
     several: Several::ByTime,
-    recognise,
-    open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
+    open: |opening| {
         let facts = Facts {
             format: "K5cloud trace",
             columns: Columns::default(),
@@ -32,57 +29,43 @@ pub const FORMAT: Format = Format {
             whole_seconds: false,
         };
         let remedy = "its lines look like '1,10.253891,W,7213056,4096'";
-        let parser = Parser { volumes: Numbered::default(), earliest: None };
-        import::lines(opening, parser, facts, remedy)
+        import::lines(opening, Parser::default(), facts, remedy)
     },
 };
 
-const HEADER: &[&str] = &["ID", "Timestamp", "Type", "Offset"];
-
-/// The volume and the request of a line.
-#[inline]
-fn parse(line: &[u8]) -> Result<(u64, Request), Fault> {
-    let mut fields = Commas::new(line);
-    let volume = fields.integer("the volume is no number")?;
-    let issue = fields.decimal(1_000_000_000, "the timestamp is no number of seconds")?;
-    let op = fields.op()?;
-    let offset = fields.integer("the offset is no number of bytes")?;
-    let length = fields.integer("the length is no number of bytes")?;
-    fields.end()?;
-    Ok((volume, Request::new(Nanos(issue), op, Bytes(offset), Bytes(length))))
-}
-
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line) {
-        Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Header,
-        Err(_) => Look::Strange,
-    })
-}
-
+#[derive(Default)]
 struct Parser {
     volumes: Numbered,
     /// The earliest instant so far.
     earliest: Option<Nanos>,
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = OnVolume;
+
+    const NAMES: &'static [&'static str] = &["ID", "Timestamp", "Type", "Offset"];
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let (volume, request) = match parse(line) {
-            Ok(parsed) => parsed,
-            Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
-            Err(fault) => return Err(fault),
-        };
-        let volume = self.volumes.volume(volume, intake)?;
-        intake.push(&Request { volume, ..request })?;
-        if self.earliest.is_none_or(|earliest| request.issue < earliest) {
-            self.earliest = Some(request.issue);
-        }
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<OnVolume, Fault> {
+        let mut fields = Commas::new(line);
+        let volume = fields.integer("the volume is no number")?;
+        let issue = fields.decimal(1_000_000_000, "the timestamp is no number of seconds")?;
+        let op = fields.op()?;
+        let offset = fields.integer("the offset is no number of bytes")?;
+        let length = fields.integer("the length is no number of bytes")?;
+        fields.end()?;
+        Ok((volume, Request::new(Nanos(issue), op, Bytes(offset), Bytes(length))))
     }
 
-    fn end(&mut self, intake: &mut Intake) {
+    #[inline]
+    fn give(&mut self, row: OnVolume, intake: &mut Intake) -> Result<(), Fault> {
+        self.volumes.give(row, intake)?;
+        let issue = row.1.issue;
+        self.earliest = Some(self.earliest.map_or(issue, |earliest| earliest.min(issue)));
+        Ok(())
+    }
+
+    fn finish(&mut self, intake: &mut Intake) {
         if let Some(earliest) = self.earliest {
             let after = decimal_seconds(earliest);
             intake.header.description =

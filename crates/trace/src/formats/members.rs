@@ -22,7 +22,7 @@ use crate::batch::Batch;
 use crate::compression::{self, Choice};
 use crate::encoding;
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::stream::Source;
 
 /// What several files of a format in one archive are.
@@ -37,16 +37,20 @@ pub enum Several {
 }
 
 /// The guess that several members are one trace.
-pub const BY_TIME: &str = "members of the archive, put together in the order of time";
+pub const BY_TIME: Topic<'static> =
+    NoteKind::Order.of("members of the archive, put together in the order of time");
 
 /// The guess that they are one behind the other.
-pub const IN_TURN: &str = "members of the archive, read one behind the other";
+pub const IN_TURN: Topic<'static> =
+    NoteKind::Assumed.of("members of the archive, read one behind the other");
 
 /// The loss of a member that is no trace.
-pub const STRANGE: &str = "members of the archive that are of no known format";
+pub const STRANGE: Topic<'static> =
+    NoteKind::Unreadable.of("members of the archive that are of no known format");
 
 /// The loss of a member that is another trace.
-pub const OTHER: &str = "members of the archive of another format than the first";
+pub const OTHER: Topic<'static> =
+    NoteKind::Unreadable.of("members of the archive of another format than the first");
 
 /// The members of an archive that were looked at so far.
 #[derive(Clone)]
@@ -209,18 +213,10 @@ impl Found {
 
     /// Adds what is known of the members to `header`.
     fn note(&self, header: &mut Header) {
-        let add = |into: &mut Notes, from: &Notes| {
-            for note in from.iter() {
-                let mut examples = note.examples.iter().cloned();
-                let others = note.count - note.examples.len() as u64;
-                into.add(&note.what, others + 1, examples.next());
-                examples.for_each(|example| into.add(&note.what, 1, Some(example)));
-            }
-        };
         if self.taken > 1 {
-            add(&mut header.guesses, &self.together);
+            self.together.iter().for_each(|note| header.guesses.add_note(note));
         }
-        add(&mut header.losses, &self.lost);
+        self.lost.iter().for_each(|note| header.losses.add_note(note));
     }
 }
 

@@ -64,7 +64,7 @@ pub mod wall_clock;
 pub mod write;
 
 pub use self::described::{Description, DescriptionError, Separator, Words};
-pub use self::import::{WHOLE_SECONDS_UNCHOSEN, WholeSeconds};
+pub use self::import::WholeSeconds;
 pub use self::members::Several;
 pub use self::options::{IssueEvent, ReadOptions};
 pub use self::write::{Writable, create};

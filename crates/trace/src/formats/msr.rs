@@ -10,14 +10,12 @@
 //! A response time of zero is read as one that is not known, and written so: no disk answers in
 //! less than 100 ns.
 
-use super::import::{
-    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Said, is_header, looks_like,
-};
+use super::import::{self, Commas, Delimited, Epoch, Facts, Fault, Intake, looks_delimited};
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
-use crate::stream::Source;
+use crate::stream::Opened;
 use crate::units::{Bytes, Nanos, VolumeId};
 
 mod writer;
@@ -29,7 +27,7 @@ pub const FORMAT: Format = Format {
     name: "msr",
     title: "traces of Microsoft Research Cambridge (SNIA 388)",
     several: Several::ByTime,
-    recognise,
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
     open,
 };
 
@@ -38,8 +36,6 @@ const TICK_NS: i64 = 100;
 
 /// 1970-01-01 UTC in ticks since 1601-01-01 UTC.
 const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
-
-const HEADER: &[&str] = &["Timestamp", "Hostname", "DiskNumber", "Type"];
 
 /// What a line says.
 #[derive(Debug)]
@@ -69,15 +65,7 @@ fn parse(line: &[u8]) -> Result<Row<'_>, Fault> {
     Ok(row)
 }
 
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line) {
-        Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Header,
-        Err(_) => Look::Strange,
-    })
-}
-
-fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+fn open(opening: Opening<'_>) -> Opened {
     let mut lines = opening.stream.first_bytes().split(|byte| *byte == b'\n');
     let first = lines.find_map(|line| parse(line.trim_ascii()).ok());
     let is_since_1601 = first.is_none_or(|row| row.ticks >= UNIX_EPOCH_TICKS as u64);
@@ -97,19 +85,18 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         unit_ns: said.unwrap_or(TICK_NS),
         is_unit_guessed: said.is_none() && !is_since_1601,
         zero_ticks,
-        host: Vec::new(),
-        disk: 0,
-        volume: None,
-        name: Vec::new(),
+        ..Parser::default()
     };
     let remedy = "its lines look like '128166385295514663,hm,0,Write,9056014336,2048,2833'";
     import::lines(opening, parser, facts, remedy)
 }
 
 /// The guess of copies whose instants are none since 1601.
-const AS_TICKS: &str = "instants and response times taken as ticks of 100 ns, the instants from \
-                        the trace's own start (--time-unit says otherwise)";
+const AS_TICKS: Topic<'static> = NoteKind::Unit
+    .of("instants and response times taken as ticks of 100 ns, the instants from \
+         the trace's own start (--time-unit says otherwise)");
 
+#[derive(Default)]
 struct Parser {
     /// How long the unit of time is, in nanoseconds.
     unit_ns: i64,
@@ -153,11 +140,11 @@ impl Parser {
     }
 }
 
-const TOO_LATE: Fault = Fault {
-    column: 1,
-    loss: "lines with a time beyond 292 years",
-    reason: "the time is beyond what 64 bits of nanoseconds hold",
-};
+const TOO_LATE: Fault = Fault::lost(
+    1,
+    "lines with a time beyond 292 years",
+    "the time is beyond what 64 bits of nanoseconds hold",
+);
 
 /// `ticks` of `unit_ns` in nanoseconds from `zero_ticks`.
 #[inline]
@@ -170,26 +157,27 @@ fn nanoseconds(ticks: u64, zero_ticks: i64, unit_ns: i64) -> Result<Nanos, Fault
         .ok_or(TOO_LATE)
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = Row<'a>;
+
+    const NAMES: &'static [&'static str] = &["Timestamp", "Hostname", "DiskNumber", "Type"];
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let row = match parse(line) {
-            Ok(row) => row,
-            Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
-            Err(fault) => return Err(fault),
-        };
+    fn parse<'a>(&self, line: &'a [u8]) -> Result<Row<'a>, Fault> {
+        parse(line)
+    }
+
+    #[inline]
+    fn give(&mut self, row: Row<'_>, intake: &mut Intake) -> Result<(), Fault> {
         let issue = nanoseconds(row.ticks, self.zero_ticks, self.unit_ns)?;
         let latency = nanoseconds(row.response_ticks, 0, self.unit_ns)?;
         let volume = self.volume(row.host, row.disk, intake)?;
         let request = Request::new(issue, row.op, Bytes(row.offset), Bytes(row.length));
         let latency = (latency > Nanos::ZERO).then_some(latency);
-        intake.push(&Request { volume, latency, ..request })?;
-        Ok(Said::Request)
+        intake.push(&Request { volume, latency, ..request })
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        if self.is_unit_guessed {
-            intake.header.guesses.add(AS_TICKS, intake.requests(), None);
-        }
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(self.is_unit_guessed, AS_TICKS);
     }
 }

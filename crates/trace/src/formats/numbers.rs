@@ -69,7 +69,7 @@ impl Numbers {
                 continue;
             }
             if !volume.name.is_empty() && volume.name != volume.id.0.to_string() {
-                lost.add(RENAMED);
+                lost.detail(RENAMED);
             }
             let number = self.free(volume.id);
             self.settle(volume.id, number);

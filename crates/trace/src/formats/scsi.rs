@@ -8,14 +8,16 @@
 //! Commands 4, annex E, and SCSI Primary Commands 5.
 
 use super::import::Fault;
-use crate::header::Notes;
+use crate::header::{NoteKind, Notes, Topic};
 use crate::request::Op;
 use crate::units::SECTOR;
 
 const NO_DATA: &str = "SCSI commands that neither read nor write";
 const NO_RANGE: &str = "UNMAP commands whose ranges were not recorded";
-const WRITE_SAME: &str = "WRITE SAME commands, taken for writes of zeroes of the recorded length";
-const UNMAP: &str = "UNMAP commands, taken for discards of the recorded range";
+const WRITE_SAME: Topic<'static> =
+    NoteKind::Assumed.of("WRITE SAME commands, taken for writes of zeroes of the recorded length");
+const UNMAP: Topic<'static> =
+    NoteKind::Assumed.of("UNMAP commands, taken for discards of the recorded range");
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl Command {
             }
             Self::Unmap => {
                 let reason = "the ranges stand in data that was not recorded";
-                Err(Fault { column: 1, loss: NO_RANGE, reason })
+                Err(Fault::lost(1, NO_RANGE, reason))
             }
             Self::WriteSame => {
                 guesses.add(WRITE_SAME, 1, None);
@@ -114,7 +116,7 @@ impl Command {
             }
             Self::Other | Self::Unknown => {
                 let reason = "the command neither reads nor writes the disk";
-                Err(Fault { column: 1, loss: NO_DATA, reason })
+                Err(Fault::lost(1, NO_DATA, reason))
             }
         }
     }
@@ -142,7 +144,7 @@ mod tests {
         for code in [0x00, 0x12, 0x25, 0xa0, 0xff, 0x128] {
             let command = Command::of(code);
             let fault = command.op(1024, &mut Notes::default()).unwrap_err();
-            assert!(!command.is_request() && fault.loss == NO_DATA, "{code:#x}");
+            assert!(!command.is_request() && fault.loss.words == NO_DATA, "{code:#x}");
         }
         assert_eq!((Command::of(0x12), Command::of(0x128)), (Command::Other, Command::Unknown));
     }
@@ -151,7 +153,7 @@ mod tests {
     fn ranges_that_were_not_recorded_are_not_made_up_and_guesses_are_counted() {
         let mut guesses = Notes::default();
         for length in [24, 0, 513] {
-            assert_eq!(Command::Unmap.op(length, &mut guesses).unwrap_err().loss, NO_RANGE);
+            assert_eq!(Command::Unmap.op(length, &mut guesses).unwrap_err().loss.words, NO_RANGE);
         }
         assert!(guesses.is_empty());
         assert!(Command::Unmap.op(512, &mut guesses).is_ok());

@@ -5,13 +5,13 @@
 //! it was a guess is told, unless `--format` said it.
 
 use super::import::{
-    self, AS_MILLISECONDS, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, looks_like,
+    self, AS_MILLISECONDS, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::Request;
-use crate::stream::Source;
+use crate::stream::Opened;
 use crate::units::{Bytes, Nanos, SECTOR};
 
 /// Traces of `SMReplay`.
@@ -19,30 +19,13 @@ pub const FORMAT: Format = Format {
     name: "smreplay",
     title: "traces of SMReplay",
     several: Several::ByTime,
-    recognise,
+    recognise: |first_bytes| {
+        looks_delimited(Parser { unit_ns: 1, ..Parser::default() }, first_bytes)
+    },
     open,
 };
 
-#[inline]
-fn parse(line: &[u8], unit_ns: i64) -> Result<Request, Fault> {
-    let mut fields = Blanks::new(line);
-    let issue = fields.decimal(unit_ns, "the time is no number of milliseconds")?;
-    let offset = fields.blocks(SECTOR, "the address is no number of sectors")?;
-    let length = fields.blocks(SECTOR, "the size is no number of sectors")?;
-    let op = fields.op_code(0, 1)?;
-    fields.end()?;
-    Ok(Request::new(Nanos(issue), op, offset, length))
-}
-
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line, 1) {
-        // Lists of cache accesses have four numbers too, and a zero where a size would be.
-        Ok(request) if request.length > Bytes::ZERO => Look::Request,
-        _ => Look::Strange,
-    })
-}
-
-fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+fn open(opening: Opening<'_>) -> Opened {
     let facts = Facts {
         format: "SMReplay trace",
         columns: Columns::default(),
@@ -57,9 +40,11 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     import::lines(opening, parser, facts, "its lines look like '12.5 264719034 16 0'")
 }
 
-const AS_SMREPLAY: &str =
-    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)";
+const AS_SMREPLAY: Topic<'static> = NoteKind::Assumed.of(
+    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)",
+);
 
+#[derive(Default)]
 struct Parser {
     unit_ns: i64,
     is_unit_guessed: bool,
@@ -67,19 +52,32 @@ struct Parser {
     is_format_guessed: bool,
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = Request;
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        intake.push(&parse(line, self.unit_ns)?)?;
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<Request, Fault> {
+        let mut fields = Blanks::new(line);
+        let issue = fields.decimal(self.unit_ns, "the time is no number of milliseconds")?;
+        let offset = fields.blocks(SECTOR, "the address is no number of sectors")?;
+        let length = fields.blocks(SECTOR, "the size is no number of sectors")?;
+        let op = fields.op_code(0, 1)?;
+        fields.end()?;
+        Ok(Request::new(Nanos(issue), op, offset, length))
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        if self.is_format_guessed {
-            intake.header.guesses.add(AS_SMREPLAY, intake.requests(), None);
-        }
-        if self.is_unit_guessed {
-            intake.header.guesses.add(AS_MILLISECONDS, intake.requests(), None);
-        }
+    fn look(&self, _line: &[u8], request: &Request) -> Look {
+        // Lists of cache accesses have four numbers too, and a zero where a size would be.
+        if request.length > Bytes::ZERO { Look::Request } else { Look::Strange }
+    }
+
+    #[inline]
+    fn give(&mut self, request: Request, intake: &mut Intake) -> Result<(), Fault> {
+        intake.push(&request)
+    }
+
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(self.is_format_guessed, AS_SMREPLAY);
+        intake.guess_all(self.is_unit_guessed, AS_MILLISECONDS);
     }
 }

@@ -7,14 +7,13 @@
 //! timestamp is seconds from the start. The specification's own example holds a malformed line.
 
 use super::import::{
-    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
-    looks_like,
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, OnVolume, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::Request;
-use crate::stream::Source;
+use crate::stream::Opened;
 use crate::units::{Bytes, Nanos, SECTOR};
 
 /// Traces in the SPC's format.
@@ -22,47 +21,26 @@ pub const FORMAT: Format = Format {
     name: "spc",
     title: "traces in the format of the Storage Performance Council, such as UMass Financial1",
     several: Several::ByTime,
-    recognise,
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
     open,
 };
 
-const HEADER: &[&str] = &["ASU", "LBA", "Size", "Opcode"];
-
-/// The unit and the request of a line.
-#[inline]
-fn parse(line: &[u8], block: u64) -> Result<(u64, Request), Fault> {
-    let mut fields = Commas::new(line);
-    let unit = fields.integer("the application storage unit (ASU) is no number")?;
-    let offset = fields.blocks(block, "the address is no number of blocks")?;
-    let length = fields.integer("the size is no number of bytes")?;
-    let op = fields.op()?;
-    let issue = fields.decimal(1_000_000_000, "the timestamp is no number of seconds")?;
-    Ok((unit, Request::new(Nanos(issue), op, offset, Bytes(length))))
-}
-
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line, SECTOR) {
-        Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Header,
-        Err(_) => Look::Strange,
-    })
-}
-
-fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+fn open(opening: Opening<'_>) -> Opened {
     let facts = Facts {
         format: "SPC trace",
         columns: Columns::default(),
         epoch: Epoch::Start,
         whole_seconds: false,
     };
-    let block = opening.options.block_size;
-    let parser = Parser {
-        block: block.map_or(SECTOR, |block| block.0),
-        is_guessed: block.is_none(),
-        units: Numbered::default(),
+    let parser = match opening.options.block_size {
+        Some(block) => Parser { block: block.0, is_guessed: false, ..Parser::default() },
+        None => Parser::default(),
     };
     import::lines(opening, parser, facts, "its lines look like '0,20941264,8192,W,0.551706'")
 }
+
+const AS_SECTORS: Topic<'static> =
+    NoteKind::Unit.of("addresses taken as blocks of 512 bytes (--block-size says otherwise)");
 
 struct Parser {
     /// What addresses count in, in bytes.
@@ -71,23 +49,34 @@ struct Parser {
     units: Numbered,
 }
 
-impl LineParser for Parser {
+impl Default for Parser {
+    fn default() -> Self {
+        Self { block: SECTOR, is_guessed: true, units: Numbered::default() }
+    }
+}
+
+impl Delimited for Parser {
+    type Row<'a> = OnVolume;
+
+    const NAMES: &'static [&'static str] = &["ASU", "LBA", "Size", "Opcode"];
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let (unit, request) = match parse(line, self.block) {
-            Ok(parsed) => parsed,
-            Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
-            Err(fault) => return Err(fault),
-        };
-        let volume = self.units.volume(unit, intake)?;
-        intake.push(&Request { volume, ..request })?;
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<OnVolume, Fault> {
+        let mut fields = Commas::new(line);
+        let unit = fields.integer("the application storage unit (ASU) is no number")?;
+        let offset = fields.blocks(self.block, "the address is no number of blocks")?;
+        let length = fields.integer("the size is no number of bytes")?;
+        let op = fields.op()?;
+        let issue = fields.decimal(1_000_000_000, "the timestamp is no number of seconds")?;
+        Ok((unit, Request::new(Nanos(issue), op, offset, Bytes(length))))
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        if self.is_guessed {
-            let what = "addresses taken as blocks of 512 bytes (--block-size says otherwise)";
-            intake.header.guesses.add(what, intake.requests(), None);
-        }
+    #[inline]
+    fn give(&mut self, row: OnVolume, intake: &mut Intake) -> Result<(), Fault> {
+        self.units.give(row, intake)
+    }
+
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(self.is_guessed, AS_SECTORS);
     }
 }

@@ -5,14 +5,11 @@
 //! nothing where no response was seen, a number, bytes. They are ordered by completion.
 
 use super::import::{
-    self, Commas, Epoch, Facts, Fault, Intake, LineParser, Look, Numbered, Said, is_header,
-    looks_like,
+    self, Commas, Delimited, Epoch, Facts, Fault, Intake, Numbered, looks_delimited,
 };
-use super::{Format, Opening, Several};
+use super::{Format, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
 use crate::request::{Op, Request};
-use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
 
 /// The traces of SYSTOR '17.
@@ -20,8 +17,8 @@ pub const FORMAT: Format = Format {
     name: "systor",
     title: "traces of SYSTOR '17 (SNIA 4964)",
     several: Several::ByTime,
-    recognise,
-    open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
+    open: |opening| {
         let facts = Facts {
             format: "SYSTOR '17 CSV",
             columns: Columns { latency: true, ..Columns::default() },
@@ -30,11 +27,9 @@ pub const FORMAT: Format = Format {
         };
         let remedy = "its lines look like \
                       '1456095145.133076000,0.000806000,R,0,899056122368,131072'";
-        import::lines(opening, Parser { luns: Numbered::default() }, facts, remedy)
+        import::lines(opening, Parser::default(), facts, remedy)
     },
 };
-
-const HEADER: &[&str] = &["Timestamp", "Response", "IOType", "LUN"];
 
 const NO_OPERATION: &str =
     "requests whose operation was not recorded, because no response was seen";
@@ -49,49 +44,40 @@ struct Row {
     request: Request,
 }
 
-#[inline]
-fn parse(line: &[u8]) -> Result<Row, Fault> {
-    const RESPONSE: &str = "the response time is no number of seconds";
-    let mut fields = Commas::new(line);
-    let issue = fields.decimal(1_000_000_000, "the timestamp is no number of seconds")?;
-    let latency = fields.decimal_if_any(1_000_000_000, RESPONSE)?;
-    let column = fields.column();
-    let op = fields.op_if_any()?;
-    let lun = fields.integer("the LUN is no number")?;
-    let offset = fields.integer("the offset is no number of bytes")?;
-    let length = fields.integer("the size is no number of bytes")?;
-    fields.end()?;
-    let request = Request::new(Nanos(issue), op.unwrap_or(Op::Read), Bytes(offset), Bytes(length));
-    let request = Request { latency: latency.map(Nanos), ..request };
-    Ok(Row { lun, has_operation: op.is_some(), column, request })
-}
-
-fn recognise(first_bytes: &[u8]) -> bool {
-    looks_like(first_bytes, |line| match parse(line) {
-        Ok(_) => Look::Request,
-        Err(_) if is_header(line, HEADER) => Look::Header,
-        Err(_) => Look::Strange,
-    })
-}
-
+#[derive(Default)]
 struct Parser {
     luns: Numbered,
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = Row;
+
+    const NAMES: &'static [&'static str] = &["Timestamp", "Response", "IOType", "LUN"];
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let row = match parse(line) {
-            Ok(row) => row,
-            Err(_) if is_header(line, HEADER) => return Ok(Said::Other),
-            Err(fault) => return Err(fault),
-        };
+    fn parse(&self, line: &[u8]) -> Result<Row, Fault> {
+        const RESPONSE: &str = "the response time is no number of seconds";
+        let mut fields = Commas::new(line);
+        let issue = fields.decimal(1_000_000_000, "the timestamp is no number of seconds")?;
+        let latency = fields.decimal_if_any(1_000_000_000, RESPONSE)?.map(Nanos);
+        let column = fields.column();
+        let op = fields.op_if_any()?;
+        let lun = fields.integer("the LUN is no number")?;
+        let offset = fields.integer("the offset is no number of bytes")?;
+        let length = fields.integer("the size is no number of bytes")?;
+        fields.end()?;
+        let op_or_read = op.unwrap_or(Op::Read);
+        let request = Request::new(Nanos(issue), op_or_read, Bytes(offset), Bytes(length));
+        let request = Request { latency, ..request };
+        Ok(Row { lun, has_operation: op.is_some(), column, request })
+    }
+
+    #[inline]
+    fn give(&mut self, row: Row, intake: &mut Intake) -> Result<(), Fault> {
         if !row.has_operation {
             let reason = "there is no operation here";
-            return Err(Fault { column: row.column, loss: NO_OPERATION, reason });
+            return Err(Fault::lost(row.column, NO_OPERATION, reason));
         }
-        let volume = self.luns.volume(row.lun, intake)?;
-        intake.push(&Request { volume, ..row.request })?;
-        Ok(Said::Request)
+        self.luns.give((row.lun, row.request), intake)
     }
 }

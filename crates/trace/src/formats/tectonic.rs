@@ -10,13 +10,13 @@
 //! and an offset in it. Blocks are placed by [`Slots`]. Instants are whole seconds mostly.
 
 use super::import::{
-    self, Blanks, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like,
+    self, Blanks, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, looks_delimited,
 };
 use super::{Format, Opening, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
-use crate::stream::Source;
+use crate::stream::Opened;
 use crate::units::{Bytes, Nanos};
 
 /// Meta's traces of Tectonic.
@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
     name: "tectonic",
     title: "Meta's traces of Tectonic (Baleen)",
     several: Several::ByTime,
-    recognise,
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
     open,
 };
 
@@ -35,9 +35,11 @@ const SLOTS: Slots = Slots::new(23);
 /// How many requests a line may stand for: a count that lies must not fill the memory.
 const COUNT_MAX: u64 = 65_536;
 
-const PLACED: &str = "requests to blocks without an address, placed by a hash of block and shard \
-                      in slots of 8 MiB";
-const REPEATED: &str = "requests that are repetitions within a second of the one recorded";
+const PLACED: Topic<'static> = NoteKind::Place
+    .of("requests to blocks without an address, placed by a hash of block and shard \
+         in slots of 8 MiB");
+const REPEATED: Topic<'static> =
+    NoteKind::Instant.of("requests that are repetitions within a second of the one recorded");
 
 /// Seconds before 2000 are counted from somewhere else than 1970.
 const YEAR_2000_NS: i64 = 946_684_800_000_000_000;
@@ -132,20 +134,7 @@ fn parse(line: &[u8], layout: Option<Layout>) -> Result<Row, Fault> {
     Ok(Row { block, offset, shard, count, request })
 }
 
-fn recognise(first_bytes: &[u8]) -> bool {
-    let mut layout = None;
-    looks_like(first_bytes, |line| match parse(line, layout) {
-        Ok(row) if row.offset.saturating_add(row.request.length.0) <= BLOCK_BYTES => Look::Request,
-        Err(_) if line.starts_with(b"#") => {
-            let found = Layout::of_comment(line);
-            layout = found.or(layout);
-            if found.is_some() { Look::Header } else { Look::Other }
-        }
-        _ => Look::Strange,
-    })
-}
-
-fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
+fn open(opening: Opening<'_>) -> Opened {
     let first_bytes = opening.stream.first_bytes();
     let mut layout = None;
     let mut instants = Vec::new();
@@ -163,53 +152,68 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     };
     let remedy = "its lines look like '1508640235 0 131072 1571070000 2 0 3 17', \
                   with eight to ten columns";
-    import::lines(opening, Parser { layout: None, repeated: 0 }, facts, remedy)
+    import::lines(opening, Parser::default(), facts, remedy)
 }
 
+#[derive(Default)]
 struct Parser {
     /// What a comment said.
     layout: Option<Layout>,
     repeated: u64,
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = Row;
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let row = match parse(line, self.layout) {
-            Ok(row) => row,
-            Err(_) if line.starts_with(b"#") || line.starts_with(b"block_id") => {
-                self.layout = Layout::of_comment(line).or(self.layout);
-                return Ok(Said::Other);
-            }
-            Err(fault) => return Err(fault),
-        };
+    fn parse(&self, line: &[u8]) -> Result<Row, Fault> {
+        parse(line, self.layout)
+    }
+
+    fn look(&self, _line: &[u8], row: &Row) -> Look {
+        let end = row.offset.saturating_add(row.request.length.0);
+        if end <= BLOCK_BYTES { Look::Request } else { Look::Strange }
+    }
+
+    fn other(&mut self, line: &[u8]) -> Look {
+        let found = Layout::of_comment(line);
+        self.layout = found.or(self.layout);
+        match found {
+            Some(_) => Look::Header,
+            None if line.starts_with(b"#") || line.starts_with(b"block_id") => Look::Other,
+            None => Look::Strange,
+        }
+    }
+
+    #[inline]
+    fn give(&mut self, row: Row, intake: &mut Intake) -> Result<(), Fault> {
         if row.count == 0 {
             let reason = "the count is zero";
-            return Err(Fault { column: 1, loss: "lines that stand for no request", reason });
+            return Err(Fault::lost(1, "lines that stand for no request", reason));
         }
         if row.count > COUNT_MAX {
-            return Err(Fault {
-                column: 1,
-                loss: "lines that stand for more than 65,536 requests",
-                reason: "the count is not to be believed",
-            });
+            return Err(Fault::lost(
+                1,
+                "lines that stand for more than 65,536 requests",
+                "the count is not to be believed",
+            ));
         }
         let place = SLOTS.of_numbers(row.block, row.shard);
-        let offset = place.0.checked_add(row.offset).ok_or(Fault {
-            column: 1,
-            loss: "requests that reach beyond 64-bit addresses",
-            reason: "the offset is too large",
-        })?;
+        let offset = place.0.checked_add(row.offset).ok_or(Fault::lost(
+            1,
+            "requests that reach beyond 64-bit addresses",
+            "the offset is too large",
+        ))?;
         let request = Request { offset: Bytes(offset), ..row.request };
         for _ in 0..row.count {
             intake.push(&request)?;
         }
         self.repeated += row.count.saturating_sub(1);
-        Ok(Said::Request)
+        Ok(())
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        intake.header.guesses.add(PLACED, intake.requests(), None);
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(true, PLACED);
         intake.header.guesses.add(REPEATED, self.repeated, None);
     }
 }

@@ -9,12 +9,11 @@
 //! from arrival to response (`simulated_latency`). There is no device: a request names a file, by a
 //! hash, and an offset in it. Files are placed by [`Slots`].
 
-use super::import::{self, Epoch, Facts, Fault, Intake, LineParser, Look, Said, Slots, looks_like};
-use super::{Format, Opening, Several};
+use super::import::{self, Delimited, Epoch, Facts, Fault, Intake, Look, Slots, looks_delimited};
+use super::{Format, Several};
 use crate::batch::Columns;
-use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
-use crate::stream::Source;
 use crate::text::Cursor;
 use crate::units::{Bytes, Nanos};
 
@@ -23,8 +22,8 @@ pub const FORMAT: Format = Format {
     name: "thesios",
     title: "Google's Thesios traces",
     several: Several::ByTime,
-    recognise,
-    open: |opening: Opening<'_>| -> Result<Box<dyn Source>, TraceError> {
+    recognise: |first_bytes| looks_delimited(Parser::default(), first_bytes),
+    open: |opening| {
         let facts = Facts {
             format: "Google Thesios CSV",
             columns: Columns { latency: true, ..Columns::default() },
@@ -40,9 +39,11 @@ pub const FORMAT: Format = Format {
 /// Files begin at multiples of 1 GiB.
 const SLOTS: Slots = Slots::new(30);
 
-const PLACED: &str = "requests to files without an address, placed by a hash of the file's name \
-                      in slots of 1 GiB";
-const CACHED: &str = "reads that the server answered from its cache, kept as reads of the device";
+const PLACED: Topic<'static> = NoteKind::Place
+    .of("requests to files without an address, placed by a hash of the file's name \
+         in slots of 1 GiB");
+const CACHED: Topic<'static> = NoteKind::Assumed
+    .of("reads that the server answered from its cache, kept as reads of the device");
 
 /// Most columns that are looked at.
 const COLUMNS_MAX: usize = 32;
@@ -175,27 +176,15 @@ fn parse(line: &[u8], layout: &Layout) -> Result<Row, Fault> {
         return Err(Fault::junk(1, "there is no name of a file"));
     }
     let place = SLOTS.of_name(file);
-    let offset = place.0.checked_add(offset).ok_or(Fault {
-        column: split.begin(layout.offset),
-        loss: "requests that reach beyond 64-bit addresses",
-        reason: "the offset is too large",
-    })?;
+    let offset = place.0.checked_add(offset).ok_or(Fault::lost(
+        split.begin(layout.offset),
+        "requests that reach beyond 64-bit addresses",
+        "the offset is too large",
+    ))?;
     let request = Request::new(Nanos(issue), op, Bytes(offset), Bytes(length));
     let hit = layout.cache_hit.map_or(&b""[..], |index| split.column(index));
     let is_cached = op == Op::Read && hit == b"1";
     Ok(Row { is_cached, request: Request { latency, ..request } })
-}
-
-fn recognise(first_bytes: &[u8]) -> bool {
-    let mut layout = PUBLISHED;
-    looks_like(first_bytes, |line| match (parse(line, &layout), Layout::of_header(line)) {
-        (_, Some(found)) => {
-            layout = found;
-            Look::Header
-        }
-        (Ok(_), None) => Look::Request,
-        (Err(_), None) => Look::Strange,
-    })
 }
 
 struct Parser {
@@ -209,26 +198,29 @@ impl Default for Parser {
     }
 }
 
-impl LineParser for Parser {
+impl Delimited for Parser {
+    type Row<'a> = Row;
+
     #[inline]
-    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
-        let row = match parse(line, &self.layout) {
-            Ok(row) => row,
-            Err(fault) => match Layout::of_header(line) {
-                Some(layout) => {
-                    self.layout = layout;
-                    return Ok(Said::Other);
-                }
-                None => return Err(fault),
-            },
-        };
-        intake.push(&row.request)?;
-        self.cached += u64::from(row.is_cached);
-        Ok(Said::Request)
+    fn parse(&self, line: &[u8]) -> Result<Row, Fault> {
+        parse(line, &self.layout)
     }
 
-    fn end(&mut self, intake: &mut Intake) {
-        intake.header.guesses.add(PLACED, intake.requests(), None);
+    fn other(&mut self, line: &[u8]) -> Look {
+        let Some(layout) = Layout::of_header(line) else { return Look::Strange };
+        self.layout = layout;
+        Look::Header
+    }
+
+    #[inline]
+    fn give(&mut self, row: Row, intake: &mut Intake) -> Result<(), Fault> {
+        intake.push(&row.request)?;
+        self.cached += u64::from(row.is_cached);
+        Ok(())
+    }
+
+    fn finish(&mut self, intake: &mut Intake) {
+        intake.guess_all(true, PLACED);
         intake.header.guesses.add(CACHED, self.cached, None);
     }
 }

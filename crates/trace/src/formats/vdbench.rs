@@ -23,6 +23,7 @@ use super::import::{Epoch, Facts, Fault, Intake, RecordError, RecordParser, Reco
 use super::{Format, Opening, Several, Writable};
 use crate::batch::Columns;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Origin, Request};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, VolumeId};
@@ -59,7 +60,7 @@ const LOOK_RECORDS: usize = 64;
 /// How much is taken at a time from a record that is passed over.
 const SKIP_BYTES: usize = 64 << 10;
 
-const OTHER: &str = "records that are no requests";
+const OTHER: Topic<'static> = NoteKind::Beside.of("records that are no requests");
 const IMPOSSIBLE: &str = "requests with an impossible field";
 
 /// The first word of a record.
@@ -202,5 +203,5 @@ impl Parser {
 
 #[cold]
 fn fault(loss: &'static str, reason: &'static str) -> RecordError {
-    Fault { column: 1, loss, reason }.into()
+    Fault::lost(1, loss, reason).into()
 }

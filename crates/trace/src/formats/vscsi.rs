@@ -142,5 +142,5 @@ fn too_far() -> RecordError {
 
 #[cold]
 fn fault(loss: &'static str, reason: &'static str) -> RecordError {
-    Fault { column: 1, loss, reason }.into()
+    Fault::lost(1, loss, reason).into()
 }

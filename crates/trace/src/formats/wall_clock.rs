@@ -49,7 +49,7 @@ impl WallClock {
     pub fn begin(header: &Header, unit_ns: i64, epoch_units: i64, lost: &mut Lost) -> Self {
         let clock = Self::new(header, unit_ns, epoch_units);
         if !clock.is_known {
-            lost.add(UNKNOWN_START);
+            lost.detail(UNKNOWN_START);
         }
         clock
     }

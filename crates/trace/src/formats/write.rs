@@ -13,7 +13,7 @@ use super::{
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes};
 use crate::request::{Op, Origin, Request};
 use crate::stream::{Begun, Sink, Written};
 use crate::units::{Nanos, SECTOR, VolumeId};
@@ -129,16 +129,23 @@ fn known_names() -> String {
 pub struct Lost(Notes);
 
 impl Lost {
-    /// Counts a loss; `what` is a phrase that follows a number: "flushes", "latencies".
+    /// Counts a request that is left out; `what` is a phrase that follows a number: "flushes".
     #[cold]
-    pub fn add(&mut self, what: &'static str) {
-        self.0.add(what, 1, None);
+    pub fn request(&mut self, what: &'static str) {
+        self.0.add(NoteKind::LeftOut.of(what), 1, None);
+    }
+
+    /// Counts something that a request of the output does not say; `what` is a phrase that follows
+    /// a number: "latencies".
+    #[cold]
+    pub fn detail(&mut self, what: &'static str) {
+        self.0.add(NoteKind::Beside.of(what), 1, None);
     }
 
     /// Counts a request that is lost for its operation.
     #[cold]
     pub fn op(&mut self, op: Op) {
-        self.add(match op {
+        self.request(match op {
             Op::Read => "reads",
             Op::Write => "writes",
             Op::Flush => "flushes",
@@ -152,7 +159,7 @@ impl Lost {
 impl Lost {
     /// Counts the lines of provenance, for a format that has no place for them.
     pub(super) fn transforms(&mut self, header: &Header) {
-        self.0.add(LOST_TRANSFORMS, header.transforms.len() as u64, None);
+        self.0.add(NoteKind::Beside.of(LOST_TRANSFORMS), header.transforms.len() as u64, None);
     }
 
     /// Counts the name of volume `id`, if it has one, in a format that has no place for names.
@@ -160,7 +167,7 @@ impl Lost {
     pub(super) fn name(&mut self, id: VolumeId, header: &Header) {
         let volume = header.volumes.iter().find(|volume| volume.id == id);
         if volume.is_some_and(|volume| !volume.name.is_empty()) {
-            self.add(NAMES);
+            self.detail(NAMES);
         }
     }
 
@@ -275,13 +282,13 @@ impl<W: LineWriter> Sink for Lines<W> {
 #[inline]
 pub fn lose_columns(request: &Request, lost: &mut Lost) {
     if !request.flags.is_empty() {
-        lost.add("flags");
+        lost.detail("flags");
     }
     if request.origin.is_some_and(|origin| origin != Origin::default()) {
-        lost.add("processes and processors");
+        lost.detail("processes and processors");
     }
     if request.measured.is_some() {
-        lost.add("measured times");
+        lost.detail("measured times");
     }
 }
 
@@ -296,13 +303,13 @@ pub fn latency_units(
 ) -> u64 {
     let Some(Nanos(latency_ns)) = latency else { return 0 };
     if latency_ns < 0 {
-        lost.add("negative latencies, written as not known");
+        lost.detail("negative latencies, written as not known");
         return 0;
     }
     if latency_ns < unit_ns {
-        lost.add(unknown);
+        lost.detail(unknown);
     } else if latency_ns % unit_ns != 0 {
-        lost.add(cut);
+        lost.detail(cut);
     }
     (latency_ns / unit_ns).unsigned_abs()
 }

@@ -27,7 +27,7 @@ use super::survey::survey;
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::request::Op;
 use crate::stream::Source;
 use crate::units::Bytes;
@@ -40,7 +40,8 @@ const NO_KEY: &str = "key-not-kept";
 const EXTENT: Bytes = Bytes(64 << 20);
 
 /// The note on requests that do not lie within one extent.
-const ACROSS: &str = "requests across the border of two extents, kept in one piece";
+const ACROSS: Topic<'static> =
+    NoteKind::Assumed.of("requests across the border of two extents, kept in one piece");
 
 /// The note on requests that lie elsewhere.
 const BEYOND: &str = "requests beyond the end of the device";
@@ -183,14 +184,12 @@ fn hide(header: &mut Header) {
         *name = format!("process {number}");
     }
     // What was merged into it is whose it is, too.
-    let was_merged = !std::mem::take(&mut header.merged).is_empty();
-    // Examples are lines of the source.
+    header.merged.clear();
+    // Examples are lines of the source, and a part of the trace is a file.
     for notes in [&mut header.losses, &mut header.guesses] {
         let mut bare = Notes::default();
         for note in notes.iter() {
-            // A merged trace's notes end with its file.
-            let file = if was_merged { note.what.rfind(" (in ") } else { None };
-            bare.add(&note.what[..file.unwrap_or(note.what.len())], note.count, None);
+            bare.add(note.kind.of(&note.what), note.count, None);
         }
         *notes = bare;
     }
@@ -217,9 +216,7 @@ impl Step for Shuffled {
         }
         header.guesses.add(ACROSS, self.across, self.first.clone());
         // The place of what was dropped is none of the new ones.
-        let mut lost = Header::default();
-        self.mover.note(&mut lost);
-        header.losses.add(BEYOND, lost.losses.count_of(BEYOND), None);
+        self.mover.note_bare(header);
     }
 
     fn change(&mut self, batch: &mut Batch) -> Result<Flow, TraceError> {

@@ -177,14 +177,14 @@ impl Piped {
         header.volumes = header.volumes.first().cloned().into_iter().collect();
         header.processes.clear();
         for note in self.lost.iter() {
-            header.losses.add(&format!("{} (through the command)", note.what), note.count, None);
+            let what = format!("{} (through the command)", note.what);
+            header.losses.add(note.kind.of(&what), note.count, None);
         }
         for (into, from) in
             [(&mut header.losses, &after.losses), (&mut header.guesses, &after.guesses)]
         {
             for note in from.iter() {
-                let what = format!("{} (in the command's output)", note.what);
-                into.add(&what, note.count, note.examples.first().cloned());
+                into.add_note(&note.within("the command's output"));
             }
         }
         header.transforms.push(format!("{} {}", KIND.name, text_shown(&self.command)));
@@ -292,14 +292,14 @@ mod tests {
         requests[0].latency = Some(crate::Nanos(1));
         let (piped, header) = made("cmd cat; echo junk\\;", &requests, 1);
         assert_eq!(piped.len(), 2);
-        let told: Vec<_> = header.losses.iter().map(|note| note.what.clone()).collect();
+        let told: Vec<_> = header.losses.iter().map(|note| note.to_string()).collect();
         assert_eq!(
             told,
             [
-                "flushes (through the command)",
-                "latencies (through the command)",
-                "processes, processors and measured times (through the command)",
-                "junk lines (in the command's output)",
+                "1 flushes (through the command)",
+                "1 latencies (through the command)",
+                "2 processes, processors and measured times (through the command)",
+                "1 junk lines (in the command's output)",
             ]
         );
     }
@@ -353,8 +353,8 @@ mod tests {
     }
 
     fn left_behind(header: &Header) -> u64 {
-        let note = format!("{} (through the command)", running::LEFT_BEHIND);
-        header.losses.count_of(&note)
+        let note = format!("{} (through the command)", running::LEFT_BEHIND.words);
+        header.losses.count_of(note)
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds}
 use crate::batch::{BATCH_ROWS, Batch, Columns};
 use crate::calendar;
 use crate::error::TraceError;
-use crate::header::{Header, Notes, Volume};
+use crate::header::{Header, NoteKind, Notes, Topic, Volume};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, VolumeId};
 
@@ -36,10 +36,12 @@ pub const KIND: Kind = Kind {
 };
 
 /// The note on requests that would reach beyond 64-bit addresses.
-const TOO_FAR: &str = "requests moved beyond 64-bit addresses by merging";
+const TOO_FAR: Topic<'static> =
+    NoteKind::LeftOut.of("requests moved beyond 64-bit addresses by merging");
 
 /// The note on processes whose number does not fit.
-const PROCESS: &str = "processes whose number is too large to be kept apart by merging";
+const PROCESS: Topic<'static> =
+    NoteKind::Beside.of("processes whose number is too large to be kept apart by merging");
 
 /// How far the processes of a merged trace are moved: `PID_MAX_LIMIT`.
 const PROCESSES: u32 = 1 << 22;
@@ -376,12 +378,11 @@ impl Merged {
             [(&mut header.losses, &other.losses), (&mut header.guesses, &other.guesses)]
         {
             for note in from.iter() {
-                let example = note.examples.first().cloned();
-                into.add(&format!("{} (in {file})", note.what), note.count, example);
+                into.add_note(&note.within(&file));
             }
         }
         for note in self.lost.iter() {
-            header.losses.add(&note.what, note.count, None);
+            header.losses.add_note(note);
         }
         note_forgotten(&mut header, KIND.name, self.forgotten);
         if let Some(damage) = &other.damage {
@@ -436,7 +437,7 @@ fn shift(batch: &mut Batch, by: i64, lost: &mut Notes) {
     }
     let gone = fits.iter().filter(|fits| !**fits).count() as u64;
     if gone > 0 {
-        lost.add(NO_INSTANT, gone, None);
+        lost.add(NoteKind::LeftOut.of(NO_INSTANT), gone, None);
         batch.retain(&fits);
     }
 }

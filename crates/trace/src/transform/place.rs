@@ -5,7 +5,7 @@
 //! counted.
 
 use crate::batch::Batch;
-use crate::header::Header;
+use crate::header::{Header, NoteKind};
 use crate::request::{Op, Request};
 
 /// The note on requests for which there is no place.
@@ -102,7 +102,12 @@ impl Mover {
 
     /// Adds to the header's losses what was dropped.
     pub(crate) fn note(&self, header: &mut Header) {
-        header.losses.add(self.why, self.dropped, self.first.clone());
+        header.losses.add(NoteKind::LeftOut.of(self.why), self.dropped, self.first.clone());
+    }
+
+    /// As [`Mover::note`], without an example.
+    pub(crate) fn note_bare(&self, header: &mut Header) {
+        header.losses.add(NoteKind::LeftOut.of(self.why), self.dropped, None);
     }
 }
 

@@ -15,11 +15,12 @@ use super::survey::survey;
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, NoteKind, Topic};
 use crate::stream::Source;
 
 /// The note on a trace without any interval that could be scaled.
-const ONE_INSTANT: &str = "requests at one instant, which no factor can part";
+const ONE_INSTANT: Topic<'static> =
+    NoteKind::Assumed.of("requests at one instant, which no factor can part");
 
 /// `rate IOPS`.
 pub const KIND: Kind = Kind {

@@ -22,7 +22,7 @@ use super::survey::survey;
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, NoteKind, Topic};
 use crate::request::Op;
 use crate::stream::Source;
 use crate::units::Bytes;
@@ -34,7 +34,8 @@ const TOO_LONG: &str = "requests longer than the device";
 const BEYOND: &str = "requests beyond the end of the device";
 
 /// The note on requests that were moved.
-const CROSSING: &str = "requests across the end of the device, moved to end there";
+const CROSSING: Topic<'static> =
+    NoteKind::Assumed.of("requests across the end of the device, moved to end there");
 
 /// The size of a region unless said otherwise: large enough that a file stays in one piece.
 const REGION: Bytes = Bytes(1 << 20);

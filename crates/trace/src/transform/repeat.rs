@@ -17,7 +17,7 @@ use super::spill::Spill;
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos};
 
@@ -124,7 +124,7 @@ impl Turns {
         self.instants.note(&mut self.header);
         self.places.note(&mut self.header);
         for note in self.lost.iter() {
-            self.header.losses.add(&note.what, note.count, None);
+            self.header.losses.add_note(note);
         }
         let offset = match offset.0 {
             0 => String::new(),
@@ -159,7 +159,11 @@ impl Turns {
             let Some((later, further)) = self.shifts() else {
                 let turns = self.repeat.turns - self.turn;
                 let requests = self.requests.saturating_mul(turns);
-                self.lost.add("requests of turns beyond what 64 bits hold", requests, None);
+                self.lost.add(
+                    NoteKind::LeftOut.of("requests of turns beyond what 64 bits hold"),
+                    requests,
+                    None,
+                );
                 self.turn = self.repeat.turns;
                 break;
             };

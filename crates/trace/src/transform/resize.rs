@@ -11,7 +11,7 @@ use super::stage::{Flow, Stage, Step};
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::{Batch, UNKNOWN};
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, NoteKind, Topic};
 use crate::request::Op;
 use crate::stream::Source;
 use crate::units::{Bytes, SECTOR};
@@ -27,7 +27,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// The note on latencies that were those of requests of another length.
-const UNKNOWN_NOW: &str = "latencies of requests that have another length now";
+const UNKNOWN_NOW: Topic<'static> =
+    NoteKind::Beside.of("latencies of requests that have another length now");
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;

@@ -9,7 +9,7 @@ use super::spill::{CHUNK_ROWS, Spill};
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, NoteKind};
 use crate::stream::Source;
 
 /// `reverse`.
@@ -56,7 +56,7 @@ pub(super) fn forget_measured(header: &mut Header) {
 /// Notes how many requests had been measured before the transform of this name took that away.
 pub(super) fn note_forgotten(header: &mut Header, name: &str, requests: u64) {
     let what = format!("measured times and outcomes, which the result of {name} has no more");
-    header.losses.add(&what, requests, None);
+    header.losses.add(NoteKind::Beside.of(&what), requests, None);
 }
 
 struct Reversed {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use super::order::{Order, Sorter};
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::request::Request;
 use crate::stream::Source;
 use crate::units::Nanos;
@@ -22,11 +22,12 @@ use crate::units::Nanos;
 pub const WINDOW_ROWS: usize = 65_536;
 
 /// The note on requests that were put in their place.
-pub const SORTED: &str = "requests sorted into time order";
+pub const SORTED: Topic<'static> = NoteKind::Order.of("requests sorted into time order");
 
 /// The note on requests that came too late for that.
-pub const TOO_LATE: &str = "requests too late to be sorted, moved to the instant before them: \
-                            --sort-whole puts them in their places";
+pub const TOO_LATE: Topic<'static> = NoteKind::Instant
+    .of("requests too late to be sorted, moved to the instant before them: \
+         --sort-whole puts them in their places");
 
 /// A bounded window in which requests are sorted; the helper that sources embed.
 pub struct SortWindow {

@@ -11,7 +11,7 @@ use super::{ArgumentError, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::formats::write::volume_name;
-use crate::header::{Header, Volume};
+use crate::header::{Header, NoteKind, Volume};
 use crate::stream::Source;
 use crate::units::{Bytes, VolumeId};
 
@@ -282,7 +282,7 @@ impl Parts for Dealt {
             }
         };
         header.guesses.add(
-            "requests reach into the next range, and are kept whole",
+            NoteKind::Assumed.of("requests reach into the next range, and are kept whole"),
             *crossing,
             None,
         );

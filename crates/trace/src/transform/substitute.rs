@@ -13,7 +13,7 @@ use super::stage::{Flow, Stage, Step};
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::{Batch, UNKNOWN};
 use crate::error::TraceError;
-use crate::header::Header;
+use crate::header::{Header, NoteKind, Topic};
 use crate::request::{Flags, Op};
 use crate::stream::Source;
 
@@ -41,7 +41,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// The note on latencies that were those of other operations.
-const UNKNOWN_NOW: &str = "latencies of requests that are another operation now";
+const UNKNOWN_NOW: Topic<'static> =
+    NoteKind::Beside.of("latencies of requests that are another operation now");
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;

@@ -25,7 +25,7 @@ use super::stage::{Flow, Stage, Step};
 use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::{Header, Notes};
+use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::request::Op;
 use crate::stream::Source;
 use crate::units::Nanos;
@@ -49,27 +49,31 @@ const WITHIN: Nanos = Nanos::from_millis(100);
 const WAITING_MAX: usize = 1 << 20;
 
 /// The note on requests that were forgotten before their time.
-const NOT_WATCHED: &str = "requests whose copies were looked for in less than the time within=, \
-                           because more than 1048576 waited (a shorter within= looks for all)";
+const NOT_WATCHED: Topic<'static> = NoteKind::Assumed
+    .of("requests whose copies were looked for in less than the time within=, \
+         because more than 1048576 waited (a shorter within= looks for all)");
 
 /// The note on requests that were dropped.
-pub const REMOVED: &str = "copies of stacked devices removed";
+pub const REMOVED: Topic<'static> = NoteKind::Beside.of("copies of stacked devices removed");
 
 /// The note on requests to upper devices that were dropped.
-pub const REMOVED_UPPER: &str = "requests to upper layers removed";
+pub const REMOVED_UPPER: Topic<'static> = NoteKind::Beside.of("requests to upper layers removed");
 
 /// The note on requests to lower devices that were kept.
-pub const OWN: &str = "requests to lower layers are no copy of one to an upper layer within the \
-                       time within= (their own, or parts of a split one) and were kept";
+pub const OWN: Topic<'static> = NoteKind::Assumed
+    .of("requests to lower layers are no copy of one to an upper layer within the \
+         time within= (their own, or parts of a split one) and were kept");
 
 /// The note on devices of a recording that lie above each other.
-pub const LAYERED: &str = "pair(s) of recorded devices of which one lies on the other: what goes \
-                           through both was recorded twice (--unstack keeps the requests to \
-                           the upper one, --unstack=layer=lower those to the lower one)";
+pub const LAYERED: Topic<'static> =
+    NoteKind::Assumed.of("pair(s) of recorded devices of which one lies on the other: what goes \
+                          through both was recorded twice (--unstack keeps the requests to \
+                          the upper one, --unstack=layer=lower those to the lower one)");
 
 /// The note on requests that seem to be copies.
-pub const SEEN: &str = "requests seem to be in the trace twice, once for each of two stacked \
-                        devices (--unstack keeps those to the upper one)";
+pub const SEEN: Topic<'static> = NoteKind::Assumed
+    .of("requests seem to be in the trace twice, once for each of two stacked \
+         devices (--unstack keeps those to the upper one)");
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;

@@ -187,7 +187,12 @@ fn number(parts: &mut [Part]) -> anyhow::Result<Header> {
         targets += part.summary.engine.targets.max(1) as usize;
     }
     header.transforms.push(format!("merge of {} runs", parts.len()));
-    header.merged = parts.iter().skip(1).map(|part| part.source.header().clone()).collect();
+    for part in parts.iter().skip(1) {
+        let own = part.source.header();
+        own.losses.iter().for_each(|note| header.losses.add_note(&note.within(&part.name)));
+        own.guesses.iter().for_each(|note| header.guesses.add_note(&note.within(&part.name)));
+        header.merged.push(own.clone());
+    }
     Ok(header)
 }
 

@@ -8,14 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{After, Erasing};
 use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::header::NoteKind;
 use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
 use crate::run::directory::RunDirectory;
 use crate::run::error::{Kind, Result, RunError};
 use crate::run::open::JournalSource;
-
-/// How settled results tell that their rows are not in the order of the requests.
-const DISORDERED: &str = "results out of the order of issue";
 
 /// The requests of a run with their numbers, in order.
 pub(super) enum Records {
@@ -47,7 +45,7 @@ impl Records {
             JournalSource::open(run, &Header::default())?;
         }
         let source = formats::open(&settled, &ReadOptions::default())?;
-        if !complete || source.header().guesses.iter().any(|note| note.what == DISORDERED) {
+        if !complete || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \
                  which is not known any more\n  = help: verify a run that was killed before \

@@ -51,22 +51,22 @@ impl LineWriter for Writer {
             }
         };
         if request.length == Bytes::ZERO {
-            lost.add("requests of zero length");
+            lost.request("requests of zero length");
             return false;
         }
         if u32::try_from(request.length.0).is_err() {
-            lost.add("requests too long for the format (4 GiB and more)");
+            lost.request("requests too long for the format (4 GiB and more)");
             return false;
         }
         let Some((micros, is_whole)) = clock.units(request.issue) else {
-            lost.add("requests before 1970");
+            lost.request("requests before 1970");
             return false;
         };
         if !is_whole {
-            lost.add("instants cut to 1 µs");
+            lost.detail("instants cut to 1 µs");
         }
         if request.latency.is_some() {
-            lost.add("latencies");
+            lost.detail("latencies");
         }
         write::lose_columns(request, lost);
         decimal(lines, self.devices.of(request.volume, header, lost), 1, b' ');

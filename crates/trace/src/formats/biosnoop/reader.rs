@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::layout::{Column, Layout};
 use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::header::NoteKind;
 use crate::request::{Flags, Op, Origin, Request};
 use crate::text::{Cursor, rwbs};
 use crate::units::{Bytes, Nanos};
@@ -10,11 +11,11 @@ use crate::units::{Bytes, Nanos};
 /// The sector of a request that has none, as some versions print it.
 const NO_SECTOR: u64 = u64::MAX;
 
-const NO_PLACE: Fault = Fault {
-    column: 1,
-    loss: "requests of which no disk or sector is known",
-    reason: "the line does not tell where the request went",
-};
+const NO_PLACE: Fault = Fault::lost(
+    1,
+    "requests of which no disk or sector is known",
+    "the line does not tell where the request went",
+);
 
 /// The parts of a line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,7 +129,11 @@ impl Parser {
             if let Some(rest) = line.strip_prefix(begin)
                 && let Ok(samples) = Cursor::new(rest).integer()
             {
-                intake.header.losses.add("requests lost by the recorder", samples, None);
+                intake.header.losses.add(
+                    NoteKind::LostByRecorder.of("requests lost by the recorder"),
+                    samples,
+                    None,
+                );
                 return true;
             }
         }
@@ -198,7 +203,7 @@ impl LineParser for Parser {
         let (mut issue, completion, used) = self.instants(parts.before)?;
         let Some((mut op, mut flags)) = rwbs(parts.operation) else {
             let reason = "the letters name no request";
-            return Err(Fault { column: 1, loss: "commands that are no requests", reason });
+            return Err(Fault::lost(1, "commands that are no requests", reason));
         };
         let says_little = matches!(parts.operation, b"R" | b"W");
         self.letters |= !says_little;
@@ -253,14 +258,19 @@ impl LineParser for Parser {
         intake.header.event = Some(issue.to_owned());
         let guesses = &mut intake.header.guesses;
         if !self.letters {
-            let what = "reads that may be anything but a write, as older versions print them";
+            let what = NoteKind::Assumed
+                .of("reads that may be anything but a write, as older versions print them");
             guesses.add(what, self.reads, None);
         }
-        guesses.add("reads of no length taken for flushes", self.empty_reads, None);
-        let what = "unknown times in the queue, taken to be none";
+        guesses.add(
+            NoteKind::Assumed.of("reads of no length taken for flushes"),
+            self.empty_reads,
+            None,
+        );
+        let what = NoteKind::Assumed.of("unknown times in the queue, taken to be none");
         guesses.add(what, self.unknown_queue, None);
         if self.is_dated {
-            guesses.add("dates without a zone, taken to be UTC", 1, None);
+            guesses.add(NoteKind::Assumed.of("dates without a zone, taken to be UTC"), 1, None);
         }
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Faul
     let (time, _) = cursor.seconds().map_err(|_| Fault::junk(column, "no instant here"))?;
     if time > TIME_MAX {
         let loss = "lines with a time beyond 146 years";
-        return Err(Fault { column, loss, reason: "the time is too large" });
+        return Err(Fault::lost(column, loss, "the time is too large"));
     }
     let pid = spaced(&mut cursor, "no process here")?;
     let action = cursor.word();

@@ -11,6 +11,7 @@ use crate::formats::blktrace::record::{Event, kind};
 use crate::formats::blktrace::requests::Requests;
 use crate::formats::blktrace::{PROBE_EVENTS, kinds_wanted};
 use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::header::NoteKind;
 
 /// The events of a text while its lines go by.
 pub(super) struct Parser {
@@ -148,7 +149,11 @@ impl LineParser for Parser {
             }
             Parsed::Skipped(events) => {
                 self.in_statistics = true;
-                intake.header.losses.add("events that blkparse says are missing", events, None);
+                intake.header.losses.add(
+                    NoteKind::LostByRecorder.of("events that blkparse says are missing"),
+                    events,
+                    None,
+                );
                 Ok(Said::Other)
             }
         }
@@ -172,7 +177,11 @@ impl LineParser for Parser {
         let issued = self.passthrough[usize::from(kind::ISSUE)];
         let inserted = self.passthrough[usize::from(kind::INSERT)];
         let passthrough = if issued > 0 { issued } else { inserted };
-        intake.header.losses.add("passthrough commands", passthrough, None);
-        intake.header.guesses.add("events out of time order", self.order.too_late, None);
+        intake.header.losses.add(NoteKind::Beside.of("passthrough commands"), passthrough, None);
+        intake.header.guesses.add(
+            NoteKind::Order.of("events out of time order"),
+            self.order.too_late,
+            None,
+        );
     }
 }

@@ -67,7 +67,7 @@ impl Writer {
         };
         let device = numbers(&name).filter(|device| !self.taken.contains(device));
         let device = device.unwrap_or_else(|| {
-            lost.add("names of volumes");
+            lost.detail("names of volumes");
             let mut device = (MAJOR, id.0 & 0xf_ffff);
             while self.taken.contains(&device) {
                 device.1 = (device.1 + 1) & 0xf_ffff;
@@ -142,39 +142,39 @@ impl LineWriter for Writer {
             return false;
         }
         if request.issue < Nanos::ZERO {
-            lost.add("requests before the start of the trace");
+            lost.request("requests before the start of the trace");
             return false;
         }
         let is_flush = request.op == Op::Flush;
         if request.length == Bytes::ZERO && !is_flush {
-            lost.add("requests of zero length");
+            lost.request("requests of zero length");
             return false;
         }
         if request.length.0 >= LENGTH_MAX && !is_flush {
-            lost.add("requests of 1 TiB and more");
+            lost.request("requests of 1 TiB and more");
             return false;
         }
         let mut flags = request.flags;
         if is_flush && flags.intersects(Flags::PREFLUSH | Flags::FUA) {
-            lost.add("marks of flushes");
+            lost.detail("marks of flushes");
             flags.remove(Flags::PREFLUSH | Flags::FUA);
         }
         if request.measured.is_some() {
-            lost.add("measured times");
+            lost.detail("measured times");
         }
         let (mut first, mut end) = (request.offset.0, request.end().0);
         if is_flush {
             (first, end) = (0, 0);
         } else if !first.is_multiple_of(SECTOR) || !end.is_multiple_of(SECTOR) {
-            lost.add("requests widened to whole sectors");
+            lost.detail("requests widened to whole sectors");
         }
         let Some((first, sectors)) = write::sectors(first, end) else {
-            lost.add(write::BEYOND);
+            lost.request(write::BEYOND);
             return false;
         };
         let end = first + sectors;
         if end - first >= 2 * PIECE_BYTES / SECTOR {
-            lost.add("requests of 4 GiB and more, split");
+            lost.detail("requests of 4 GiB and more, split");
         }
         let device = self.device(header, request.volume, lost);
         let time = request.issue.0.unsigned_abs();
@@ -200,11 +200,11 @@ impl LineWriter for Writer {
             self.line(lines, &piece, b'Q', origin.pid, name.unwrap_or(UNKNOWN_PROCESS));
             match request.latency {
                 Some(_) if self.pending.len() >= PENDING_MAX => {
-                    lost.add("latencies of more than 262,144 requests in flight");
+                    lost.detail("latencies of more than 262,144 requests in flight");
                 }
                 Some(latency) => {
                     if latency < Nanos::ZERO {
-                        lost.add("negative latencies, written as 0");
+                        lost.detail("negative latencies, written as 0");
                     }
                     let span = latency.0.max(0).unsigned_abs();
                     self.pending.push(Reverse(Piece { time: time.saturating_add(span), ..piece }));

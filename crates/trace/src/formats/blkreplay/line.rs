@@ -3,10 +3,10 @@
 //! Every line is judged on its own, because prose stands anywhere: either it reads as a request
 //! from its first column to its last, or it is known which column does not and why.
 
+use crate::formats::import::Fault;
 use crate::request::{Flags, Op};
 use crate::text::{self, Cursor, NumberError};
 
-pub(super) const JUNK: &str = "junk lines";
 pub(super) const ZERO_LENGTH: &str = "requests of zero length";
 pub(super) const NEGATIVE_TIME: &str = "lines with a negative time";
 pub(super) const TOO_LATE: &str = "lines with a time beyond 292 years";
@@ -38,14 +38,6 @@ pub(super) struct Row {
     pub(super) duration: Option<i64>,
 }
 
-/// Why a line is no request, and the column where that shows.
-#[derive(Clone, Copy)]
-pub(super) struct Fault {
-    pub(super) column: usize,
-    pub(super) loss: &'static str,
-    pub(super) reason: &'static str,
-}
-
 /// Reads the columns of a line.
 #[inline]
 pub(super) fn parse(line: &[u8]) -> Result<Row, Fault> {
@@ -59,11 +51,8 @@ pub(super) fn parse(line: &[u8]) -> Result<Row, Fault> {
     next_column(&mut cursor)?;
     let column = cursor.column();
     let lower_case = cursor.peek().is_some_and(|byte| byte.is_ascii_lowercase());
-    let (op, flags) = text::rwbs(cursor.letters()).ok_or(Fault {
-        column,
-        loss: JUNK,
-        reason: "the operation is none that the kernel's letters say",
-    })?;
+    let (op, flags) = text::rwbs(cursor.letters())
+        .ok_or(Fault::junk(column, "the operation is none that the kernel's letters say"))?;
     let mut row =
         Row { start, decimals, sector, sectors, op, flags, lower_case, delay: 0, duration: None };
     if another_column(&mut cursor) {
@@ -80,7 +69,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Row, Fault> {
 }
 
 fn junk(cursor: &Cursor<'_>, reason: &'static str) -> Fault {
-    Fault { column: cursor.column(), loss: JUNK, reason }
+    Fault::junk(cursor.column(), reason)
 }
 
 #[inline]
@@ -100,9 +89,9 @@ fn next_column(cursor: &mut Cursor<'_>) -> Result<(), Fault> {
 fn seconds(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<(i64, usize), Fault> {
     let column = cursor.column();
     cursor.seconds().map_err(|error| match error {
-        NumberError::Negative => Fault { column, loss: NEGATIVE_TIME, reason: "a negative time" },
-        NumberError::Missing => Fault { column, loss: JUNK, reason },
-        NumberError::TooLarge => Fault { column, loss: TOO_LATE, reason: "the time is too large" },
+        NumberError::Negative => Fault::lost(column, NEGATIVE_TIME, "a negative time"),
+        NumberError::Missing => Fault::junk(column, reason),
+        NumberError::TooLarge => Fault::lost(column, TOO_LATE, "the time is too large"),
     })
 }
 
@@ -111,9 +100,9 @@ fn integer(cursor: &mut Cursor<'_>, reason: &'static str) -> Result<u64, Fault> 
     let column = cursor.column();
     cursor.integer().map_err(|error| match error {
         NumberError::TooLarge => {
-            Fault { column, loss: TOO_FAR, reason: "the number is too large for an address" }
+            Fault::lost(column, TOO_FAR, "the number is too large for an address")
         }
-        NumberError::Missing | NumberError::Negative => Fault { column, loss: JUNK, reason },
+        NumberError::Missing | NumberError::Negative => Fault::junk(column, reason),
     })
 }
 

@@ -6,12 +6,13 @@
 use std::io;
 use std::path::Path;
 
-use super::line::{Fault, TOO_LONG};
+use super::line::TOO_LONG;
 use super::state::State;
 use crate::batch::Batch;
 use crate::compression::{self, Positioned};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
+use crate::formats::import::Fault;
 use crate::header::Header;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
@@ -109,8 +110,7 @@ impl<R: Positioned> Reader<R> {
     }
 }
 
-const OVERLONG: Fault =
-    Fault { column: 1, loss: TOO_LONG, reason: "the line is longer than 64 KiB" };
+const OVERLONG: Fault = Fault::lost(1, TOO_LONG, "the line is longer than 64 KiB");
 
 impl<R: Positioned + Send> Source for Reader<R> {
     fn header(&self) -> &Header {

@@ -70,35 +70,35 @@ impl LineWriter for Lines {
             }
         };
         if measured.is_some_and(|measured| !measured.outcome.was_issued()) {
-            lost.add("requests that were not issued");
+            lost.request("requests that were not issued");
             return false;
         }
         let start = measured.map_or(request.issue, |measured| measured.scheduled);
         if start < Nanos::ZERO {
-            lost.add("requests before the start of the trace");
+            lost.request("requests before the start of the trace");
             return false;
         }
         if request.length == Bytes::ZERO {
-            lost.add("requests of zero length");
+            lost.request("requests of zero length");
             return false;
         }
         let place = measured.and_then(|measured| measured.target_offset);
         let offset = place.unwrap_or(request.offset);
         let end = offset.0.saturating_add(request.length.0);
         let Some((first, sectors)) = write::sectors(offset.0, end) else {
-            lost.add(write::BEYOND);
+            lost.request(write::BEYOND);
             return false;
         };
         // blkreplay's length is an `int`.
         if sectors > i32::MAX as u64 {
-            lost.add("requests too long for blkreplay (1 TiB and more)");
+            lost.request("requests too long for blkreplay (1 TiB and more)");
             return false;
         }
         if !offset.0.is_multiple_of(SECTOR) || !request.length.0.is_multiple_of(SECTOR) {
-            lost.add("requests widened to whole sectors");
+            lost.detail("requests widened to whole sectors");
         }
         if place.is_some_and(|place| place != request.offset) {
-            lost.add("places in the trace (where a request went on the target stands for it)");
+            lost.detail("places in the trace (where a request went on the target stands for it)");
         }
         count_lost(request, lost);
         if self.met.insert(request.volume) {
@@ -112,7 +112,7 @@ impl LineWriter for Lines {
         if delay.is_some_and(|span| span < Nanos::ZERO)
             || duration.is_some_and(|span| span < Nanos::ZERO)
         {
-            lost.add("requests with a delay or a duration below zero, written as 0");
+            lost.detail("requests with a delay or a duration below zero, written as 0");
         }
         seconds(lines, start, 4);
         lines.extend_from_slice(b" ; ");
@@ -135,29 +135,29 @@ impl LineWriter for Lines {
 /// Counts what the line of a request does not say.
 fn count_lost(request: &Request, lost: &mut Lost) {
     if !request.flags.is_empty() {
-        lost.add("flags");
+        lost.detail("flags");
     }
     if request.origin.is_some() {
-        lost.add("processes and processors");
+        lost.detail("processes and processors");
     }
     if request.volume.0 != 0 {
-        lost.add("volumes of requests");
+        lost.detail("volumes of requests");
     }
     if let Some(measured) = &request.measured {
         if measured.outcome != Outcome::Ok {
-            lost.add("outcomes other than success");
+            lost.detail("outcomes other than success");
         }
         if measured.completed.is_none() {
-            lost.add("completions that were not seen, written as durations of 0");
+            lost.detail("completions that were not seen, written as durations of 0");
         }
         if measured.target != 0 {
-            lost.add("targets of requests");
+            lost.detail("targets of requests");
         }
         if request.latency.is_some() {
-            lost.add("recorded latencies, beside what was measured");
+            lost.detail("recorded latencies, beside what was measured");
         }
     } else if request.latency.is_none() {
-        lost.add("durations, which are not known, written as 0");
+        lost.detail("durations, which are not known, written as 0");
     }
 }
 

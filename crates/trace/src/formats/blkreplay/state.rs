@@ -5,20 +5,21 @@
 
 use std::path::{Path, PathBuf};
 
-use super::line::{Fault, JUNK, Kind, Row, TOO_FAR, TOO_LATE, ZERO_LENGTH, column_header, parse};
+use super::line::{Kind, Row, TOO_FAR, TOO_LATE, ZERO_LENGTH, column_header, parse};
 use super::{
     DESCRIPTION, DESCRIPTION_MARK, LICENSE, LICENSE_MARK, LOAD, OTHER_LICENSE, RESULT, SEMICOLON,
     TRANSFORM,
 };
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
-use crate::header::{Header, Imported, Volume};
+use crate::formats::import::Fault;
+use crate::header::{Header, Imported, NoteKind, Topic, Volume};
 use crate::request::{Integrity, LateCause, Measured, Op, Outcome, Request};
 use crate::text;
 use crate::units::{Bytes, Nanos};
 
-pub(super) const BACKSHIFTS: &str =
-    "steps back in time, the rest shifted behind them as blkreplay does";
+pub(super) const BACKSHIFTS: Topic<'static> =
+    NoteKind::Assumed.of("steps back in time, the rest shifted behind them as blkreplay does");
 
 /// How many transforms are read back.
 const TRANSFORMS_MAX: usize = 1000;
@@ -97,18 +98,18 @@ impl State {
         row: &Row,
         batch: &mut Batch,
     ) -> Result<(), Fault> {
-        let far = Fault { column: 1, loss: TOO_FAR, reason: "the range ends beyond 64 bits" };
-        let late = Fault { column: 1, loss: TOO_LATE, reason: "the time is too large" };
+        let far = Fault::lost(1, TOO_FAR, "the range ends beyond 64 bits");
+        let late = Fault::lost(1, TOO_LATE, "the time is too large");
         let offset = Bytes::from_sectors(row.sector).ok_or(far)?;
         let length = Bytes::from_sectors(row.sectors).ok_or(far)?;
         offset.0.checked_add(length.0).ok_or(far)?;
         if row.op == Op::Flush {
             if row.sectors != 0 {
-                return Err(Fault { column: 1, loss: JUNK, reason: "a flush has no range" });
+                return Err(Fault::junk(1, "a flush has no range"));
             }
         } else if row.sectors == 0 {
             let reason = "the request covers nothing";
-            return Err(Fault { column: 1, loss: ZERO_LENGTH, reason });
+            return Err(Fault::lost(1, ZERO_LENGTH, reason));
         }
         let measured_kind = self.columns == Some(Kind::Result);
         let shift = if measured_kind { self.shift } else { self.shift_at(row.start, line, number) };
@@ -186,7 +187,8 @@ impl State {
             LOAD.clone_into(&mut self.header.format);
         }
         if self.columns.is_none() {
-            let what = "missing column headers, columns taken as start ; sector ; length ; op";
+            let what = NoteKind::Assumed
+                .of("missing column headers, columns taken as start ; sector ; length ; op");
             self.header.guesses.add(what, 1, None);
         }
     }
@@ -199,7 +201,7 @@ impl State {
         if let Some((_, what)) =
             REMARKS.iter().find(|(begin, _)| line_text.starts_with(begin.as_bytes()))
         {
-            self.header.losses.add(what, 1, Some(example(number, line)));
+            self.header.losses.add(NoteKind::Unreadable.of(what), 1, Some(example(number, line)));
             return Ok(());
         }
         if prose {
@@ -217,7 +219,8 @@ impl State {
         if let Some(kind) = column_header(line) {
             self.columns = Some(kind);
             if kind == Kind::Result && memchr::memmem::find(line, b"orig_start").is_none() {
-                let what = "column headers without 'orig_start' taken as those of a replay result";
+                let what = NoteKind::Assumed
+                    .of("column headers without 'orig_start' taken as those of a replay result");
                 self.header.guesses.add(what, 1, Some(example(number, line)));
             }
             return Ok(());
@@ -271,20 +274,25 @@ impl State {
         self.header.imported = Some(Imported { unit, units: lines, requests: self.requests });
         let guesses = &mut self.header.guesses;
         guesses.add(
-            "starts without nine decimals, taken as fractions (blkreplay takes 0.5 for 5 ns)",
+            NoteKind::Assumed.of(
+                "starts without nine decimals, taken as fractions (blkreplay takes 0.5 for 5 ns)",
+            ),
             self.odd_decimals,
             self.first_odd_decimals.take(),
         );
         self.odd_decimals = 0;
         if self.kind == Some(Kind::Result) {
             guesses.add(
-                "outcomes taken as success, because blkreplay does not record them",
+                NoteKind::Assumed
+                    .of("outcomes taken as success, because blkreplay does not record them"),
                 self.requests,
                 None,
             );
         }
         self.header.losses.add(
-            "requests under a column header of another kind than the first, without its columns",
+            NoteKind::Beside
+                .of("requests under a column header of another kind than the first, without its \
+                     columns"),
             std::mem::take(&mut self.other_columns),
             None,
         );

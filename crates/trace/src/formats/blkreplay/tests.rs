@@ -6,7 +6,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::line::{JUNK, NEGATIVE_TIME, TOO_FAR, TOO_LATE, TOO_LONG, ZERO_LENGTH};
+use super::line::{NEGATIVE_TIME, TOO_FAR, TOO_LATE, TOO_LONG, ZERO_LENGTH};
 use super::state::{BACKSHIFTS, REMARKS};
 use super::writer::LOST;
 use super::{LICENSE_TEXT, LOAD, RESULT, create, open, recognise};
@@ -16,6 +16,7 @@ use crate::compression::tests::gzip;
 use crate::compression::{Codec, Decoder, Peeked};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
+use crate::formats::import::JUNK;
 use crate::header::{Header, Volume};
 use crate::request::{Flags, Op, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
@@ -353,8 +354,8 @@ fn what_a_load_cannot_say_is_counted() {
     let lost = sink.finish(&header).unwrap().lost;
     assert_eq!(lost.count_of(crate::formats::write::NAMES), 1);
     // This batch has no column for who issued a request.
-    for what in LOST.iter().filter(|what| !what.starts_with("processes")) {
-        assert_eq!(lost.count_of(what), 1, "{what}");
+    for what in LOST.iter().filter(|what| !what.words.starts_with("processes")) {
+        assert_eq!(lost.count_of(what), 1, "{what:?}");
     }
     let (all, _) = read_with(&fs::read(&path).unwrap(), false).unwrap();
     assert_eq!(all, [plain, sectors(5, Op::Write, 7, 2)]);

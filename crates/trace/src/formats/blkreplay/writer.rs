@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile};
 use crate::error::TraceError;
 use crate::formats::write::{self, decimal};
-use crate::header::{Header, Notes, Volume};
+use crate::header::{Header, NoteKind, Notes, Topic, Volume};
 use crate::request::{Flags, Op, Request};
 use crate::stream::{Sink, Written};
 use crate::units::{Bytes, Nanos, SECTOR, VolumeId};
@@ -65,20 +65,20 @@ pub(super) fn prose(header: &Header) -> String {
 }
 
 /// What a load cannot say.
-pub(super) const LOST: [&str; 13] = [
-    "flushes",
-    "discards",
-    "writes of zeroes",
-    "zone operations",
-    "requests to other volumes than the first",
-    "requests of zero length",
-    "requests before the start of the trace",
-    "requests too long for blkreplay (1 TiB and more)",
-    "requests widened to whole sectors",
-    "flags (all but read-ahead)",
-    "latencies",
-    "processes, processors and measured times",
-    write::BEYOND,
+pub(super) const LOST: [Topic<'static>; 13] = [
+    NoteKind::LeftOut.of("flushes"),
+    NoteKind::LeftOut.of("discards"),
+    NoteKind::LeftOut.of("writes of zeroes"),
+    NoteKind::LeftOut.of("zone operations"),
+    NoteKind::LeftOut.of("requests to other volumes than the first"),
+    NoteKind::LeftOut.of("requests of zero length"),
+    NoteKind::LeftOut.of("requests before the start of the trace"),
+    NoteKind::LeftOut.of("requests too long for blkreplay (1 TiB and more)"),
+    NoteKind::Beside.of("requests widened to whole sectors"),
+    NoteKind::Beside.of("flags (all but read-ahead)"),
+    NoteKind::Beside.of("latencies"),
+    NoteKind::Beside.of("processes, processors and measured times"),
+    NoteKind::LeftOut.of(write::BEYOND),
 ];
 
 #[derive(Clone, Copy)]
@@ -121,7 +121,7 @@ impl LoadLines {
     /// What was lost.
     pub(crate) fn lost(&self) -> Notes {
         let mut lost = Notes::default();
-        for (what, count) in LOST.iter().zip(self.counts) {
+        for (what, count) in LOST.into_iter().zip(self.counts) {
             lost.add(what, count, None);
         }
         lost
@@ -205,7 +205,7 @@ impl Sink for Writer {
         let mut lost = self.load.lost();
         let written = |volume: &&Volume| Some(volume.id) == self.load.volume;
         let volume = header.volumes.iter().find(written).filter(|volume| !volume.name.is_empty());
-        lost.add(write::NAMES, u64::from(volume.is_some()), None);
+        lost.add(NoteKind::Beside.of(write::NAMES), u64::from(volume.is_some()), None);
         Ok(Written { requests: self.load.requests, lost })
     }
 }

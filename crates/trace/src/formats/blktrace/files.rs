@@ -12,6 +12,7 @@ use super::feed::Feed;
 use super::record::RECORD_MAX;
 use crate::compression::{Codec, Decoder, Peeked};
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 
 /// The files of a recording.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,8 +31,9 @@ pub(super) struct Files {
 const MISSING_MAX: usize = 64;
 
 /// The loss of processors without a file. blktrace makes one for each that is switched on.
-pub(super) const MISSING: &str = "processors without a file: unless they were switched off, what \
-                                  happened on them is missing";
+pub(super) const MISSING: Topic<'static> = NoteKind::Unreadable
+    .of("processors without a file: unless they were switched off, what \
+         happened on them is missing");
 
 /// How much memory the buffers of all files take together, and one at most, in bytes.
 const BUFFERS_BYTES: usize = 8 << 20;

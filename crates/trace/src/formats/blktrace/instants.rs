@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::record::{Event, kind};
 use super::volumes::device_name;
 use crate::formats::IssueEvent;
-use crate::header::Notes;
+use crate::header::{NoteKind, Notes};
 
 /// The kinds of event that can be the instant of issue, the best first.
 const KINDS: [u8; 3] = [kind::QUEUE, kind::INSERT, kind::ISSUE];
@@ -136,7 +136,7 @@ impl Instants {
                      device was {main} until then",
                     kind::name(kind)
                 );
-                guesses.add(&what, taken, None);
+                guesses.add(NoteKind::Assumed.of(&what), taken, None);
             }
         }
         let mut without: Vec<u32> =
@@ -144,7 +144,7 @@ impl Instants {
         without.sort_unstable();
         let what = format!("devices of which no event is {main}, so that no request is read");
         for device in without {
-            losses.add(&what, 1, Some(device_name(device)));
+            losses.add(NoteKind::Unreadable.of(&what), 1, Some(device_name(device)));
         }
     }
 }

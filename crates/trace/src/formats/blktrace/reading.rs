@@ -18,7 +18,7 @@ use super::{PROBE_EVENTS, bits, kinds_wanted};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
-use crate::header::{Header, Imported};
+use crate::header::{Header, Imported, NoteKind, Topic};
 use crate::recording::{Device, Gap, Recording};
 use crate::transform::unstack;
 
@@ -36,7 +36,7 @@ pub(in crate::formats) struct Reading<L> {
     requests: Requests,
     ended: bool,
     /// What lost events are called.
-    pub(in crate::formats) lost_note: &'static str,
+    pub(in crate::formats) lost_note: Topic<'static>,
 }
 
 impl<L: Lane> Reading<L> {
@@ -72,7 +72,7 @@ impl<L: Lane> Reading<L> {
         for event in probed.iter().filter(|event| event.kind == kind::ISSUE) {
             requests.has_driver(event.device);
         }
-        let lost_note = "events lost by the recorder (sequence gaps)";
+        let lost_note = NoteKind::LostByRecorder.of("events lost by the recorder (sequence gaps)");
         Ok(Self { merge, probed, issue, latency, requests, ended: false, lost_note })
     }
 
@@ -182,11 +182,11 @@ impl<L: Lane> Reading<L> {
         let losses = &mut header.losses;
         losses.add(self.lost_note, self.merge.lost(), None);
         let outside = self.merge.feeds().iter().map(Lane::outside).sum();
-        losses.add("events outside the recorded partitions", outside, None);
-        losses.add("passthrough commands", self.merge.passthrough(), None);
+        losses.add(NoteKind::Beside.of("events outside the recorded partitions"), outside, None);
+        losses.add(NoteKind::Beside.of("passthrough commands"), self.merge.passthrough(), None);
         self.requests.tell(losses, &mut header.guesses);
         let out_of_order = self.merge.feeds().iter().map(Lane::out_of_order).sum();
-        header.guesses.add("events out of time order", out_of_order, None);
+        header.guesses.add(NoteKind::Order.of("events out of time order"), out_of_order, None);
         if let Some(facts) = &mut header.recording {
             self.tell_facts(facts);
         }

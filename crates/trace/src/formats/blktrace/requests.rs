@@ -12,7 +12,7 @@ use super::record::{Event, category, kind};
 use super::row::Row;
 use super::volumes::{Volumes, device_name};
 use crate::batch::Batch;
-use crate::header::{Notes, Volume};
+use crate::header::{NoteKind, Notes, Topic, Volume};
 use crate::recording::{DriverFigures, MatchingFigures};
 use crate::request::{Op, Request};
 use crate::units::Bytes;
@@ -52,11 +52,13 @@ pub(in crate::formats) struct Requests {
 }
 
 /// The note on requests that were tried twice.
-const SECOND_ATTEMPTS: &str = "second attempts, queued again because the first would have waited";
+const SECOND_ATTEMPTS: Topic<'static> =
+    NoteKind::Beside.of("second attempts, queued again because the first would have waited");
 
 /// The note on requests that were refused and not tried again: no device ever served them.
-const REFUSED: &str = "requests that were refused because they would have waited, and not tried \
-                       again; they are left out";
+const REFUSED: Topic<'static> = NoteKind::Unreadable
+    .of("requests that were refused because they would have waited, and not tried \
+         again; they are left out");
 
 /// What becomes losses.
 #[derive(Debug, Default)]
@@ -333,17 +335,35 @@ impl Requests {
     pub(in crate::formats) fn tell(&mut self, losses: &mut Notes, guesses: &mut Notes) {
         self.instants.tell(guesses, losses);
         for (what, (count, example)) in [
-            ("requests without a completion", &mut self.counts.unmatched),
-            ("completions without a request", &mut self.counts.strays),
-            ("events of neither a range nor a known command", &mut self.counts.without_range),
-            ("requests beyond the last possible byte", &mut self.counts.beyond_reach),
+            (NoteKind::Beside.of("requests without a completion"), &mut self.counts.unmatched),
+            (NoteKind::Unreadable.of("completions without a request"), &mut self.counts.strays),
+            (
+                NoteKind::Unreadable.of("events of neither a range nor a known command"),
+                &mut self.counts.without_range,
+            ),
+            (
+                NoteKind::Unreadable.of("requests beyond the last possible byte"),
+                &mut self.counts.beyond_reach,
+            ),
         ] {
             losses.add(what, *count, example.take());
         }
         let failed = self.matching.figures().failed;
-        losses.add("requests that the device failed; they are kept as requests", failed, None);
-        losses.add("requests on too many devices", self.counts.too_many_devices, None);
-        losses.add("rests of split requests, queued again", self.counts.split_rests, None);
+        losses.add(
+            NoteKind::Beside.of("requests that the device failed; they are kept as requests"),
+            failed,
+            None,
+        );
+        losses.add(
+            NoteKind::Unreadable.of("requests on too many devices"),
+            self.counts.too_many_devices,
+            None,
+        );
+        losses.add(
+            NoteKind::Beside.of("rests of split requests, queued again"),
+            self.counts.split_rests,
+            None,
+        );
         losses.add(SECOND_ATTEMPTS, self.counts.second_attempts, None);
         losses.add(REFUSED, self.counts.refused, None);
     }

@@ -66,25 +66,25 @@ impl Writer {
             other => return self.lost.op(other),
         };
         if *self.volume.get_or_insert(request.volume) != request.volume {
-            return self.lost.add("requests to other volumes than the first");
+            return self.lost.request("requests to other volumes than the first");
         }
         if request.issue < Nanos::ZERO {
-            return self.lost.add("requests before the start of the trace");
+            return self.lost.request("requests before the start of the trace");
         }
         let sector = request.offset.sectors();
         let mut length = request.length;
         if !request.offset.0.is_multiple_of(SECTOR) {
-            self.lost.add("requests widened to the beginning of a sector");
+            self.lost.detail("requests widened to the beginning of a sector");
             length = Bytes(request.end().0 - sector * SECTOR);
         }
         if request.flags != Flags::empty() {
-            self.lost.add("flags");
+            self.lost.detail("flags");
         }
         if request.latency.is_some() {
-            self.lost.add("latencies");
+            self.lost.detail("latencies");
         }
         if request.origin.is_some() || request.measured.is_some() {
-            self.lost.add("processes, processors and measured times");
+            self.lost.detail("processes, processors and measured times");
         }
         if request.issue != self.issue || self.bunch.len() as u64 == BUNCH_MAX {
             self.end_bunch();

@@ -111,7 +111,7 @@ fn small<T: TryFrom<u64> + Default>(field: &[u8]) -> Result<T, Fault> {
 /// A span of time, which is not negative; `None` where the field is empty.
 fn span(field: &[u8]) -> Result<Option<i64>, Fault> {
     match known(field)? {
-        Some(..0) => Err(Fault { column: 1, loss: NEGATIVE, reason: "a time is negative" }),
+        Some(..0) => Err(Fault::lost(1, NEGATIVE, "a time is negative")),
         span => Ok(span),
     }
 }

@@ -82,7 +82,7 @@ impl Lines {
                 name = format!("{name} ({})", id.0);
             }
             if name != said {
-                lost.add(RENAMED);
+                lost.detail(RENAMED);
             }
             cell(&name)
         })

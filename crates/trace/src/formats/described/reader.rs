@@ -12,7 +12,7 @@ use super::words::{self, Meant, Words};
 use crate::error::TraceError;
 use crate::formats::Opening;
 use crate::formats::import::{self, Epoch, Facts, Fault, Intake, LineParser, Said};
-use crate::header::Notes;
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Origin, Request};
 use crate::stream::Source;
 use crate::text::NumberError;
@@ -28,21 +28,22 @@ const FAR: i64 = 315_360_000_000_000_000;
 /// What of a number says an operation, and nobody said which.
 const NUMBER_OP: &str = "a number says the operation, and nobody said which";
 
-pub(super) const SKIPPED: &str = "lines left out, as their operation was said to be skipped";
-pub(super) const BAD_LATENCY: &str = "latencies below zero";
+pub(super) const SKIPPED: Topic<'static> =
+    NoteKind::LeftOut.of("lines left out, as their operation was said to be skipped");
+pub(super) const BAD_LATENCY: Topic<'static> = NoteKind::Beside.of("latencies below zero");
 
-pub(super) const NUMBERED: &str =
-    "processes known by their name alone, which got numbers from 1 on";
-pub(super) const OTHER_COMMAND: &str =
-    "requests with another name of their process than its first one";
-const TOO_MANY_COMMANDS: &str = "requests of more processes than 65,536, or with overlong names";
+pub(super) const NUMBERED: Topic<'static> =
+    NoteKind::Assumed.of("processes known by their name alone, which got numbers from 1 on");
+pub(super) const OTHER_COMMAND: Topic<'static> =
+    NoteKind::Beside.of("requests with another name of their process than its first one");
+const TOO_MANY_COMMANDS: Topic<'static> =
+    NoteKind::Beside.of("requests of more processes than 65,536, or with overlong names");
 
 /// How many processes without numbers are told apart, and how long their names may be.
 const COMMANDS_MAX: usize = 65_536;
 const COMMAND_BYTES_MAX: usize = 256;
 
-const TOO_FAR: Fault =
-    Fault { column: 1, loss: "requests that reach beyond 64-bit addresses", reason: "too far" };
+const TOO_FAR: Fault = Fault::lost(1, "requests that reach beyond 64-bit addresses", "too far");
 
 /// Begins to read the text of `opening`.
 pub(super) fn open(
@@ -167,7 +168,7 @@ type Fields<'a> = [&'a [u8]; SLOTS];
 
 /// What a line says.
 enum Row {
-    Request(Request, Option<&'static str>),
+    Request(Request, Option<Topic<'static>>),
     Skip,
 }
 
@@ -390,15 +391,15 @@ impl Parser {
             Shape::Pattern(_) => "the pattern",
         };
         header.description = Some(format!("read as {how} {}", self.line.description.text));
-        let add = |guesses: &mut Notes, what: &str| guesses.add(what, 1, None);
         if let Some(separator) = self.guessed {
             let what = format!("separator taken to be '{}' (--separator)", separator.name());
-            add(&mut header.guesses, &what);
+            header.guesses.add(NoteKind::Assumed.of(&what), 1, None);
         }
         if self.line.description.epoch() == Epoch::Start && first.issue.0 > FAR {
-            let what = "clock that shows more than ten years, taken to count from the start of \
-                        the trace (ts:…:unix or ts:…:boot say otherwise)";
-            add(&mut header.guesses, what);
+            let what = NoteKind::Unit
+                .of("clock that shows more than ten years, taken to count from the start of \
+                     the trace (ts:…:unix or ts:…:boot say otherwise)");
+            header.guesses.add(what, 1, None);
         }
     }
 }

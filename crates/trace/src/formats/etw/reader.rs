@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::fields::Fields;
 use super::is_event;
 use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::header::NoteKind;
 use crate::request::{Op, Origin, Request};
 use crate::text::Cursor;
 use crate::units::{Bytes, Nanos};
@@ -178,7 +179,11 @@ fn tell_lost(fields: &Fields<'_>, intake: &mut Intake) {
         let rest = fields.get(index).strip_prefix(b"Events Lost:")?;
         Cursor::new(rest.trim_ascii_start()).integer().ok()
     });
-    intake.header.losses.add("events lost by the recorder", lost.unwrap_or_default(), None);
+    intake.header.losses.add(
+        NoteKind::LostByRecorder.of("events lost by the recorder"),
+        lost.unwrap_or_default(),
+        None,
+    );
 }
 
 #[inline]
@@ -273,7 +278,7 @@ impl LineParser for Parser {
     fn end(&mut self, intake: &mut Intake) {
         let unfinished = self.issued.len() as u64;
         intake.header.losses.add(
-            "requests issued of which no completion is told",
+            NoteKind::Unreadable.of("requests issued of which no completion is told"),
             unfinished,
             None,
         );

@@ -3,6 +3,7 @@
 use super::line::parse;
 use super::{VERSION_2, VERSION_3};
 use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::header::NoteKind;
 use crate::request::{Op, Request};
 use crate::units::{Bytes, Nanos};
 
@@ -75,11 +76,11 @@ impl LineParser for Parser {
             }
             b"wait" => {
                 let reason = "version 3 has no waits: fio ignores this line";
-                return Err(Fault { column: 1, loss: "waits in version 3", reason });
+                return Err(Fault::lost(1, "waits in version 3", reason));
             }
             b"sync_file_range" | b"open" | b"close" | b"stat" | b"unlink" | b"mkdir" | b"rmdir" => {
                 let reason = "this acts on a file and is no request to a device";
-                return Err(Fault { column: 1, loss: "actions that are no requests", reason });
+                return Err(Fault::lost(1, "actions that are no requests", reason));
             }
             _ => return Err(Fault::junk(1, "fio knows no such action")),
         };
@@ -94,15 +95,18 @@ impl LineParser for Parser {
         let requests = intake.requests();
         let guesses = &mut intake.header.guesses;
         if self.headings > 1 {
-            let what = "further logs in the file, taken to have begun with the first";
+            let what = NoteKind::Assumed
+                .of("further logs in the file, taken to have begun with the first");
             guesses.add(what, self.headings - 1, None);
         }
         if !self.has_stamp && self.waits == 0 {
-            let what = "requests without an instant (no waits), taken to be issued at once";
+            let what = NoteKind::Instant
+                .of("requests without an instant (no waits), taken to be issued at once");
             guesses.add(what, requests, None);
         }
         if self.waits > 0 && !self.unit_is_given {
-            let what = "waits taken as microseconds since the wait before, as fio documents them";
+            let what = NoteKind::Unit
+                .of("waits taken as microseconds since the wait before, as fio documents them");
             guesses.add(what, self.waits, None);
         }
     }

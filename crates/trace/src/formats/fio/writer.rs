@@ -51,7 +51,7 @@ impl Writer {
             name.push(b'_');
         }
         if name != said {
-            lost.add("names that fio cannot read, changed");
+            lost.detail("names that fio cannot read, changed");
         }
         for verb in [&b"add"[..], b"open"] {
             self.manage(&name, verb, lines);
@@ -96,35 +96,35 @@ impl LineWriter for Writer {
         };
         let is_flush = request.op == Op::Flush;
         if request.issue < Nanos::ZERO {
-            lost.add("requests before the start of the trace");
+            lost.request("requests before the start of the trace");
             return false;
         }
         if request.length == Bytes::ZERO && !is_flush {
-            lost.add("requests of zero length");
+            lost.request("requests of zero length");
             return false;
         }
         if request.length.0 >= LENGTH_MAX && !is_flush {
-            lost.add("requests of 1 TiB and more");
+            lost.request("requests of 1 TiB and more");
             return false;
         }
         if request.issue.0 % 1_000 != 0 {
-            lost.add("instants cut to whole microseconds");
+            lost.detail("instants cut to whole microseconds");
         }
         if !request.flags.is_empty() {
-            lost.add("flags");
+            lost.detail("flags");
         }
         if request.latency.is_some() {
-            lost.add("latencies");
+            lost.detail("latencies");
         }
         if request.measured.is_some() || request.origin.is_some() {
-            lost.add("processes, processors and measured times");
+            lost.detail("processes, processors and measured times");
         }
         if request.length.0 > u64::from(u32::MAX) && !is_flush {
-            lost.add("requests of 4 GiB and more, split");
+            lost.detail("requests of 4 GiB and more, split");
         }
         self.last = request.issue.0.unsigned_abs() / 1_000;
         if self.last == 0 {
-            lost.add(MOVED);
+            lost.detail(MOVED);
             self.last = 1;
         }
         if !self.names.contains_key(&request.volume) {

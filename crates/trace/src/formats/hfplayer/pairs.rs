@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use crate::formats::import::{Fault, Intake};
+use crate::header::NoteKind;
 use crate::request::Request;
 use crate::units::Nanos;
 
@@ -83,14 +84,22 @@ impl Pairs {
             .remove(&sequence)
             .and_then(|number| self.held.get_mut(number.checked_sub(self.left)? as usize));
         let Some(held) = held else {
-            intake.header.losses.add("completions without an arrival", 1, None);
+            intake.header.losses.add(
+                NoteKind::Unreadable.of("completions without an arrival"),
+                1,
+                None,
+            );
             return Ok(());
         };
         held.sequence = None;
         if instant >= held.request.issue {
             held.request.latency = Some(instant.saturating_sub(held.request.issue));
         } else {
-            intake.header.losses.add("latencies of completions before their arrival", 1, None);
+            intake.header.losses.add(
+                NoteKind::Beside.of("latencies of completions before their arrival"),
+                1,
+                None,
+            );
         }
         self.leave_complete(intake)
     }
@@ -101,7 +110,7 @@ impl Pairs {
         let _ = self.leave_all(intake);
         if self.has_completions {
             intake.header.losses.add(
-                "latencies of arrivals without a completion",
+                NoteKind::Beside.of("latencies of arrivals without a completion"),
                 self.alone,
                 None,
             );

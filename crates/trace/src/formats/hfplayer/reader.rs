@@ -5,6 +5,7 @@ use super::pairs::Pairs;
 use crate::calendar;
 use crate::formats::described::number;
 use crate::formats::import::{Fault, Intake, LineParser, Said};
+use crate::header::{NoteKind, Topic};
 use crate::request::{Op, Request};
 use crate::text::NumberError;
 use crate::units::{Bytes, Nanos};
@@ -13,10 +14,10 @@ use crate::units::{Bytes, Nanos};
 pub(super) const OTHER_OPS: &str = "requests that neither read nor write";
 
 /// The guess where two columns contradict each other.
-pub(super) const CONTRADICTIONS: &str = "requests whose OP contradicts their CMD, taken as OP says";
+pub(super) const CONTRADICTIONS: Topic<'static> =
+    NoteKind::Assumed.of("requests whose OP contradicts their CMD, taken as OP says");
 
-const FAR: Fault =
-    Fault { column: 1, loss: "requests that reach beyond 64-bit addresses", reason: "too far" };
+const FAR: Fault = Fault::lost(1, "requests that reach beyond 64-bit addresses", "too far");
 
 /// What is known while lines are read.
 #[derive(Default)]
@@ -90,7 +91,8 @@ impl Parser {
     fn comment(&mut self, line: &[u8], intake: &mut Intake) -> Said {
         if let Some(layout) = Layout::of_header(line) {
             if layout.has_dependencies && self.layout.is_none() {
-                let what = "columns that say which requests wait for which (DEP_PARENT_LIST)";
+                let what = NoteKind::Beside
+                    .of("columns that say which requests wait for which (DEP_PARENT_LIST)");
                 intake.header.losses.add(what, 1, None);
             }
             self.layout = Some(layout);
@@ -117,7 +119,7 @@ impl Parser {
         {
             self.contradictions += 1;
         }
-        by_number.ok_or(Fault { column: 1, loss: OTHER_OPS, reason: "OP is neither 0 nor 1" })
+        by_number.ok_or(Fault::lost(1, OTHER_OPS, "OP is neither 0 nor 1"))
     }
 }
 

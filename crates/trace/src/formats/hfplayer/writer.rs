@@ -54,20 +54,20 @@ impl LineWriter for Lines {
             }
         };
         if request.issue < Nanos::ZERO {
-            lost.add("requests before the start of the trace");
+            lost.request("requests before the start of the trace");
             return false;
         }
         if request.length == Bytes::ZERO {
-            lost.add("requests of zero length");
+            lost.request("requests of zero length");
             return false;
         }
         let latency = told_latency(request, lost);
         let Some((first, sectors)) = write::sectors(request.offset.0, request.end().0) else {
-            lost.add(write::BEYOND);
+            lost.request(write::BEYOND);
             return false;
         };
         if !request.offset.0.is_multiple_of(SECTOR) || !request.length.0.is_multiple_of(SECTOR) {
-            lost.add("requests widened to whole sectors");
+            lost.detail("requests widened to whole sectors");
         }
         let issue = request.issue.0 as u64;
         let in_flight = self.arrive(request.issue, latency);
@@ -117,19 +117,19 @@ impl Lines {
 /// it. Counts what else is not said.
 fn told_latency(request: &Request, lost: &mut Lost) -> u64 {
     if !request.flags.is_empty() {
-        lost.add("flags");
+        lost.detail("flags");
     }
     if request.origin.is_some() {
-        lost.add("processes and processors");
+        lost.detail("processes and processors");
     }
     if request.measured.is_some() {
-        lost.add("measured times (but for the service time, where no latency was recorded)");
+        lost.detail("measured times (but for the service time, where no latency was recorded)");
     }
     let measured = request.measured.and_then(|measured| measured.service_time());
     match request.latency.or(measured) {
         Some(latency) if latency > Nanos::ZERO => latency.0 as u64,
         Some(_) => {
-            lost.add("latencies of zero or less, which become unknown");
+            lost.detail("latencies of zero or less, which become unknown");
             0
         }
         None => 0,

@@ -39,9 +39,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[cold]
     fn fault(column: usize, error: NumberError, reason: &'static str) -> Fault {
         match error {
-            NumberError::TooLarge => {
-                Fault { column, loss: TOO_LARGE, reason: "the number is too large" }
-            }
+            NumberError::TooLarge => Fault::lost(column, TOO_LARGE, "the number is too large"),
             NumberError::Missing | NumberError::Negative => Fault::junk(column, reason),
         }
     }
@@ -107,11 +105,11 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     pub fn blocks(&mut self, block: u64, reason: &'static str) -> Result<Bytes, Fault> {
         let column = self.cursor.column();
         let blocks = self.integer(reason)?;
-        blocks.checked_mul(block).map(Bytes).ok_or(Fault {
+        blocks.checked_mul(block).map(Bytes).ok_or(Fault::lost(
             column,
-            loss: TOO_FAR,
-            reason: "so many blocks are more than 64 bits of bytes",
-        })
+            TOO_FAR,
+            "so many blocks are more than 64 bits of bytes",
+        ))
     }
 
     /// The next column as `R`, `W`, `Read` or `Write`, in capitals or not.
@@ -263,9 +261,9 @@ mod tests {
         assert_eq!(fields.integer(""), Ok(1));
         assert_eq!(fields.integer("no number").unwrap_err().column, 3);
         let fault = Commas::new(b"99999999999999999999").integer("").unwrap_err();
-        assert_eq!(fault.loss, TOO_LARGE);
+        assert_eq!(fault.loss.words, TOO_LARGE);
         let fault = Commas::new(b"18446744073709551615").blocks(512, "").unwrap_err();
-        assert_eq!(fault.loss, TOO_FAR);
+        assert_eq!(fault.loss.words, TOO_FAR);
         let mut fields = Commas::new(b"1,2");
         assert_eq!(fields.integer(""), Ok(1));
         assert_eq!(fields.end().unwrap_err().column, 3);

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::Facts;
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
-use crate::header::{Header, Volume};
+use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
 use crate::text;
 use crate::units::{Bytes, VolumeId};
@@ -34,8 +34,8 @@ const NAME_BYTES_MAX: usize = 255;
 pub struct Fault {
     /// Where that shows: the column of a line, counted from 1, or the byte of a record.
     pub column: usize,
-    /// What is lost, as a phrase that follows a number; [`JUNK`] mostly.
-    pub loss: &'static str,
+    /// What is lost; [`JUNK`] mostly.
+    pub loss: Topic<'static>,
     /// What is wrong, for who reads strictly.
     pub reason: &'static str,
 }
@@ -43,7 +43,13 @@ pub struct Fault {
 impl Fault {
     /// Something at `column` that does not read as the format says.
     pub const fn junk(column: usize, reason: &'static str) -> Self {
-        Self { column, loss: JUNK, reason }
+        Self::lost(column, JUNK, reason)
+    }
+
+    /// A line or record at whose `column` shows that it cannot become a request. `loss` is a
+    /// phrase that follows a number.
+    pub const fn lost(column: usize, loss: &'static str, reason: &'static str) -> Self {
+        Self { column, loss: NoteKind::Unreadable.of(loss), reason }
     }
 }
 
@@ -95,18 +101,14 @@ impl Intake {
     #[inline]
     pub fn push(&mut self, request: &Request) -> Result<(), Fault> {
         if request.offset.0.checked_add(request.length.0).is_none() {
-            return Err(Fault {
-                column: 1,
-                loss: TOO_FAR,
-                reason: "the range ends beyond 64 bits",
-            });
+            return Err(Fault::lost(1, TOO_FAR, "the range ends beyond 64 bits"));
         }
         if request.op == Op::Flush {
             let flush = Request { offset: Bytes::ZERO, length: Bytes::ZERO, ..*request };
             self.batch.push(&flush);
         } else if request.length == Bytes::ZERO && request.op != Op::Zone {
             let reason = "the request covers nothing";
-            return Err(Fault { column: 1, loss: ZERO_LENGTH, reason });
+            return Err(Fault::lost(1, ZERO_LENGTH, reason));
         } else {
             self.batch.push(request);
         }
@@ -129,7 +131,7 @@ impl Intake {
             Some(id) => *id,
             None if self.volumes.len() >= VOLUMES_MAX => {
                 let reason = "there are more volumes than 65,536";
-                return Err(Fault { column: 1, loss: VOLUMES_FULL, reason });
+                return Err(Fault::lost(1, VOLUMES_FULL, reason));
             }
             None => {
                 let id = VolumeId(self.volumes.len() as u32);
@@ -157,6 +159,13 @@ impl Intake {
         }
         processes.insert(pid, text::shown(name));
         true
+    }
+
+    /// Notes a guess that concerns every request, where it `is_made`.
+    pub fn guess_all(&mut self, is_made: bool, what: Topic<'_>) {
+        if is_made {
+            self.header.guesses.add(what, self.requests, None);
+        }
     }
 
     /// How many requests were taken.

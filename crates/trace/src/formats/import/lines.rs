@@ -92,7 +92,7 @@ struct Lines<R, P> {
 
 /// The fault of a line that is too long.
 const TOO_LONG: Fault =
-    Fault { column: 1, loss: "lines longer than 64 KiB", reason: "the line is longer than 64 KiB" };
+    Fault::lost(1, "lines longer than 64 KiB", "the line is longer than 64 KiB");
 
 impl<R: Positioned + Send, P: LineParser> Feed for Lines<R, P> {
     const UNIT: &'static str = "lines";

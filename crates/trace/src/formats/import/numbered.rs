@@ -6,6 +6,7 @@
 
 use super::{Fault, Intake};
 use crate::formats::write::decimal;
+use crate::request::Request;
 use crate::units::VolumeId;
 
 /// The numbers that the table holds; larger ones are looked up by their text.
@@ -13,6 +14,9 @@ const NUMBERS_MAX: usize = 65_536;
 
 /// What stands in the table for a number that has not come yet.
 const NONE: u32 = u32::MAX;
+
+/// The number of a volume, and a request to it.
+pub type OnVolume = (u64, Request);
 
 /// The volumes of a trace by their numbers.
 #[derive(Debug, Default)]
@@ -29,6 +33,13 @@ impl Numbered {
             Some(&id) if id != NONE => Ok(VolumeId(id)),
             _ => self.other(number, index, intake),
         }
+    }
+
+    /// Gives a request to the volume called `number`.
+    #[inline]
+    pub fn give(&mut self, (number, request): OnVolume, intake: &mut Intake) -> Result<(), Fault> {
+        let volume = self.volume(number, intake)?;
+        intake.push(&Request { volume, ..request })
     }
 
     #[cold]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::objects::mixed;
 use crate::batch::{BATCH_ROWS, Batch};
-use crate::header::Notes;
+use crate::header::{NoteKind, Notes, Topic};
 
 /// How many requests of a second are held: some 50 MiB.
 const HELD_MAX: usize = 1 << 20;
@@ -26,12 +26,17 @@ const SECOND: i64 = 1_000_000_000;
 const SEED: u64 = 0x5ec0_9d5e_c09d_5ec0;
 
 /// The note on instants that nobody chose. A trace that has it is not to be replayed as recorded.
-pub const UNCHOSEN: &str = "requests known to the second only, left at its beginning (reading the \
-                            original with --whole-seconds even, poisson or burst chooses)";
-const EVEN: &str = "requests known to the second only, spread evenly over it";
-const POISSON: &str = "requests known to the second only, spread at random over it";
-const BURST: &str = "requests known to the second only, put at its beginning as asked for";
-const IN_PARTS: &str = "seconds with more than a million requests, spread in parts";
+const UNCHOSEN: Topic<'static> = NoteKind::UnchosenSecond
+    .of("requests known to the second only, left at its beginning (reading the \
+         original with --whole-seconds even, poisson or burst chooses)");
+const EVEN: Topic<'static> =
+    NoteKind::Instant.of("requests known to the second only, spread evenly over it");
+const POISSON: Topic<'static> =
+    NoteKind::Instant.of("requests known to the second only, spread at random over it");
+const BURST: Topic<'static> =
+    NoteKind::Instant.of("requests known to the second only, put at its beginning as asked for");
+const IN_PARTS: Topic<'static> =
+    NoteKind::Assumed.of("seconds with more than a million requests, spread in parts");
 
 /// What to do with instants that are whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

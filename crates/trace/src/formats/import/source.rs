@@ -8,7 +8,7 @@ use crate::batch::{BATCH_ROWS, Batch};
 use crate::calendar;
 use crate::error::TraceError;
 use crate::formats::{ReadOptions, idle};
-use crate::header::{Header, Imported as Import, Volume};
+use crate::header::{Header, Imported as Import, NoteKind, Topic, Volume};
 use crate::stream::Source;
 use crate::transform::order::Sorter;
 
@@ -16,12 +16,14 @@ use crate::transform::order::Sorter;
 const UNIX_NS: i64 = 1_000_000_000_000_000_000;
 
 /// The guess that such an instant is one since 1970.
-pub(super) const AS_UNIX: &str = "traces whose instants are taken as counted since 1970, because \
-                                  they lie beyond 2001";
+pub(super) const AS_UNIX: Topic<'static> = NoteKind::Assumed
+    .of("traces whose instants are taken as counted since 1970, because \
+         they lie beyond 2001");
 
 /// The note on a request that was issued before the trace began.
-pub(super) const BEGAN_EARLIER: &str = "traces that were made to begin with their first \
-                                        request, which was issued before the recording began";
+pub(super) const BEGAN_EARLIER: Topic<'static> = NoteKind::Assumed
+    .of("traces that were made to begin with their first \
+         request, which was issued before the recording began");
 
 /// Reads a file piece by piece.
 pub(super) trait Feed: Send {

@@ -132,7 +132,10 @@ fn instants_from_the_start_are_kept_unless_they_are_plainly_others() {
         let (requests, header) = read(&text, epoch);
         assert_eq!((requests[0].issue.0, requests[1].issue.0), (0, 7));
         let guess = header.guesses.iter().next().unwrap();
-        assert_eq!((guess.what.as_str(), &guess.examples[0][..]), (BEGAN_EARLIER, "4 ns before"));
+        assert_eq!(
+            (guess.what.as_str(), &guess.examples[0][..]),
+            (BEGAN_EARLIER.words, "4 ns before")
+        );
     }
 }
 

@@ -75,7 +75,7 @@ fn volumes_of_one_period_are_put_together_however_long_they_are() {
         assert_eq!(header.guesses.count_of(BY_TIME), 2);
         assert_eq!(header.guesses.count_of(TOO_LATE), 0);
         assert_eq!(header.guesses.count_of(SORTED), requests - 1);
-        let note = header.guesses.iter().find(|note| note.what == BY_TIME).unwrap();
+        let note = header.guesses.iter().find(|note| note.what == BY_TIME.words).unwrap();
         assert_eq!(note.examples, ["hm_0.csv", "hm_1.csv.gz"]);
         let names: Vec<_> = header.volumes.iter().map(|volume| &volume.name).collect();
         assert_eq!(names, ["hm_0", "hm_1"]);
@@ -109,7 +109,7 @@ fn what_lies_beside_a_trace_is_passed_over_and_named() {
     let (all, header) = read(&tar(&members));
     assert_eq!(all.len(), 20);
     assert_eq!(header.losses.count_of(STRANGE), 2);
-    let strange = header.losses.iter().find(|note| note.what == STRANGE).unwrap();
+    let strange = header.losses.iter().find(|note| note.what == STRANGE.words).unwrap();
     assert_eq!(strange.examples, ["README", "LICENCE"]);
     assert_eq!(header.losses.count_of(OTHER), 1);
     assert_eq!(header.losses.iter().count(), 2);

@@ -100,7 +100,7 @@ impl Writer {
         let is_kept =
             volume.name.rsplit_once('_').is_some_and(|(host, disk)| key == self::key(host, disk));
         if !is_kept && !volume.name.is_empty() {
-            lost.add("names of volumes, which become a host and a disk");
+            lost.detail("names of volumes, which become a host and a disk");
         }
         key
     }
@@ -135,15 +135,15 @@ impl LineWriter for Writer {
             }
         };
         if request.length == Bytes::ZERO {
-            lost.add("requests of zero length");
+            lost.request("requests of zero length");
             return false;
         }
         let Some((ticks, is_whole)) = clock.units(request.issue) else {
-            lost.add("requests before 1601");
+            lost.request("requests before 1601");
             return false;
         };
         if !is_whole {
-            lost.add("instants cut to 100 ns");
+            lost.detail("instants cut to 100 ns");
         }
         let latency = write::latency_units(request.latency, TICK_NS, lost, LATENCIES);
         write::lose_columns(request, lost);

@@ -24,7 +24,7 @@ use super::{Scratch, VERSION, into_io};
 use crate::batch::{BATCH_ROWS, Batch, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
-use crate::header::{Header, Volume};
+use crate::header::{Header, NoteKind, Volume};
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
 use crate::transform::Sorted;
@@ -111,10 +111,18 @@ impl Reader {
         };
         header.columns = columns;
         if checksums.is_none() {
-            header.guesses.add("missing checksums; a damaged file may pass unnoticed", 1, None);
+            header.guesses.add(
+                NoteKind::Assumed.of("missing checksums; a damaged file may pass unnoticed"),
+                1,
+                None,
+            );
         }
         for other in others {
-            header.losses.add("columns that a trace does not have", 1, Some(other));
+            header.losses.add(
+                NoteKind::Beside.of("columns that a trace does not have"),
+                1,
+                Some(other),
+            );
         }
         check_codecs(metadata, &indices).map_err(|reason| {
             unusable(reason, "write it with zstd; in pandas: to_parquet(..., compression='zstd')")
@@ -181,7 +189,11 @@ fn headless(path: &Path, volumes: Vec<Volume>) -> Header {
         volumes,
         ..Header::default()
     };
-    header.guesses.add("missing headers; nothing is known of the origin", 1, None);
+    header.guesses.add(
+        NoteKind::Assumed.of("missing headers; nothing is known of the origin"),
+        1,
+        None,
+    );
     header
 }
 

@@ -20,13 +20,13 @@ use crate::batch::tests::any_request;
 use crate::batch::{Batch, Columns, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
-use crate::header::Header;
+use crate::header::{Header, NoteKind};
 use crate::{Bytes, Flags, Integrity, Nanos, Op, Request};
 
 fn header(columns: Columns) -> Header {
     let mut header = Header { columns, ..Header::default() };
     "a file".clone_into(&mut header.source);
-    header.losses.add("junk lines", 3, Some("line 1: ;".to_owned()));
+    header.losses.add(NoteKind::Unreadable.of("junk lines"), 3, Some("line 1: ;".to_owned()));
     header.processes.insert(7, "mysqld".to_owned());
     header
 }

@@ -15,7 +15,7 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::blktrace::reading::Reading;
 use crate::formats::blktrace::volumes::device_name;
-use crate::header::Header;
+use crate::header::{Header, NoteKind};
 use crate::recording::{
     DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, NEVER_ENDED, Recording,
 };
@@ -98,7 +98,7 @@ impl Recorded {
             return Err(TraceError::Empty { path: path.to_owned() });
         }
         let mut reading = Reading::begin(path, lanes, options, description.devices.len() == 1)?;
-        reading.lost_note = "events lost by the recorder";
+        reading.lost_note = NoteKind::LostByRecorder.of("events lost by the recorder");
         if queues_once(&description.kernel) {
             reading.queues_once();
         }
@@ -233,7 +233,11 @@ fn header(
         ..Header::default()
     };
     header.processes.extend(log.processes.drain(..));
-    header.losses.add("broken lines of the recorder's log", log.broken, None);
+    header.losses.add(
+        NoteKind::Unreadable.of("broken lines of the recorder's log"),
+        log.broken,
+        None,
+    );
     if log.anchors.is_empty() {
         log.anchors.extend(description.started);
     }

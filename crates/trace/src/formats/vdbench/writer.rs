@@ -44,29 +44,29 @@ impl LineWriter for Writer {
             }
         };
         if request.issue < Nanos::ZERO {
-            lost.add("requests before the start of the trace");
+            lost.request("requests before the start of the trace");
             return false;
         }
         let Ok(length) = i32::try_from(request.length.0) else {
-            lost.add("requests too long for Vdbench (2 GiB and more)");
+            lost.request("requests too long for Vdbench (2 GiB and more)");
             return false;
         };
         if i64::try_from(request.offset.0).is_err() {
-            lost.add("requests beyond Vdbench's addresses (8 EiB and more)");
+            lost.request("requests beyond Vdbench's addresses (8 EiB and more)");
             return false;
         }
         if request.issue.0 % 1000 != 0 {
-            lost.add("instants cut to microseconds");
+            lost.detail("instants cut to microseconds");
         }
         let latency = write::latency_units(request.latency, 1000, lost, LATENCIES);
         if request.flags != Flags::empty() {
-            lost.add("flags");
+            lost.detail("flags");
         }
         if request.origin.is_some_and(|origin| origin.cpu != 0) {
-            lost.add("processors");
+            lost.detail("processors");
         }
         if request.measured.is_some() {
-            lost.add("measured times");
+            lost.detail("measured times");
         }
         let pid = request.origin.map_or(0, |origin| origin.pid);
         let words = [

@@ -20,12 +20,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::{Fed, failure, fault, feed, tail};
 use crate::compression::Positioned;
 use crate::error::TraceError;
+use crate::header::{NoteKind, Topic};
 use crate::stop::Stop;
 use crate::stream::Source;
 
 /// The note on processes that kept a pipe open when the shell had ended.
-pub(super) const LEFT_BEHIND: &str =
-    "background processes that held the output open and were not waited for";
+pub(super) const LEFT_BEHIND: Topic<'static> = NoteKind::Unreadable
+    .of("background processes that held the output open and were not waited for");
 
 /// How long what the shell left behind may be silent.
 const GRACE: Duration = Duration::from_secs(1);

@@ -1,0 +1,62 @@
+//! Formats of which each line is a request, one column behind the other.
+//!
+//! A dozen published formats differ in their columns alone. In all of them a line that names the
+//! columns may come anywhere and is no loss, any other line that does not read is one, and a file
+//! is known by its lines. So a format says how its columns read ([`Delimited`]); the rest is here.
+
+use super::{Fault, Intake, LineParser, Look, Said, is_header, looks_like};
+
+/// Reads the lines of a format whose lines are requests.
+pub trait Delimited: Send {
+    /// What a line says.
+    type Row<'a>;
+
+    /// The first names in a line that names the columns; none where files have no such line.
+    const NAMES: &'static [&'static str] = &[];
+
+    /// Takes a line apart.
+    fn parse<'a>(&self, line: &'a [u8]) -> Result<Self::Row<'a>, Fault>;
+
+    /// What a line that reads as `row` looks like to who recognises the format.
+    fn look(&self, line: &[u8], row: &Self::Row<'_>) -> Look {
+        let _ = (line, row);
+        Look::Request
+    }
+
+    /// What a line is that does not read as a row; keeps what it says of the columns.
+    fn other(&mut self, line: &[u8]) -> Look {
+        let names_columns = !Self::NAMES.is_empty() && is_header(line, Self::NAMES);
+        if names_columns { Look::Header } else { Look::Strange }
+    }
+
+    /// Gives the request of a row to `intake`.
+    fn give(&mut self, row: Self::Row<'_>, intake: &mut Intake) -> Result<(), Fault>;
+
+    /// Notes what is known behind the last line.
+    fn finish(&mut self, intake: &mut Intake) {
+        let _ = intake;
+    }
+}
+
+impl<D: Delimited> LineParser for D {
+    #[inline]
+    fn line(&mut self, line: &[u8], intake: &mut Intake) -> Result<Said, Fault> {
+        match self.parse(line) {
+            Ok(row) => self.give(row, intake).map(|()| Said::Request),
+            Err(_) if self.other(line) != Look::Strange => Ok(Said::Other),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn end(&mut self, intake: &mut Intake) {
+        self.finish(intake);
+    }
+}
+
+/// Whether a file that begins with `first_bytes` looks like lines of `format`.
+pub fn looks_delimited(mut format: impl Delimited, first_bytes: &[u8]) -> bool {
+    looks_like(first_bytes, |line| match format.parse(line) {
+        Ok(row) => format.look(line, &row),
+        Err(_) => format.other(line),
+    })
+}
