@@ -295,7 +295,7 @@ fn write_facts(
     let continues = all().next().and_then(|first| first.continues.as_ref());
     let continues =
         continues.filter(|&one| all().all(|facts| facts.continues.as_ref() == Some(one)));
-    output.write_facts(&RunFacts {
+    Ok(output.write_facts(&RunFacts {
         version: RUN_VERSION,
         state: State::ended(incomplete),
         reason: (!incomplete.is_empty()).then(|| incomplete.clone()),
@@ -315,7 +315,7 @@ fn write_facts(
         host: host.unwrap_or_default(),
         merged: merged.collect(),
         trace: header.clone(),
-    })
+    })?)
 }
 
 /// What of a run's facts may be the same in all runs.

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use ioecho_stats::interval::Interval;
 
 use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::outputs::Replaced;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::live::board::Board;
 use crate::run::live::processors::{Shares, Ticks};
 use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics};
@@ -53,7 +53,7 @@ impl Outputs {
         about: &About,
         board: &Arc<Board>,
         asked: &AtomicBool,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         if !plan.writes_files() {
             return Ok(Self(None));
         }
@@ -116,23 +116,23 @@ impl Outputs {
     }
 }
 
-fn cannot(path: &Path, error: &io::Error) -> anyhow::Error {
-    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+fn cannot(path: &Path, error: &io::Error) -> RunError {
+    RunError::new(Kind::Output, format!("cannot write {}: {error}", path.display()))
 }
 
-fn unread(path: &Path) -> anyhow::Error {
+fn unread(path: &Path) -> RunError {
     let text = format!(
         "stopped by a signal while nobody read {}; nothing was replayed\n  = help: start the \
          reader of the pipe first, or name a file",
         path.display()
     );
-    Coded::error(exit::INCOMPLETE, text)
+    RunError::new(Kind::Incomplete, text)
 }
 
 /// Why a file of lines is not open.
 enum Unopened {
     Io(io::Error),
-    Refused(anyhow::Error),
+    Refused(RunError),
 }
 
 impl From<io::Error> for Unopened {

@@ -11,9 +11,9 @@ use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
-use crate::exit::{self, Coded};
 use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::open::JournalSource;
 
 /// The requests of a run with their numbers, in order.
@@ -25,11 +25,7 @@ pub(super) enum Records {
 impl Records {
     /// The journal, where there is one: it alone has the numbers of the requests. In the settled
     /// results they are the rows, if none is missing: if the run is `complete`.
-    pub(super) fn open(
-        run: &RunDirectory,
-        run_number: u64,
-        complete: bool,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(run: &RunDirectory, run_number: u64, complete: bool) -> Result<Self> {
         let (journal, settled) = (run.journal(), run.requests());
         let there = match regular::open(&journal) {
             Ok(file) => Some(file),
@@ -46,7 +42,7 @@ impl Records {
                     journal.display(),
                     reader.run
                 );
-                return Err(Coded::error(exit::TRACE, text));
+                return Err(RunError::new(Kind::Trace, text));
             }
             return Ok(Self::Journal { reader, path: journal });
         }
@@ -62,13 +58,13 @@ impl Records {
                  `ioecho report` settles it",
                 run.path().display()
             );
-            return Err(Coded::error(exit::TRACE, text));
+            return Err(RunError::new(Kind::Trace, text));
         }
         let batch = Box::new(Batch::new(source.header().columns));
         Ok(Self::Settled { source, batch, row: 0, number: 0 })
     }
 
-    pub(super) fn next(&mut self) -> anyhow::Result<Option<(u64, Request)>> {
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Request)>> {
         match self {
             Self::Journal { reader, path } => {
                 let record = reader.next_record().map_err(|error| TraceError::read(path, error))?;

@@ -14,6 +14,7 @@ use ioecho_trace::{Header, Source, TimingMode};
 use super::{aligned, raw_directory, seal, settle};
 use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 use crate::run::facts::{RunFacts, WitnessEntry};
 
 /// Whether the run has a witness that can be read.
@@ -99,7 +100,7 @@ pub(crate) fn figures(
     run: &RunDirectory,
     witnessed: &Witnessed,
     watch: &mut dyn FnMut(&Pair),
-) -> anyhow::Result<(FidelityFigures, Header)> {
+) -> Result<(FidelityFigures, Header)> {
     let options = ReadOptions::default();
     let asked = Asked::of_run(regular::trace(&run.requests(), &options)?);
     let targets = &witnessed.entry.targets;
