@@ -9,6 +9,7 @@ mod args;
 mod commands;
 mod exit;
 mod library;
+mod opened;
 mod outputs;
 mod panics;
 mod pitfalls;

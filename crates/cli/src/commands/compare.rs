@@ -170,5 +170,5 @@ fn write_page(
         ],
     };
     let html = ioecho_report::compare_html(&page)?;
-    gate.put(path, html.as_bytes())
+    Ok(gate.put(path, html.as_bytes())?)
 }

@@ -17,6 +17,7 @@ use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::visible;
 use crate::exit;
+use crate::opened;
 use crate::print::Out;
 use crate::run::facts::RunFacts;
 use crate::run::{directory, open};
@@ -31,9 +32,10 @@ const VOLUMES_SHOWN: usize = 32;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
-    open::refuse_endless(&args.file, &args.load)?;
+    let load = args.load.asked();
+    open::refuse_endless(&args.file, &load)?;
     let stop = stop_on_signals()?;
-    let mut source = open::trace_until(&stop, &args.file, &args.read.options(), &args.load)?;
+    let mut source = opened::trace_until(&stop, &args.file, &args.read.options(), &load)?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
     while source.next_batch(&mut batch)? {

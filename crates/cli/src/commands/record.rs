@@ -17,6 +17,7 @@ use crate::args::{IssuedArg, RecordArgs, Segment};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
+use crate::run::error::RunError;
 use crate::run::recording::{self, Outcome, Session, convert};
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
@@ -103,12 +104,12 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
 
 /// The recorder's refusal, with what is typed to follow its advice.
 #[expect(clippy::needless_pass_by_value, reason = "so `map_err` gives it")]
-fn refused(error: RecordError) -> Coded {
+fn refused(error: RecordError) -> RunError {
     let refused =
         recording::refused(&error, |interface| format!("--interface {}", interface.name()));
     match error {
         RecordError::Reserve { .. } => {
-            Coded { text: format!("{} (--reserve SIZE)", refused.text), ..refused }
+            RunError::new(refused.kind(), format!("{refused} (--reserve SIZE)"))
         }
         _ => refused,
     }

@@ -1,6 +1,7 @@
 //! `ioecho replay`: a trace on a target, with a verdict.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use ioecho_report::Page;
 use ioecho_stats::required::{self, Requirement};
@@ -12,34 +13,41 @@ use ioecho_trace::units::counted;
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
+use crate::opened::Named;
 use crate::print::Out;
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
+use crate::run::live::LivePlan;
+use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
-use crate::run::{settle, witness};
+use crate::run::screen::Screen;
+use crate::run::signals::stop_on_signals;
+use crate::run::{command, settle, witness};
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let (plan, mut source) = ReplayPlan::new(args)?;
+    let (plan, mut source) = ReplayPlan::new(args.spec()?, command::words(), &Named)?;
+    let live = LivePlan::new(&args.live, &plan)?;
     if args.safety.dry_run {
         writeln!(out, "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
         for line in witness::planned(&plan)? {
             writeln!(out, "{line}")?;
         }
-        plan.guard()?;
+        plan.guard()?.iter().for_each(|warning| tell(warning));
         return Ok(tell_import(source.header()));
     }
-    let mut finished = execute(&plan, source)?;
-    let live = finished.live.take();
+    let takes_stdout = live.takes_stdout();
+    let stopping = stop_on_signals()?;
+    let screen = Arc::new(Screen::new(live, args.quiet, &stopping));
+    let observer: Arc<dyn Observer> = screen.clone();
+    let finished = execute(&plan, source, &stopping, &observer)?;
     // The outcome stands on standard error where lines for programs take the standard output.
-    if plan.live.takes_stdout() {
+    if takes_stdout {
         out.make_way();
     }
     let page = conclude(&finished, out)?;
-    let unmet = tell_required(out, &plan.required, &finished.summary)?;
+    let unmet = tell_required(out, &plan.spec.require, &finished.summary)?;
     // Last: whoever reads slowly holds up nothing that matters.
-    if let Some(live) = live {
-        live.finish(page);
-    }
+    screen.finish(page);
     Ok(match exit::of_run(&finished.summary) {
         exit::OK if unmet => exit::REQUIRED,
         code => code,

@@ -14,9 +14,10 @@ use ioecho_linux::Place;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::{Header, Sink};
 
-use crate::exit::{self, Coded};
 use crate::outputs::{refuse_stranger, trace_in};
 use crate::print::visible;
+use crate::regular;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::facts::{RunFacts, State};
 
 /// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
@@ -42,11 +43,16 @@ impl RunDirectory {
     }
 
     /// Makes the directory for a new run. It must not exist, or be empty.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let name = path.display();
-        if path.exists() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            let text = format!("{name} is not empty\n  = help: name a new directory with -o");
-            return Err(Coded::error(exit::OUTPUT, text));
+        let there = fs::read_dir(path).into_iter().flatten().flatten().next();
+        if let Some(there) = there {
+            // By its name, because some do not show in a listing.
+            let text = format!(
+                "{name} is not empty: it holds {}\n  = help: name a new directory with -o",
+                there.file_name().display()
+            );
+            return Err(RunError::new(Kind::Output, text));
         }
         // In the directory of another user, or one of his, he could put links for files.
         refuse_stranger(path)?;
@@ -60,7 +66,7 @@ impl RunDirectory {
             Ok((Place::make(path)?, true))
         };
         let (place, made) = make().map_err(|error: io::Error| {
-            Coded::error(exit::OUTPUT, format!("cannot make the run's directory {name}: {error}"))
+            RunError::new(Kind::Output, format!("cannot make the run's directory {name}: {error}"))
         })?;
         Ok(Self { path: path.to_owned(), place, made })
     }
@@ -119,7 +125,7 @@ impl RunDirectory {
     }
 
     /// Takes the reserve of disk space.
-    pub(crate) fn take_reserve(&self) -> anyhow::Result<()> {
+    pub(crate) fn take_reserve(&self) -> Result<()> {
         let write = || -> io::Result<()> {
             let mut file = self.new_file(&self.reserve())?;
             file.write_all(&vec![0xA5; RESERVE_BYTES])?;
@@ -127,13 +133,16 @@ impl RunDirectory {
         };
         write().map_err(|error| {
             let _ = self.remove(&self.reserve());
+            if self.made {
+                let _ = fs::remove_dir(&self.path);
+            }
             let text = format!(
                 "no room for results in {}: {error}\n  = help: a run needs at least {} MiB and \
                  about 100 bytes per request; name another directory with -o",
                 self.path.display(),
                 RESERVE_BYTES >> 20
             );
-            Coded::error(exit::OUTPUT, text)
+            RunError::new(Kind::Output, text)
         })
     }
 
@@ -143,26 +152,23 @@ impl RunDirectory {
     }
 
     /// Writes `run.toml`.
-    pub(crate) fn write_facts(&self, facts: &RunFacts) -> anyhow::Result<()> {
+    pub(crate) fn write_facts(&self, facts: &RunFacts) -> Result<()> {
         self.put(&self.facts_file(), facts.text()?.as_bytes())
     }
 
     /// Reads `run.toml`.
-    pub(crate) fn read_facts(&self) -> anyhow::Result<RunFacts> {
+    pub(crate) fn read_facts(&self) -> Result<RunFacts> {
         let path = self.facts_file();
         let broken = |error: String| {
-            Coded::error(exit::TRACE, format!("cannot read {}: {error}", path.display()))
+            RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
         };
-        let text = fs::read_to_string(&path).map_err(|error| broken(error.to_string()))?;
+        let bytes = regular::read(&path).map_err(|error| broken(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
         RunFacts::read(&text).map_err(|unread| broken(unread.to_string()))
     }
 
     /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
-    pub(crate) fn mark_settled(
-        &self,
-        mut facts: RunFacts,
-        summary: &RunSummary,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn mark_settled(&self, mut facts: RunFacts, summary: &RunSummary) -> Result<()> {
         let incomplete = &summary.engine.incomplete;
         facts.state = State::ended(incomplete);
         if !incomplete.is_empty() {
@@ -199,18 +205,18 @@ impl RunDirectory {
     }
 
     /// Writes a file of the run so that it appears whole or not at all.
-    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let name = file.file_name().unwrap_or_default();
         let put = self.own().and_then(|place| place.put(name, bytes));
         put.map_err(|error| {
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })
     }
 
     /// Begins a trace in the run.
-    pub(crate) fn trace(&self, file: &Path, header: &Header) -> anyhow::Result<Box<dyn Sink>> {
+    pub(crate) fn trace(&self, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
         let place = self.own().map_err(|error| {
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })?;
         trace_in(place, file, header)
     }
@@ -229,7 +235,7 @@ impl RunDirectory {
 }
 
 /// The facts of the run at `path`; `None` of what is no run.
-pub(crate) fn facts_of(path: &Path) -> anyhow::Result<Option<RunFacts>> {
+pub(crate) fn facts_of(path: &Path) -> Result<Option<RunFacts>> {
     RunDirectory::at(path).map(|run| run.read_facts()).transpose()
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFac
         speedup: plan.timing.speedup,
         timing: plan.timing.mode,
         targets: plan.targets.len() as u32,
-        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
         in_flight_max: plan.scheduler.in_flight_max,
         ..EngineFacts::default()
     }
@@ -111,7 +111,7 @@ pub(crate) fn engine_facts(
         substituted: planned.substituted,
         device_errors: sum(|lane| u64::from(lane.error.is_some())),
         verify: verification::figures(plan, &ends.lanes),
-        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
         in_flight_max: plan.scheduler.in_flight_max,
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,

@@ -43,6 +43,7 @@ fn target_facts(
 ) -> TargetFacts {
     let name = entry.name();
     let told = plan
+        .spec
         .cache_size
         .map(|size| Cache { name: "the cache named with --cache-size".to_owned(), bytes: size.0 });
     let TargetEntry::Real(target) = entry else {
@@ -58,7 +59,7 @@ fn target_facts(
         unknown_cache: first(|layer| layer.unknown_cache.clone()),
         compressing: first(|layer| layer.compresses.clone()),
         in_memory: first(|layer| layer.in_memory.then(|| layer.name.clone())),
-        content: (!plan.is_scratch).then(|| content_facts(&target.content, lane.places)),
+        content: (!plan.spec.scratch).then(|| content_facts(&target.content, lane.places)),
         name,
     }
 }

@@ -1,22 +1,20 @@
 //! From the journal to the final files: results in the order of issue, summary, verdict, report.
 
-use std::fs::{self, File};
-
-use anyhow::Context;
 use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
 use serde::Serialize;
 
-use crate::args::LoadArgs;
-use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::everything::{self, Found};
 use crate::run::facts::{RunFacts, TargetEntry};
-use crate::run::open::JournalSource;
+use crate::run::open::{Files, JournalSource};
 use crate::run::witness::{self, Witnessed};
 use crate::run::{inside, stored};
 
@@ -29,13 +27,13 @@ pub(crate) fn settle(
     trace: &Header,
     engine: EngineFacts,
     witnessed: Option<&Witnessed>,
-) -> anyhow::Result<RunSummary> {
+) -> Result<RunSummary> {
     if !run.path().is_dir() {
         let text = format!(
             "the run's directory {} went away while the run went on, and its results with it",
             run.path().display()
         );
-        return Err(Coded::error(exit::OUTPUT, text));
+        return Err(RunError::new(Kind::Output, text));
     }
     let mut source = JournalSource::open(run, trace)?;
     let mut header = trace.clone();
@@ -84,25 +82,26 @@ pub(crate) fn settle(
 /// killed run is recovered from. Where results are missing it stays: it alone knows the numbers of
 /// the requests, and `ioecho verify` needs them, for sectors bear the number of the request that
 /// wrote them.
-pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> anyhow::Result<()> {
+pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<()> {
     if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
-        run.remove(&run.journal()).context("removing the journal")?;
+        run.remove(&run.journal())
+            .map_err(|error| RunError::from(error).within("removing the journal"))?;
     }
     Ok(())
 }
 
 /// Settles a run that was killed; refuses one that still goes on.
-pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+pub(crate) fn recover(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.journal();
-    let journal = File::open(&path).map_err(|error| {
-        Coded::error(exit::TRACE, format!("{} holds no results: {error}", run.path().display()))
+    let journal = regular::open(&path).map_err(|error| {
+        RunError::new(Kind::Trace, format!("{} holds no results: {error}", run.path().display()))
     })?;
     if journal.try_lock().is_err() {
         let text = format!(
             "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
             run.path().display()
         );
-        return Err(Coded::error(exit::INCOMPLETE, text));
+        return Err(RunError::new(Kind::Incomplete, text));
     }
     let mut facts = run.read_facts()?;
     let killed = || "the process was killed; results up to that moment are here".to_owned();
@@ -134,28 +133,25 @@ pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
 }
 
 /// The summary of a settled run.
-pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+pub(crate) fn read_summary(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.summary();
     let unreadable = |reason: String| {
-        Coded::error(exit::TRACE, format!("cannot read {}: {reason}", path.display()))
+        RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
     };
-    let text = fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
     stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
 }
 
 /// Everything that the report page shows.
-pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
+pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
     let options = formats::ReadOptions::default();
-    let found = everything::count(run.path(), &options, &LoadArgs::default(), &Stop::default())?;
+    let found =
+        everything::count(&Files, run.path(), &options, &Load::default(), &Stop::default())?;
     page_of(run, summary, &found)
 }
 
 /// The same, of what was found already.
-pub(crate) fn page_of(
-    run: &RunDirectory,
-    summary: &RunSummary,
-    found: &Found,
-) -> anyhow::Result<Page> {
+pub(crate) fn page_of(run: &RunDirectory, summary: &RunSummary, found: &Found) -> Result<Page> {
     if found.run.recorded() != summary.recorded {
         let text = format!(
             "{} holds {} requests and summary.json tells of {}: they are not of the same run",
@@ -163,7 +159,7 @@ pub(crate) fn page_of(
             found.run.recorded(),
             summary.recorded
         );
-        return Err(Coded::error(exit::TRACE, text));
+        return Err(RunError::new(Kind::Trace, text));
     }
     let facts = run.read_facts()?;
     let mut warnings = Vec::new();
@@ -368,6 +364,6 @@ pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
 }
 
 /// Writes the report page of a run.
-pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
+pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> Result<()> {
     run.put(&run.report(), ioecho_report::html(page)?.as_bytes())
 }

@@ -14,22 +14,20 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::TraceError;
 use crate::stop::Stop;
 use crate::stream::{Opened, Source};
-use crate::units::Nanos;
 
 pub mod adjacent;
 pub mod anonymise;
-pub mod arguments;
 pub mod busiest;
 mod called;
 pub mod cmd;
 pub mod derive;
-pub mod exact;
 pub mod filter;
 pub mod merge;
-pub mod order;
 pub mod parts;
 mod place;
 pub mod ramp;
@@ -40,9 +38,7 @@ pub mod resize;
 pub mod reverse;
 pub mod sample;
 pub mod slip;
-pub mod sort;
 pub mod speed;
-pub mod spill;
 pub mod split;
 pub mod spread;
 pub mod stage;
@@ -52,13 +48,10 @@ mod survey;
 pub(crate) mod testing;
 pub mod thin;
 pub mod unstack;
-pub mod whole;
 pub mod window;
 
-pub use arguments::{ArgumentError, Arguments};
+pub use crate::arguments::{ArgumentError, Arguments, exact};
 pub use parts::{Divide, Parts};
-pub use sort::Sorted;
-pub use spill::Spill;
 pub use stage::Stage;
 pub use window::Window;
 
@@ -149,8 +142,10 @@ pub trait Transform: fmt::Debug + Send + Sync {
     }
 }
 
-/// A transform as it was asked for: `busiest 5m,by=bytes`.
-#[derive(Clone, Debug)]
+/// A transform as it was asked for: `busiest 5m,by=bytes`. It is stored as that line, with its key
+/// where it has one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Asked {
     /// Its kind.
     pub kind: &'static Kind,
@@ -201,12 +196,43 @@ impl FromStr for Asked {
     }
 }
 
+impl TryFrom<String> for Asked {
+    type Error = ArgumentError;
+
+    fn try_from(line: String) -> Result<Self, ArgumentError> {
+        line.parse()
+    }
+}
+
+impl From<Asked> for String {
+    fn from(asked: Asked) -> Self {
+        let blank = if asked.text.is_empty() { "" } else { " " };
+        format!("{}{blank}{}", asked.kind.name, asked.text)
+    }
+}
+
 impl fmt::Display for Asked {
     /// The line of provenance as it was asked for, without keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.transform.shown(&self.text);
         let blank = if text.is_empty() { "" } else { " " };
         write!(f, "{}{blank}{text}", self.kind.name)
+    }
+}
+
+/// What is made of a trace before it is used: a part of it, and then what transforms make of that.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// The part.
+    pub window: Window,
+    /// The transforms, the first one first.
+    pub chain: Vec<Asked>,
+}
+
+impl Load {
+    /// Whether the trace is used as it is.
+    pub fn is_whole(&self) -> bool {
+        self.window.is_all() && self.chain.is_empty()
     }
 }
 
@@ -217,18 +243,6 @@ pub fn apply(
     context: &Context<'_>,
 ) -> Result<Box<dyn Source>, TraceError> {
     chain.iter().try_fold(source, |source, asked| asked.transform.over(source, context))
-}
-
-/// A span in seconds, exact, with as many decimals as it needs: `10`, `0.5`.
-pub(crate) fn decimal_seconds(span: Nanos) -> String {
-    let ns = span.0.unsigned_abs();
-    let sign = if span.0 < 0 { "-" } else { "" };
-    let (whole, fraction) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    if fraction == 0 {
-        return format!("{sign}{whole}");
-    }
-    let text = format!("{sign}{whole}.{fraction:09}");
-    text.trim_end_matches('0').to_owned()
 }
 
 #[cfg(test)]
@@ -318,12 +332,5 @@ pub(crate) mod tests {
     /// Why `line` is refused.
     pub(crate) fn refused(line: &str) -> String {
         line.parse::<Asked>().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn spans_are_written_exactly_and_shortly() {
-        assert_eq!(decimal_seconds(Nanos::from_secs(10)), "10");
-        assert_eq!(decimal_seconds(Nanos::from_millis(-1500)), "-1.5");
-        assert_eq!(decimal_seconds(Nanos(1)), "0.000000001");
     }
 }

@@ -9,16 +9,18 @@ use std::path::{Path, PathBuf};
 use ioecho_linux::target::TargetKind;
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Header, Source, TraceError};
 use serde::Serialize;
 
 use super::beside;
-use crate::args::{CheckArgs, LoadArgs};
+use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
+use crate::opened;
 use crate::run::directory::RunDirectory;
 use crate::run::facts::{TargetEntry, WitnessEntry};
 use crate::run::witness::{self, aligned, seal};
-use crate::run::{fetch, open, settle};
+use crate::run::{fetch, settle};
 
 /// Two sides, open.
 pub(super) struct Sides {
@@ -119,7 +121,7 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         );
         return Err(Coded::error(exit::NOT_COMPARABLE, text));
     }
-    let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
+    let asked = opened::trace(&args.asked, &ReadOptions::default(), &Load::default())?;
     let file = fetch::local(&path)?;
     let (damage, changed) = proof_of(&file)?;
     let seen = open_trace(&file, &args.read.options());
@@ -246,7 +248,7 @@ fn open_trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Tra
 /// kept says nothing to whoever asked for it.
 fn named(path: &Path, error: TraceError) -> anyhow::Error {
     match fetch::is_library(path) {
-        Some(library) => library,
+        Some(library) => library.into(),
         None if fetch::is_url(path) => {
             anyhow::Error::from(error).context(path.display().to_string())
         }

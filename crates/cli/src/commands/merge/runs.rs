@@ -13,7 +13,7 @@ use std::path::Path;
 use ioecho_linux::HostFacts;
 use ioecho_stats::merged::{self, MergedRun};
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,7 @@ use crate::args::{AlignArg, MergeArgs};
 use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
 use crate::print::Out;
+use crate::regular;
 use crate::run::directory::RunDirectory;
 use crate::run::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
 use crate::run::{command, settle};
@@ -79,7 +80,7 @@ fn open(path: &Path) -> anyhow::Result<Part> {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
     let summary = settle::read_summary(&run)?;
-    let source = formats::open(&run.requests(), &ReadOptions::default())?;
+    let source = regular::trace(&run.requests(), &ReadOptions::default())?;
     let batch = Batch::new(source.header().columns);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
     let volumes = BTreeMap::new();
@@ -294,7 +295,7 @@ fn write_facts(
     let continues = all().next().and_then(|first| first.continues.as_ref());
     let continues =
         continues.filter(|&one| all().all(|facts| facts.continues.as_ref() == Some(one)));
-    output.write_facts(&RunFacts {
+    Ok(output.write_facts(&RunFacts {
         version: RUN_VERSION,
         state: State::ended(incomplete),
         reason: (!incomplete.is_empty()).then(|| incomplete.clone()),
@@ -314,7 +315,7 @@ fn write_facts(
         host: host.unwrap_or_default(),
         merged: merged.collect(),
         trace: header.clone(),
-    })
+    })?)
 }
 
 /// What of a run's facts may be the same in all runs.

@@ -15,9 +15,9 @@ use ioecho_replay::verify::{After, Intents, LINE_MAX, Verifier, VerifyConfig, Ve
 
 use super::later::{Past, PastTarget};
 use super::rebuilt::rebuilt;
-use crate::args::DataArgs;
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::facts::{Continued, RunNumber};
+use crate::run::spec::ReplaySpec;
 use crate::run::target::Target;
 
 /// A run that another one goes on from, and what came between the two.
@@ -28,7 +28,7 @@ pub(crate) struct Continues {
 }
 
 /// The runs that `past` goes on from, oldest first.
-pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
+pub(super) fn earlier(past: &Past) -> Result<Vec<Continues>> {
     let mut line = Vec::new();
     let mut numbers = vec![past.number];
     let mut next = past.continued.clone();
@@ -41,7 +41,7 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
                 name.display(),
                 path.display()
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         };
         let past = Past::open_alone(&path).map_err(|error| why(error.to_string()))?;
         if past.number != run.0 {
@@ -62,8 +62,8 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
 
 impl Continues {
     /// The run that was named, if one was. Refuses one that wrote to other targets.
-    pub(crate) fn new(args: &DataArgs, targets: &[Target]) -> anyhow::Result<Option<Self>> {
-        let Some(path) = &args.continues else { return Ok(None) };
+    pub(crate) fn new(spec: &ReplaySpec, targets: &[Target]) -> Result<Option<Self>> {
+        let Some(path) = &spec.continues else { return Ok(None) };
         let past = Past::open(path)?;
         let refuse = |what: String| {
             let text = format!(
@@ -71,7 +71,7 @@ impl Continues {
                  order, or leave out --continues",
                 path.display()
             );
-            Coded::error(exit::USAGE, text)
+            RunError::new(Kind::Usage, text)
         };
         let line = past.line(After::Kill);
         if line.len() >= LINE_MAX {
@@ -92,7 +92,7 @@ impl Continues {
                 }
             }
         }
-        Ok(Some(Self { past, after: args.after.unwrap_or_default().after() }))
+        Ok(Some(Self { past, after: spec.after }))
     }
 
     /// What `run.toml` says of it.
@@ -111,7 +111,8 @@ impl Continues {
         config: VerifyConfig,
         table: Box<dyn VersionTable + Send>,
         intents: Option<Box<dyn Intents + Send>>,
-    ) -> anyhow::Result<Verifier> {
+        tell: &dyn Fn(&str),
+    ) -> Result<Verifier> {
         let target = usize::from(config.target);
         // From now on they must outlast a power cut: nothing is added to them any more.
         for path in [self.past.run.journal(), self.past.run.intents(target)] {
@@ -120,7 +121,7 @@ impl Continues {
         let never = AtomicBool::new(false);
         let rebuilt = rebuilt(&self.past, target, self.after, table, &never)?;
         for note in &rebuilt.notes {
-            crate::commands::tell(&format!("note: --continues: {note}"));
+            tell(&format!("note: --continues: {note}"));
         }
         Ok(rebuilt.verifier.go_on(config, intents))
     }

@@ -7,12 +7,14 @@ use ioecho_stats::facts::WitnessFacts;
 use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Header, Source, TimingMode};
 
 use super::{aligned, raw_directory, seal, settle};
+use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 use crate::run::facts::{RunFacts, WitnessEntry};
 
 /// Whether the run has a witness that can be read.
@@ -98,13 +100,13 @@ pub(crate) fn figures(
     run: &RunDirectory,
     witnessed: &Witnessed,
     watch: &mut dyn FnMut(&Pair),
-) -> anyhow::Result<(FidelityFigures, Header)> {
+) -> Result<(FidelityFigures, Header)> {
     let options = ReadOptions::default();
-    let asked = Asked::of_run(formats::open(&run.requests(), &options)?);
+    let asked = Asked::of_run(regular::trace(&run.requests(), &options)?);
     let targets = &witnessed.entry.targets;
     let is_witnessed = |target: u32| targets.iter().any(|one| one.target == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
-    let source = formats::open(&run.witness(), &options)?;
+    let source = regular::trace(&run.witness(), &options)?;
     // How long the run took says only that a recording cannot have begun later.
     let shift = aligned::shift(witnessed.zero_monotonic_ns, source.header(), 0);
     let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {
