@@ -4,6 +4,11 @@ use std::io::Write;
 use std::sync::Arc;
 
 use ioecho_report::Page;
+use ioecho_run::execute::{Finished, execute};
+use ioecho_run::forecast::forecast;
+use ioecho_run::observer::Observer;
+use ioecho_run::plan::ReplayPlan;
+use ioecho_run::{page, witness};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
@@ -15,14 +20,10 @@ use crate::commands::{tell, tell_import};
 use crate::exit;
 use crate::opened::Named;
 use crate::print::Out;
-use crate::run::execute::{Finished, execute};
-use crate::run::forecast::forecast;
+use crate::run::command;
 use crate::run::live::LivePlan;
-use crate::run::observer::Observer;
-use crate::run::plan::ReplayPlan;
 use crate::run::screen::Screen;
 use crate::run::signals::stop_on_signals;
-use crate::run::{command, settle, witness};
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (plan, mut source) = ReplayPlan::new(args.spec()?, command::words(), &Named)?;
@@ -59,8 +60,8 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
 pub(crate) fn conclude(finished: &Finished, out: &mut Out) -> std::io::Result<Option<Page>> {
     let Finished { run, summary, .. } = finished;
     out.tells_of_files();
-    let page = settle::page(run, summary);
-    let report = page.as_ref().map(|page| settle::write_report(run, page));
+    let page = page::of_run(run, summary);
+    let report = page.as_ref().map(|page| page::write(run, page));
     print_outcome(out, summary)?;
     match report {
         Ok(Ok(())) => writeln!(out, "report        {}", run.report().display())?,
