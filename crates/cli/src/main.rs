@@ -14,7 +14,6 @@ mod outputs;
 mod panics;
 mod pitfalls;
 mod print;
-mod regular;
 mod run;
 
 use std::process::ExitCode;

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use ioecho_run::error::{Result, RunError};
+use ioecho_run::open::{self, Opener};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::{Load, Parts};
 use ioecho_trace::{Source, Stop, TraceError};
 
 use crate::print::tell;
-use crate::run::error::{Result, RunError};
 use crate::run::fetch;
-use crate::run::open::{self, Opener};
 
 /// Finds what a user names, wherever it is, and tells on the standard error.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,10 +10,7 @@
 //! directories of their own they write through `ioecho_linux::Place`. Nothing else in this crate
 //! makes a file or opens one for writing; a test of style holds that.
 
-mod inputs;
 mod owned;
-
-pub(crate) use inputs::Inputs;
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -22,12 +19,13 @@ use std::path::{Path, PathBuf};
 
 use ioecho_linux::target::{Ground, use_of};
 use ioecho_linux::{Hazard, Place};
+use ioecho_run::error::{Kind, Result, RunError};
+use ioecho_run::inputs::Inputs;
+use ioecho_run::place::{STRANGER_HELP, refuse_stranger, stranger, unwritable};
 use ioecho_trace::compression::{PartialFile, STANDARD_OUTPUT};
 use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use ioecho_trace::formats::{Writable, write};
 use ioecho_trace::{Header, Sink, TraceError};
-
-use crate::run::error::{Kind, Result, RunError};
 
 /// What the standard output leads to, which has no other name.
 const LED_TO: &str = "/proc/self/fd/1";
@@ -259,15 +257,6 @@ pub(crate) fn make_directory(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))
 }
 
-/// Begins a trace in a directory that is held on to. Traces are written by their paths, so this
-/// must still be that of the directory.
-pub(crate) fn trace_in(place: &Place, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
-    if let Some(text) = place.misplaced() {
-        return Err(unwritable(file, &io::Error::new(io::ErrorKind::NotFound, text)));
-    }
-    Ok(write::create(file, header)?)
-}
-
 /// A file of which readers never see half.
 pub(crate) struct Replaced {
     place: Place,
@@ -285,30 +274,10 @@ impl Replaced {
     }
 }
 
-/// Refuses to write into the directory of another user who could lead it elsewhere.
-pub(crate) fn refuse_stranger(directory: &Path) -> Result<()> {
-    let refusal = refusal_of_place(&directory.join("x"));
-    refusal.map_or(Ok(()), |refusal| Err(refusal.error(directory, "")))
-}
-
-/// Why nothing is written where a file of this path would lie. A directory that is not there yet is
-/// made by this program; what counts then is the one above it.
+/// Why nothing is written where a file of this path would lie.
 fn refusal_of_place(output: &Path) -> Option<Refusal> {
-    let above = output.ancestors().skip(1).map(|above| match above.as_os_str() {
-        empty if empty.is_empty() => Path::new("."),
-        _ => above,
-    });
-    let there = { above }.find(|above| above.is_dir())?;
-    let owner = Place::at(there).ok()?.stranger().ok()??;
-    Some(Refusal {
-        kind: Kind::Output,
-        why: format!(
-            "is not written: {} belongs to the user {owner}, who could lead what is written there \
-             to any other place",
-            there.display()
-        ),
-        help: "name a directory of your own, or run this as that user",
-    })
+    let (kind, help) = (Kind::Output, STRANGER_HELP);
+    stranger(output).map(|why| Refusal { kind, why, help })
 }
 
 /// Whether it is one of the names that the system gives to what a process has open, or one of its
@@ -326,10 +295,6 @@ fn is_of_system(output: &Path) -> bool {
 /// The name of a file, also where it would be taken for the standard output.
 fn never_standard(output: &Path) -> PathBuf {
     if output == Path::new(STANDARD_OUTPUT) { Path::new("./-").into() } else { output.to_owned() }
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> RunError {
-    RunError::new(Kind::Output, format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

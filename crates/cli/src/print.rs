@@ -186,7 +186,7 @@ pub(crate) fn is_watched() -> bool {
 
 /// A text of others as a part of one line, whatever it holds.
 pub(crate) fn visible(text: &str) -> String {
-    visible::visible(text).replace('\n', "\\n")
+    visible::line(text)
 }
 
 #[cfg(test)]

@@ -66,6 +66,11 @@ fn is_printable(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
+/// A text of others as a part of one line, whatever it holds.
+pub fn line(text: &str) -> String {
+    visible(text).replace('\n', "\\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,15 +11,15 @@ use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_run::spec::{
+    BUNDLE_MAX, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
+    START_GRACE_MAX, THREADS,
+};
 use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos};
 
 use super::{InterfaceArg, LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
 use crate::exit::{self, Coded};
-use crate::run::spec::{
-    BUNDLE_MAX, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
-    START_GRACE_MAX, THREADS,
-};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {

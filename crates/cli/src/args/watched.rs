@@ -1,9 +1,9 @@
 //! What can be typed to have a replay watched: by itself, and by the kernel.
 
+use ioecho_run::spec::EXPERT_INTERVALS;
 use ioecho_trace::Nanos;
 
 use super::{InterfaceArg, span};
-use crate::run::spec::EXPERT_INTERVALS;
 
 /// What is kept beside the results.
 #[derive(Clone, Debug, clap::Args)]

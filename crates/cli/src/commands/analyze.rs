@@ -3,10 +3,12 @@
 pub(crate) mod part;
 mod text;
 
-use ioecho_stats::analysis::all::{Space, Time, in_pieces};
-use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
+use ioecho_run::directory;
+use ioecho_run::inputs::Inputs;
+use ioecho_run::pass::{self, Input};
+use ioecho_stats::analysis::{Analysis, AnalysisFigures};
 use ioecho_stats::verdict::Verdict;
-use ioecho_trace::{Batch, Header};
+use ioecho_trace::Header;
 use serde::Serialize;
 
 use crate::args::AnalyzeArgs;
@@ -14,10 +16,8 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::tell_damage;
 use crate::exit::{self, Coded};
 use crate::opened::Named;
-use crate::outputs::{Gate, Inputs, Writing};
+use crate::outputs::{Gate, Writing};
 use crate::print::Out;
-use crate::run::directory;
-use crate::run::pass::{self, Counted, Input};
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let gate = Gate::reading(Inputs::of_load(&args.file, &args.load.asked()));
@@ -72,39 +72,6 @@ fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
     };
     let settings = args.settings();
     Ok(pass::count(&input, || Analysis::new(settings.clone()))?)
-}
-
-impl Counted for Analysis {
-    type First = (Settings, Time);
-    type Second = Space;
-
-    fn divide(self) -> (Self::First, Self::Second) {
-        let (settings, time, space) = self.into_parts();
-        ((settings, time), space)
-    }
-
-    fn unite((settings, time): Self::First, space: Self::Second) -> Self {
-        Self::of(settings, time, space)
-    }
-
-    fn observe_first((_, time): &mut Self::First, batch: &Batch) {
-        time.observe_batch(batch);
-    }
-
-    fn observe_second(space: &mut Self::Second, batch: &Batch) {
-        space.observe_batch(batch);
-    }
-
-    fn observe((_, time): &mut Self::First, space: &mut Self::Second, batch: &Batch) {
-        in_pieces(batch, |requests| {
-            time.observe_all(requests);
-            space.observe_all(requests);
-        });
-    }
-
-    fn merge(&mut self, later: Self) {
-        Self::merge(self, &later);
-    }
 }
 
 /// The whole output. The keys are stable; what is not known is `null`, empty or missing.

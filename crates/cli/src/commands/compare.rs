@@ -14,8 +14,9 @@ use serde::Serialize;
 use crate::args::CompareArgs;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
-use crate::outputs::{Gate, Inputs, Writing};
+use crate::outputs::{Gate, Writing};
 use crate::print::Out;
+use ioecho_run::inputs::Inputs;
 use runs::{Difference, Member, Systems};
 
 /// What is printed as JSON.

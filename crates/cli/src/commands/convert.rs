@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context;
+use ioecho_run::inputs::Inputs;
+use ioecho_run::open;
 use ioecho_trace::compression::STANDARD_OUTPUT;
 use ioecho_trace::transform::parts::{Parts, copy};
 use ioecho_trace::units::counted;
@@ -13,9 +15,8 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit::{self, Coded};
 use crate::opened;
-use crate::outputs::{Gate, Inputs, Writing};
+use crate::outputs::{Gate, Writing};
 use crate::run::labelled::Labelled;
-use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
     let load = args.load.asked();

@@ -12,6 +12,11 @@ use std::sync::Arc;
 
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::{Io, Payload};
+use ioecho_run::error::{Kind, RunError};
+use ioecho_run::execute::execute;
+use ioecho_run::observer::Observer;
+use ioecho_run::plan::{ReplayPlan, dated};
+use ioecho_run::spec::ReplaySpec;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::{Load, Window};
 use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
@@ -23,14 +28,9 @@ use crate::opened::{self, Named};
 use crate::outputs::{Gate, make_directory};
 use crate::print::Out;
 use crate::run::command;
-use crate::run::error::{Kind, RunError};
-use crate::run::execute::execute;
 use crate::run::live::LivePlan;
-use crate::run::observer::Observer;
-use crate::run::plan::{ReplayPlan, dated};
 use crate::run::screen::Screen;
 use crate::run::signals::stop_on_signals;
-use crate::run::spec::ReplaySpec;
 
 /// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
 const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");

@@ -7,6 +7,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ioecho_run::inputs::Inputs;
+use ioecho_run::open;
+use ioecho_run::target::same_file;
 use ioecho_stats::model::comparison::{Aspect, Distance, LOST, compare};
 use ioecho_stats::model::{Figures, Measure, fio, line};
 use ioecho_trace::formats::{self, ReadOptions};
@@ -18,10 +21,8 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
 use crate::opened;
-use crate::outputs::{Gate, Inputs, Writing};
+use crate::outputs::{Gate, Writing};
 use crate::print::Out;
-use crate::run::open;
-use crate::run::target::same_file;
 
 /// The version of the JSON.
 const VERSION: u32 = 1;

@@ -5,6 +5,8 @@ mod recorded;
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_run::facts::RunFacts;
+use ioecho_run::{directory, open};
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
 use ioecho_stats::verdict::Verdict;
@@ -19,8 +21,6 @@ use crate::commands::visible;
 use crate::exit;
 use crate::opened;
 use crate::print::Out;
-use crate::run::facts::RunFacts;
-use crate::run::{directory, open};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
 const INFO_VERSION: u32 = 1;

@@ -1,20 +1,31 @@
 //! `ioecho merge`: several results made one.
 
 mod parts;
-mod runs;
 
+use std::io::Write;
 use std::path::PathBuf;
 
-use crate::args::MergeArgs;
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::inputs::Inputs;
+use ioecho_run::merge;
+
+use crate::args::{AlignArg, MergeArgs};
+use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
-use crate::outputs::{Gate, Inputs, Writing};
+use crate::outputs::{Gate, Writing};
 use crate::print::Out;
-use crate::run::directory::RunDirectory;
+use crate::run::command;
 
 pub(crate) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let is_run = |path: &PathBuf| RunDirectory::at(path).is_some();
     if args.inputs.iter().all(is_run) {
-        return runs::run(args, out);
+        let by_wall_clock = args.align == Some(AlignArg::Wall);
+        let (run, summary) =
+            merge::runs(&args.inputs, &args.output, by_wall_clock, command::words())?;
+        out.tells_of_files();
+        print_outcome(out, &summary)?;
+        writeln!(out, "written       {}", run.path().display())?;
+        return Ok(exit::OK);
     }
     if args.align.is_some() {
         let text = "--align is for runs: parts of an analysis know their own time";

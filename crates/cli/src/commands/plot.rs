@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use ioecho_report::{Chart, Page, Sheet, charts};
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::inputs::Inputs;
+use ioecho_run::{everything, finalise, inside, page, pass};
 use ioecho_stats::orders::Orders;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
@@ -19,10 +22,9 @@ use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::opened::{self, Named};
-use crate::outputs::{Gate, Inputs, make_directory};
+use crate::outputs::{Gate, make_directory};
 use crate::print::Out;
-use crate::run::directory::RunDirectory;
-use crate::run::{everything, inside, page, pass, settle};
+use crate::run::command;
 
 pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
     let load = args.load.asked();
@@ -168,17 +170,17 @@ fn write_all(
 fn sheet(file: &Path, size: (f64, f64), found: &everything::Found) -> anyhow::Result<Sheet> {
     let run = RunDirectory::at(file).filter(|run| run.summary().exists());
     let Some(run) = run else {
-        let page = page::of_trace(file, found);
+        let page = page::of_trace(file, found, &command::words());
         return Ok(Sheet { size, ..Sheet::of(&page) });
     };
-    let summary = settle::read_summary(&run)?;
+    let summary = finalise::read_summary(&run)?;
     let is_part = found.run.recorded() != summary.recorded;
     let page = if is_part {
         // A part of a run: the verdict is on the whole.
-        let page = page::of_trace(file, found);
+        let page = page::of_trace(file, found, &command::words());
         Page { verdict: Some(summary.verdict.clone()), ..page }
     } else {
-        settle::page_of(&run, &summary, found)?
+        page::of_found(&run, &summary, found)?
     };
     let factor = summary.engine.wraparound_factor;
     let fit = factor.map_or(String::new(), |factor| format!("wraparound factor {factor:.3}"));

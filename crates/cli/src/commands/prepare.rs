@@ -21,6 +21,10 @@ use ioecho_linux::{
 use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing};
+use ioecho_run::error::{Kind, RunError};
+use ioecho_run::fill::{DEPTH, Filled, Job, fill, resume};
+use ioecho_run::inputs::Inputs;
+use ioecho_run::target::{Target, guard_all};
 use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Bytes, Op, Source};
 
@@ -28,12 +32,9 @@ use crate::args::ReadArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
 use crate::opened;
-use crate::outputs::{Gate, Inputs};
+use crate::outputs::Gate;
 use crate::print::{Out, is_watched};
-use crate::run::error::{Kind, RunError};
-use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
 use crate::run::signals;
-use crate::run::target::{Target, guard_all};
 
 /// The largest write: what the largest buffer of a device holds.
 const BUNDLE_MAX: Bytes = Bytes(64 << 20);

@@ -17,8 +17,8 @@ use crate::args::{IssuedArg, RecordArgs, Segment};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
-use crate::run::error::RunError;
 use crate::run::recording::{self, Outcome, Session, convert};
+use ioecho_run::error::RunError;
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if args.clean {

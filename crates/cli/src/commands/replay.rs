@@ -3,7 +3,14 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use ioecho_linux::record::RecordError;
 use ioecho_report::Page;
+use ioecho_run::error::RunError;
+use ioecho_run::execute::{Finished, execute};
+use ioecho_run::forecast::forecast;
+use ioecho_run::observer::Observer;
+use ioecho_run::plan::ReplayPlan;
+use ioecho_run::{page, witness};
 use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
@@ -15,21 +22,17 @@ use crate::commands::{tell, tell_import};
 use crate::exit;
 use crate::opened::Named;
 use crate::print::Out;
-use crate::run::execute::{Finished, execute};
-use crate::run::forecast::forecast;
+use crate::run::command;
 use crate::run::live::LivePlan;
-use crate::run::observer::Observer;
-use crate::run::plan::ReplayPlan;
 use crate::run::screen::Screen;
 use crate::run::signals::stop_on_signals;
-use crate::run::{command, settle, witness};
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (plan, mut source) = ReplayPlan::new(args.spec()?, command::words(), &Named)?;
     let live = LivePlan::new(&args.live, &plan)?;
     if args.safety.dry_run {
         writeln!(out, "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
-        for line in witness::planned(&plan)? {
+        for line in witness::planned(&plan).map_err(advised)? {
             writeln!(out, "{line}")?;
         }
         plan.guard()?.iter().for_each(|warning| tell(warning));
@@ -39,7 +42,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     let stopping = stop_on_signals()?;
     let screen = Arc::new(Screen::new(live, args.quiet, &stopping));
     let observer: Arc<dyn Observer> = screen.clone();
-    let finished = execute(&plan, source, &stopping, &observer)?;
+    let finished = execute(&plan, source, &stopping, &observer).map_err(advised)?;
     // The outcome stands on standard error where lines for programs take the standard output.
     if takes_stdout {
         out.make_way();
@@ -54,13 +57,24 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
     })
 }
 
+/// Behind the advice of a recorder that cannot be the witness, what is typed to follow it.
+fn advised(error: RunError) -> RunError {
+    match error.cause::<RecordError>().and_then(RecordError::instead) {
+        Some(interface) => {
+            let text = format!("{error:#} (--witness={})", interface.name());
+            RunError::new(error.kind(), text)
+        }
+        None => error,
+    }
+}
+
 /// Draws the report, prints the outcome, and answers what was drawn. A report that cannot be made
 /// or written (a full disk) is no reason to hide the outcome.
 pub(crate) fn conclude(finished: &Finished, out: &mut Out) -> std::io::Result<Option<Page>> {
     let Finished { run, summary, .. } = finished;
     out.tells_of_files();
-    let page = settle::page(run, summary);
-    let report = page.as_ref().map(|page| settle::write_report(run, page));
+    let page = page::of_run(run, summary);
+    let report = page.as_ref().map(|page| page::write(run, page));
     print_outcome(out, summary)?;
     match report {
         Ok(Ok(())) => writeln!(out, "report        {}", run.report().display())?,
@@ -170,4 +184,19 @@ fn shown(percentiles: &Percentiles) -> String {
         span(percentiles.p99_9_ns),
         span(percentiles.max_ns)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_witness_names_the_flag_that_is_typed() {
+        let remedy = "end that".to_owned();
+        let traced = RecordError::Traced { device: "sda".to_owned(), by: String::new(), remedy };
+        let error = advised(RunError::from(traced).within("nothing was replayed"));
+        let text = format!("{error:#}");
+        assert!(text.starts_with("nothing was replayed: "), "{text}");
+        assert!(text.ends_with("(--witness=tracefs)") && !text.contains("--interface"), "{text}");
+    }
 }

@@ -4,6 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use ioecho_report::Page;
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::facts::State;
+use ioecho_run::inputs::Inputs;
+use ioecho_run::place::refuse_stranger;
+use ioecho_run::{everything, finalise, page};
 use ioecho_trace::Stop;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
@@ -14,11 +19,9 @@ use crate::commands::plot;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
 use crate::opened::Named;
-use crate::outputs::{Gate, Inputs, Writing, refuse_stranger};
+use crate::outputs::{Gate, Writing};
 use crate::print::Out;
-use crate::run::directory::RunDirectory;
-use crate::run::facts::State;
-use crate::run::{everything, page, settle};
+use crate::run::command;
 
 pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     let load = args.load.asked();
@@ -40,21 +43,21 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
         );
         return Err(Coded::error(exit::USAGE, text));
     }
-    let is_unsettled = run.journal().exists() || !run.requests().exists();
-    let summary = if is_unsettled && !run.summary().exists() {
-        settle::recover(&run)?
+    let is_unfinished = run.journal().exists() || !run.requests().exists();
+    let summary = if is_unfinished && !run.summary().exists() {
+        finalise::recover(&run)?
     } else {
-        settle::read_summary(&run)?
+        finalise::read_summary(&run)?
     };
     let facts = run.read_facts()?;
     if facts.state == State::Running {
         // Killed when everything but this was done.
-        run.mark_settled(facts, &summary)?;
+        run.mark_finalised(facts, &summary)?;
         run.free_reserve();
     }
     let (options, load, stop) = (ReadOptions::default(), Load::default(), Stop::default());
     let found = everything::count(&Named, run.path(), &options, &load, &stop)?;
-    let page = settle::page_of(&run, &summary, &found)?;
+    let page = page::of_found(&run, &summary, &found)?;
     out.tells_of_files();
     print_outcome(out, &summary)?;
     let unmet = tell_required(out, &args.require, &summary)?;
@@ -79,7 +82,7 @@ fn write_of_run(
         gate.put(path, ioecho_report::html(page)?.as_bytes())?;
         return Ok(path.clone());
     }
-    settle::write_report(run, page)?;
+    page::write(run, page)?;
     Ok(run.report())
 }
 
@@ -107,7 +110,7 @@ fn of_trace(args: &ReportArgs, gate: &Gate, out: &mut Out) -> anyhow::Result<u8>
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let found = everything::count(&Named, &args.run, &options, &load, &stop)?;
-    let page = page::of_trace(&args.run, &found);
+    let page = page::of_trace(&args.run, &found, &command::words());
     let path = args.output.clone().unwrap_or_else(|| {
         let name = page.title.trim_start_matches('-');
         PathBuf::from(format!("{}.html", if name.is_empty() { "load" } else { name }))

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use clap::ArgAction;
 use ioecho_replay::verify::{After, Finding, PassProgress};
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::verify::later::{Found, Past, PastTarget};
+use ioecho_run::verify::result;
 use ioecho_trace::units::counted;
 
 use crate::args;
 use crate::commands::tell;
 use crate::exit;
 use crate::print::{Out, is_watched};
-use crate::run::directory::RunDirectory;
 use crate::run::signals;
-use crate::run::verify::later::{Found, Past, PastTarget};
-use crate::run::verify::result;
 
 /// Findings that are printed; all that are kept stand in `verify.json`.
 const PRINTED: usize = 20;

@@ -10,6 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::Place;
+use ioecho_run::error::{Kind, Result, RunError};
+use ioecho_run::place::{refuse_stranger, trace_in};
+use ioecho_run::regular;
+use ioecho_run::stored;
 use ioecho_trace::{Header, Sink};
 
 use super::facts::Facts;
@@ -17,10 +21,7 @@ use super::index::{Index, Unread};
 use super::name::Name;
 use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::{tell, visible};
-use crate::outputs::{refuse_stranger, trace_in};
-use crate::regular;
-use crate::run::error::{Kind, Result, RunError};
-use crate::run::{lock, stored};
+use crate::run::lock;
 
 /// What the name of a directory ends with that is still being put together.
 const PARTIAL: &str = ".partial";

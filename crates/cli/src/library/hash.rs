@@ -11,10 +11,9 @@
 //! operation (1, as in the native file), flags (2, as in the native file), volume (4), offset in
 //! bytes (8), length in bytes (8).
 
+use ioecho_run::digest::digits;
 use ioecho_trace::{Batch, Request};
 use sha2::{Digest as _, Sha256};
-
-use crate::run::fetch::digest::digits;
 
 /// What every hash begins with, so that another order of the columns gives another hash.
 const BEGINNING: &[u8] = b"ioecho requests 1\n";

@@ -3,17 +3,18 @@
 use std::io;
 use std::path::Path;
 
+use ioecho_run::digest;
+use ioecho_run::error::{Kind, Result, RunError};
+use ioecho_run::named::named;
+use ioecho_run::regular;
+use ioecho_run::stored;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 use super::folder::has_loads;
-use super::named::named;
 use super::{INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::visible;
-use crate::regular;
-use crate::run::error::{Kind, Result, RunError};
-use crate::run::fetch::{self, Location, digest, is_url};
-use crate::run::stored;
+use crate::run::fetch::{self, Location, is_url};
 
 /// How many names a message lists.
 const NAMES_SHOWN: usize = 20;

@@ -23,17 +23,15 @@ pub(crate) use facts::{Facts, Mix, Recorded, Steady};
 pub(crate) use folder::{Library, facts_of, loads_in};
 pub(crate) use hash::RequestsHash;
 pub(crate) use index::Index;
+pub(crate) use ioecho_run::named::{LOAD_FILE, above, named};
 pub(crate) use name::Name;
-pub(crate) use named::{above, file_named, load_file, load_of, named};
+pub(crate) use named::{load_file, load_of};
 
 /// The version of `library.json` and `load.toml`: it changes when a key changes its meaning.
 pub(crate) const LIBRARY_VERSION: u32 = 1;
 
 /// The index of a library.
 pub(crate) const INDEX_FILE: &str = "library.json";
-
-/// The requests of a load.
-pub(crate) const LOAD_FILE: &str = "load.parquet";
 
 /// What is known of a load.
 pub(crate) const FACTS_FILE: &str = "load.toml";

@@ -5,34 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
+use ioecho_run::digest;
+use ioecho_run::error::{Kind, Result, RunError};
+use ioecho_run::named::above;
+use ioecho_run::regular;
 use ioecho_trace::TraceError;
 
 use super::index::Index;
 use super::{FACTS_FILE, Facts, INDEX_FILE, LOAD_FILE};
-use crate::regular;
-use crate::run::error::{Kind, Result, RunError};
-use crate::run::fetch::digest;
-
-/// The library and the name of the load that a path is, if it is no file itself.
-pub(crate) fn named(path: &Path) -> Option<(&Path, &str)> {
-    let (library, name) = path.to_str()?.rsplit_once('#')?;
-    let library = Path::new(library);
-    (library.is_dir() && !path.exists()).then_some((library, name))
-}
-
-/// The file that a path names in a library, whatever it holds; the path itself if it names none.
-pub(crate) fn file_named(path: &Path) -> PathBuf {
-    match named(path) {
-        Some((library, name)) => library.join(name).join(LOAD_FILE),
-        None => path.to_owned(),
-    }
-}
-
-/// The directory that a path lies in, by a name that can be typed.
-pub(crate) fn above(path: &Path) -> Option<&Path> {
-    let parent = path.parent()?;
-    Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
-}
 
 /// What names the load that lies in this directory of a library: `DIRECTORY#NAME`.
 pub(crate) fn load_of(directory: &Path) -> Option<PathBuf> {

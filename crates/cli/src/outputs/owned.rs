@@ -6,41 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
+use ioecho_run::directory::{PAGE, RunDirectory, is_file_of_run};
 use ioecho_trace::recording::DESCRIPTION_FILE;
 
 use crate::library::{FACTS_FILE, INDEX_FILE, SUMMED_FILES, SUMS_FILE};
-use crate::run::directory::RunDirectory;
-
-/// The page of a run, which can be made again.
-const PAGE: &str = "report.html";
-
-/// Whether a run has files of this name.
-fn is_file_of_run(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
-        "run.toml",
-        "requests.parquet",
-        "requests.journal",
-        "summary.json",
-        "verify.json",
-        "inside.jsonl",
-        "witness.parquet",
-        "log.txt",
-        ".reserve",
-        PAGE,
-    ];
-    let is_numbered = |begin: &str, end: &str| {
-        let number = name.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
-        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    NAMES.contains(&name) || is_numbered("versions-", ".table") || is_numbered("intents-", ".ring")
-}
-
-/// Whether a file of this path in the directory of a run is one that the run has made, but for its
-/// page.
-pub(super) fn is_result(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| is_file_of_run(name) && name != PAGE)
-}
 
 /// What a file of this path belongs to, as words for a message. `made` is the directory of a run
 /// that this command makes, `page_of` a run whose page it makes.

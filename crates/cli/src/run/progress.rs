@@ -7,10 +7,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ioecho_run::observer::Meters;
 use ioecho_trace::Nanos;
 
 use crate::print::{is_watched, tell};
-use crate::run::observer::Meters;
 
 /// How often the line is drawn on a terminal: rates of shorter spans jump about.
 const DRAW_EVERY: Duration = Duration::from_secs(1);

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ioecho_report::Page;
+use ioecho_run::error::Result;
+use ioecho_run::facts::RunFacts;
+use ioecho_run::observer::{Counter, Meters, Observer, Stopping};
+use ioecho_run::plan::ReplayPlan;
 use ioecho_trace::Nanos;
 
 use crate::commands::tell;
-use crate::run::error::Result;
-use crate::run::facts::RunFacts;
 use crate::run::live::{Live, LivePlan};
-use crate::run::observer::{Counter, Meters, Observer, Stopping};
-use crate::run::plan::ReplayPlan;
 use crate::run::progress::{Progress, Watched};
 
 /// The screen of one run.

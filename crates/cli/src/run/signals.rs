@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ioecho_linux::record;
+use ioecho_run::observer::Stopping;
 use rustix::process::Signal;
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
@@ -27,8 +28,6 @@ use signal_hook::consts::{
 use signal_hook::flag;
 use signal_hook::iterator::Signals as Incoming;
 use signal_hook::low_level::emulate_default_handler;
-
-use crate::run::observer::Stopping;
 
 /// What people send who want an end; a second one is meant as it was the first time.
 const ASKING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

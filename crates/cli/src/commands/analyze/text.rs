@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use ioecho_run::facts::RunFacts;
 use ioecho_stats::analysis::AnalysisFigures;
 use ioecho_stats::analysis::breakdown::Share;
 use ioecho_stats::analysis::flight::WAITING_MAX;
@@ -14,7 +15,6 @@ use ioecho_trace::{Bytes, Header, Nanos};
 
 use crate::commands::info::verdict_of;
 use crate::commands::visible;
-use crate::run::facts::RunFacts;
 
 /// How many volumes, and how many processes, are shown.
 const SHARES_SHOWN: usize = 3;

@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::target::TargetKind;
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::facts::{TargetEntry, WitnessEntry};
+use ioecho_run::finalise;
+use ioecho_run::witness::{self, aligned, seal};
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::transform::Load;
@@ -17,10 +21,7 @@ use super::beside;
 use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
 use crate::opened;
-use crate::run::directory::RunDirectory;
-use crate::run::facts::{TargetEntry, WitnessEntry};
-use crate::run::witness::{self, aligned, seal};
-use crate::run::{fetch, settle};
+use crate::run::fetch;
 
 /// Two sides, open.
 pub(super) struct Sides {
@@ -292,7 +293,7 @@ fn duration_ns(run: &RunDirectory) -> anyhow::Result<u64> {
     if !run.summary().exists() {
         return Ok(0);
     }
-    let submitted = settle::read_summary(run)?.achieved_duration_ns;
+    let submitted = finalise::read_summary(run)?.achieved_duration_ns;
     Ok(u64::try_from(submitted).unwrap_or(0))
 }
 

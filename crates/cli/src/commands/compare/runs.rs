@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use ioecho_linux::HostFacts;
+use ioecho_run::directory::RunDirectory;
+use ioecho_run::facts::{PlanFacts, RunFacts, TargetEntry};
+use ioecho_run::finalise;
+use ioecho_run::open::JournalSource;
+use ioecho_run::regular;
 use ioecho_stats::compare::{Blocking, Cut, Obstacle, Replayed, RunProfile, obstacles as found};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
@@ -13,11 +18,6 @@ use serde::Serialize;
 
 use crate::args::CompareArgs;
 use crate::exit::{self, Coded};
-use crate::regular;
-use crate::run::directory::RunDirectory;
-use crate::run::facts::{PlanFacts, RunFacts, TargetEntry};
-use crate::run::open::JournalSource;
-use crate::run::settle;
 
 /// Facts of a plan that differ between runs of the same plan: what was measured before the start.
 const MEASURED: [&str; 6] =
@@ -173,7 +173,7 @@ fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
         );
         return Err(Coded::error(exit::TRACE, text));
     }
-    let summary = settle::read_summary(&directory)?;
+    let summary = finalise::read_summary(&directory)?;
     Ok(Begun { system, name: path.display().to_string(), directory, summary, facts })
 }
 

@@ -5,6 +5,9 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use ioecho_run::digest;
+use ioecho_run::everything::{self, Found};
+use ioecho_run::{open, page};
 use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::generate::PREFIX;
@@ -23,10 +26,8 @@ use crate::library::{
 };
 use crate::opened::{self, Named};
 use crate::print::Out;
-use crate::run::everything::{self, Found};
-use crate::run::fetch::digest;
+use crate::run::command;
 use crate::run::labelled::Labelled;
-use crate::run::{open, page};
 
 pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
@@ -157,7 +158,7 @@ pub(super) fn counted(file: &Path, stop: &Stop) -> anyhow::Result<Of> {
 
 /// The page of the load, which says nothing of the machine that it was made on.
 fn report(name: &Name, load: &Path, found: &Found) -> anyhow::Result<String> {
-    let mut page = page::of_trace(load, found);
+    let mut page = page::of_trace(load, found, &command::words());
     page.title = name.to_string();
     page.command = format!("ioecho report {name}/{LOAD_FILE}");
     Ok(ioecho_report::html(&page)?)

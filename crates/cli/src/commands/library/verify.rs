@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use ioecho_linux::Place;
+use ioecho_run::digest;
+use ioecho_run::regular;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Stop, TraceError};
 use serde::Serialize;
@@ -23,8 +25,7 @@ use crate::library::{
     Facts, Index, LIBRARY_VERSION, LOAD_FILE, Name, SUMMED_FILES, SUMS_FILE, facts_of, loads_in,
 };
 use crate::print::Out;
-use crate::regular;
-use crate::run::fetch::{self, Location, Workshop, digest, is_url};
+use crate::run::fetch::{self, Location, Workshop, is_url};
 
 /// What was found of a load.
 #[derive(Debug, Serialize)]

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use ioecho_linux::Place as Directory;
+use ioecho_run::digest;
+use ioecho_run::error::{Kind, Result, RunError};
 use serde::{Deserialize, Serialize};
 
-use super::digest;
 use super::location::Location;
-use crate::run::error::{Kind, Result, RunError};
 use crate::run::lock;
 
 /// The rights of the cache's directory: its owner alone.

@@ -10,15 +10,16 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ioecho_run::digest;
+use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_trace::{Bytes, Nanos};
 
 use super::cache::{About, Place, cannot_keep};
 use super::client::{self, Answer, Question};
 use super::location::Location;
-use super::{Settings, Wanted, digest, failed};
+use super::{Settings, Wanted, failed};
 use crate::commands::tell;
 use crate::library::INDEX_FILE;
-use crate::run::error::{Kind, Result, RunError};
 
 /// How often in a row an attempt may bring nothing new.
 const FRUITLESS_MAX: u32 = 3;

@@ -8,7 +8,6 @@
 
 mod cache;
 mod client;
-pub(crate) mod digest;
 mod download;
 mod location;
 mod published;
@@ -21,11 +20,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_trace::secrets::url_shown;
 use ioecho_trace::{Bytes, Nanos};
 
 use crate::library::{self, INDEX_FILE, Index};
-use crate::run::error::{Kind, Result, RunError};
 use crate::run::lock;
 
 use self::cache::Place;

@@ -1,12 +1,13 @@
 //! What a library says of the load that is asked for.
 
+use ioecho_run::digest;
+use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_trace::Bytes;
 
 use super::cache::Place;
 use super::location::Location;
-use super::{Settings, Wanted, digest, download, settings};
+use super::{Settings, Wanted, download, settings};
 use crate::library::{Index, LOAD_FILE, SUMS_FILE};
-use crate::run::error::{Kind, Result, RunError};
 
 /// How large a list of hashes may be.
 const SUMS_BYTES_MAX: u64 = 1 << 20;

@@ -34,15 +34,15 @@ use ioecho_trace::Nanos;
 use crate::args::LiveArgs;
 use crate::commands::tell;
 use crate::outputs::{Gate, Writing};
-use crate::run::ends::facts_beforehand;
-use crate::run::error::{Kind, Result, RunError};
-use crate::run::facts::RunFacts;
-use crate::run::observer::Meters;
-use crate::run::plan::ReplayPlan;
-#[cfg(feature = "live")]
-use crate::run::plan::known_duration;
-use crate::run::target::{Target, same_file};
 use board::Board;
+use ioecho_run::error::{Kind, Result, RunError};
+use ioecho_run::facts::RunFacts;
+use ioecho_run::facts_beforehand;
+use ioecho_run::observer::Meters;
+use ioecho_run::plan::ReplayPlan;
+#[cfg(feature = "live")]
+use ioecho_run::plan::known_duration;
+use ioecho_run::target::{Target, same_file};
 use outputs::Outputs;
 #[cfg(feature = "live")]
 use panels::Panels;

@@ -14,13 +14,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ioecho_replay::Record;
 use ioecho_replay::engine::Control;
 use ioecho_replay::journal::to_request;
+use ioecho_run::observer::Counter;
+use ioecho_run::observer::Demand;
 use ioecho_stats::interval::Interval;
 use ioecho_stats::run_summary::RunFigures;
 use ioecho_trace::{Batch, Columns, Nanos};
 
-use crate::run::feeder::Demand;
 use crate::run::live::board::Board;
-use crate::run::observer::Counter;
 
 /// Open intervals at most; each may hold some megabytes of histograms.
 const OPEN_MAX: usize = 16;

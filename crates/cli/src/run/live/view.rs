@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ioecho_report::Page;
+use ioecho_run::facts::RunFacts;
+use ioecho_run::page;
 use ioecho_stats::facts::EngineFacts;
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
 
-use crate::run::facts::RunFacts;
 use crate::run::live::board::Board;
-use crate::run::settle;
 
 /// What looks at the run.
 pub(crate) struct View {
@@ -60,13 +60,13 @@ impl View {
         let figures = self.figures();
         let mut summary = self.summary_of(&figures);
         summary.verdict.summary = format!("The run goes on. So far: {}", summary.verdict.summary);
-        settle::page_so_far(&self.facts, &summary, figures.into_picture())
+        page::so_far(&self.facts, &summary, figures.into_picture())
     }
 
     /// What is replayed on what.
     #[cfg(feature = "live")]
     pub(crate) fn title(&self) -> String {
-        settle::title(&self.facts)
+        page::title(&self.facts)
     }
 
     /// The run has ended, and this is its page.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
+use ioecho_run::inputs::Inputs;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::directory_beside;
 use ioecho_trace::transform::{Asked, KINDS, Load};
@@ -14,7 +15,7 @@ use crate::args::RecordArgs;
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit;
 use crate::opened;
-use crate::outputs::{Gate, Inputs};
+use crate::outputs::Gate;
 
 /// Converts the recording that was made for `output`, and removes it unless it is to be kept or
 /// could not be read whole: then it holds more than what was converted.

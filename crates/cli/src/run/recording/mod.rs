@@ -14,7 +14,7 @@ pub(crate) use session::{Outcome, Session};
 
 use ioecho_linux::record::{Interface, RecordError};
 
-use crate::run::error::RunError;
+use ioecho_run::error::RunError;
 
 /// A recording that cannot be: what the recorder says of it, and behind its advice what is typed to
 /// follow it. `by` is typed for an interface.

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use ioecho_trace::Nanos;
 
-use crate::run::error::{Kind, Result, RunError};
 use crate::run::live::view::View;
 use crate::run::live::{About, metrics};
+use ioecho_run::error::{Kind, Result, RunError};
 use request::{Asked, Refusal, Request, Timed};
 
 /// What fetches new figures in the browser.

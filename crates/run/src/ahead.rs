@@ -1,0 +1,126 @@
+//! What the target holds where the load goes first, before the first request.
+//!
+//! A run on places that were never written measures nothing, and whoever hears so only at the end
+//! has waited for nothing. But a look at the whole target says little of a load that goes to a part
+//! of it. So what waits in the ring is held against what the target holds there, as the check
+//! `content` of the verdict does it with the whole load.
+
+use std::time::{Duration, Instant};
+
+use ioecho_linux::target::{Part, Places, TargetContent};
+use ioecho_replay::plan::Planned;
+use ioecho_trace::Op;
+
+use crate::feeder::RingInput;
+
+/// Requests that are looked at, at most.
+const LOOKED_MAX: usize = 4096;
+
+/// How long to ask after places: the first request is due soon.
+const PLACES_TIME: Duration = Duration::from_millis(20);
+
+/// Places of requests that were asked after, and those of them that were never written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PlacesSeen {
+    pub(crate) looked: u64,
+    pub(crate) never_written: u64,
+}
+
+/// What is known of the places of the first requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Emptiness {
+    /// The share of them that was never written.
+    pub(crate) never_written: f64,
+    /// The share of them that holds zeroes only.
+    pub(crate) zeroes: f64,
+}
+
+/// Asks after the places of what waits in the ring, evenly over it.
+pub(crate) fn look(
+    input: &mut RingInput,
+    content: &TargetContent,
+    places: Option<&Places>,
+) -> (PlacesSeen, Emptiness) {
+    let mut found = (PlacesSeen::default(), Emptiness::default());
+    input.look_ahead(|waiting| {
+        let moves_data = |planned: &&Planned| {
+            planned.refusal.is_none() && matches!(planned.op, Op::Read | Op::Write)
+        };
+        let step = waiting.len().div_ceil(LOOKED_MAX).max(1);
+        let first: Vec<_> = waiting.iter().step_by(step).filter(moves_data).collect();
+        let seen = places.map_or_else(PlacesSeen::default, |places| ask(places, &first));
+        let offsets: Vec<u64> = first.iter().map(|planned| planned.offset.0).collect();
+        found = (seen, emptiness(content, seen, &offsets));
+    });
+    found
+}
+
+fn ask(places: &Places, planned: &[&Planned]) -> PlacesSeen {
+    let mut seen = PlacesSeen::default();
+    let until = Instant::now() + PLACES_TIME;
+    for planned in planned {
+        if Instant::now() > until {
+            break;
+        }
+        if let Some(written) = places.is_written(planned.offset.0, planned.length.0) {
+            seen.looked += 1;
+            seen.never_written += u64::from(!written);
+        }
+    }
+    seen
+}
+
+/// What was asked after decides; where nothing can be, the part of the target around each request.
+/// Of a target that was filled, if only where the load goes, a sample says too little.
+fn emptiness(content: &TargetContent, seen: PlacesSeen, offsets: &[u64]) -> Emptiness {
+    let is_prepared = content.runs.iter().any(|run| run.prepared);
+    let around = |of: fn(&Part) -> u32| {
+        let part = |offset: &u64| content.parts.get((offset / content.part.max(1)) as usize);
+        let shares = offsets.iter().filter_map(part).filter(|part| part.samples > 0);
+        let shares: Vec<f64> =
+            shares.map(|part| f64::from(of(part)) / f64::from(part.samples)).collect();
+        let is_told = !is_prepared && !shares.is_empty();
+        if is_told { shares.iter().sum::<f64>() / shares.len() as f64 } else { 0.0 }
+    };
+    let never_written = match seen.looked {
+        0 => around(|part| part.never_written),
+        looked => seen.never_written as f64 / looked as f64,
+    };
+    Emptiness { never_written, zeroes: around(|part| part.zeroes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PART: u64 = 1 << 20;
+
+    /// Half of it never written, a quarter zeroes, a quarter data.
+    fn content() -> TargetContent {
+        let part = |never_written, zeroes| Part { samples: 10, never_written, zeroes };
+        let parts = vec![part(10, 0), part(10, 0), part(0, 10), part(0, 0)];
+        TargetContent { samples: 40, part: PART, parts, ..TargetContent::default() }
+    }
+
+    fn found(seen: PlacesSeen, parts: &[u64]) -> (f64, f64) {
+        let offsets: Vec<u64> = parts.iter().map(|part| part * PART).collect();
+        let found = emptiness(&content(), seen, &offsets);
+        (found.never_written, found.zeroes)
+    }
+
+    #[test]
+    fn only_where_the_load_goes_counts() {
+        let nobody = PlacesSeen::default();
+        assert_eq!(found(nobody, &[3, 3]), (0.0, 0.0));
+        assert_eq!(found(nobody, &[0, 3]), (0.5, 0.0));
+        assert_eq!(found(nobody, &[2, 3, 3, 3]), (0.0, 0.25));
+        assert_eq!(found(nobody, &[]), (0.0, 0.0));
+        assert_eq!(found(nobody, &[u64::MAX / PART]), (0.0, 0.0));
+    }
+
+    #[test]
+    fn places_that_were_asked_after_decide() {
+        let seen = PlacesSeen { looked: 4, never_written: 1 };
+        assert_eq!(found(seen, &[0, 0, 2, 3]), (0.25, 0.25));
+    }
+}

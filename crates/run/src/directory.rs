@@ -1,0 +1,317 @@
+//! The directory of a run: what it holds, and how it stays readable whatever happens.
+//!
+//! A run may be killed at any moment and its disk may fill up. So `run.toml` says `state =
+//! "running"` from the first moment until everything else is in place, results are appended to a
+//! journal that is readable up to its last record, whole files appear by renaming, and a reserve of
+//! disk space is held until the end so that the last words can be written. The directory is opened
+//! once and held on to, so that nobody leads what is written to another place.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ioecho_linux::Place;
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_trace::{Header, Sink, visible};
+
+use crate::error::{Kind, Result, RunError};
+use crate::facts::{RunFacts, State};
+use crate::place::{refuse_stranger, trace_in};
+use crate::regular;
+
+/// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
+const RESERVE_BYTES: usize = 12 << 20;
+
+/// A directory that holds a run, held on to: whatever its path leads to by now, what is written
+/// goes into it, and no link in it is followed.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    place: Place,
+    /// Whether this process has made it: then it is its own, whatever a file server says.
+    made: bool,
+}
+
+impl RunDirectory {
+    /// The run in the directory `path`, if there is one.
+    pub fn at(path: &Path) -> Option<Self> {
+        if !path.join("run.toml").is_file() {
+            return None;
+        }
+        Some(Self { path: path.to_owned(), place: Place::at(path).ok()?, made: false })
+    }
+
+    /// Makes the directory for a new run. It must not exist, or be empty.
+    pub fn create(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let there = fs::read_dir(path).into_iter().flatten().flatten().next();
+        if let Some(there) = there {
+            // By its name, because some do not show in a listing.
+            let text = format!(
+                "{name} is not empty: it holds {}\n  = help: name a new directory with -o",
+                there.file_name().display()
+            );
+            return Err(RunError::new(Kind::Output, text));
+        }
+        // In the directory of another user, or one of his, he could put links for files.
+        refuse_stranger(path)?;
+        let make = || {
+            if path.is_dir() {
+                return Ok((Place::at(path)?, false));
+            }
+            if let Some(above) = path.parent() {
+                fs::create_dir_all(above)?;
+            }
+            Ok((Place::make(path)?, true))
+        };
+        let (place, made) = make().map_err(|error: io::Error| {
+            RunError::new(Kind::Output, format!("cannot make the run's directory {name}: {error}"))
+        })?;
+        Ok(Self { path: path.to_owned(), place, made })
+    }
+
+    /// Where it is, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `run.toml`, what the run says of itself.
+    pub fn facts_file(&self) -> PathBuf {
+        self.path.join("run.toml")
+    }
+
+    /// The results in the order of issue, once the run is finalised.
+    pub fn requests(&self) -> PathBuf {
+        self.path.join("requests.parquet")
+    }
+
+    /// Where the versions that the sectors of a target may hold are kept while it is verified.
+    pub fn versions(&self, target: usize) -> PathBuf {
+        self.path.join(format!("versions-{target}.table"))
+    }
+
+    /// What was about to be written to a target, for a verification after the process was killed.
+    pub fn intents(&self, target: usize) -> PathBuf {
+        self.path.join(format!("intents-{target}.ring"))
+    }
+
+    /// What verification found.
+    pub fn verify(&self) -> PathBuf {
+        self.path.join("verify.json")
+    }
+
+    /// The results as they came, until the run is finalised.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join("requests.journal")
+    }
+
+    /// The figures and the verdict.
+    pub fn summary(&self) -> PathBuf {
+        self.path.join("summary.json")
+    }
+
+    /// What the engines told of themselves, where that was asked for.
+    pub fn inside(&self) -> PathBuf {
+        self.path.join("inside.jsonl")
+    }
+
+    /// What the kernel saw of the run, where that was asked for.
+    pub fn witness(&self) -> PathBuf {
+        self.path.join("witness.parquet")
+    }
+
+    /// The page.
+    pub fn report(&self) -> PathBuf {
+        self.path.join("report.html")
+    }
+
+    fn reserve(&self) -> PathBuf {
+        self.path.join(".reserve")
+    }
+
+    /// Takes the reserve of disk space.
+    pub fn take_reserve(&self) -> Result<()> {
+        let write = || -> io::Result<()> {
+            let mut file = self.new_file(&self.reserve())?;
+            file.write_all(&vec![0xA5; RESERVE_BYTES])?;
+            file.sync_data()
+        };
+        write().map_err(|error| {
+            let _ = self.remove(&self.reserve());
+            if self.made {
+                let _ = fs::remove_dir(&self.path);
+            }
+            let text = format!(
+                "no room for results in {}: {error}\n  = help: a run needs at least {} MiB and \
+                 about 100 bytes per request; name another directory with -o",
+                self.path.display(),
+                RESERVE_BYTES >> 20
+            );
+            RunError::new(Kind::Output, text)
+        })
+    }
+
+    /// Gives the reserve back; answers whether there was one.
+    pub fn free_reserve(&self) -> bool {
+        self.remove(&self.reserve()).is_ok()
+    }
+
+    /// Writes `run.toml`.
+    pub fn write_facts(&self, facts: &RunFacts) -> Result<()> {
+        self.put(&self.facts_file(), facts.text()?.as_bytes())
+    }
+
+    /// Reads `run.toml`.
+    pub fn read_facts(&self) -> Result<RunFacts> {
+        let path = self.facts_file();
+        let broken = |error: String| {
+            RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
+        };
+        let bytes = regular::read(&path).map_err(|error| broken(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
+        RunFacts::read(&text).map_err(|unread| broken(unread.to_string()))
+    }
+
+    /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
+    pub fn mark_finalised(&self, mut facts: RunFacts, summary: &RunSummary) -> Result<()> {
+        let incomplete = &summary.engine.incomplete;
+        facts.state = State::ended(incomplete);
+        if !incomplete.is_empty() {
+            facts.reason = Some(incomplete.clone());
+        }
+        facts.verdict = Some(summary.verdict.clone());
+        self.write_facts(&facts)
+    }
+
+    /// Takes away what a killed run had half written.
+    pub fn remove_partial_files(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        for entry in entries.flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "partial") {
+                let _ = self.remove(&entry.path());
+            }
+        }
+    }
+
+    /// The directory, for whoever writes into it.
+    fn own(&self) -> io::Result<&Place> {
+        match self.place.stranger()? {
+            Some(owner) if !self.made => {
+                let text = format!("the run's directory belongs to the user {owner}");
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+            }
+            _ => Ok(&self.place),
+        }
+    }
+
+    /// Makes a file of the run that is not there yet.
+    pub fn new_file(&self, file: &Path) -> io::Result<File> {
+        self.own()?.create_new(file.file_name().unwrap_or_default())
+    }
+
+    /// Writes a file of the run so that it appears whole or not at all.
+    pub fn put(&self, file: &Path, bytes: &[u8]) -> Result<()> {
+        let name = file.file_name().unwrap_or_default();
+        let put = self.own().and_then(|place| place.put(name, bytes));
+        put.map_err(|error| {
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
+        })
+    }
+
+    /// Begins a trace in the run.
+    pub fn trace(&self, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
+        let place = self.own().map_err(|error| {
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
+        })?;
+        trace_in(place, file, header)
+    }
+
+    /// Removes a file of the run.
+    pub fn remove(&self, file: &Path) -> io::Result<()> {
+        self.own()?.remove(file.file_name().unwrap_or_default())
+    }
+
+    /// Adds a line with the wall-clock time to `log.txt`. A log that cannot be written ends no run.
+    pub fn log(&self, line: &str) {
+        if let Ok(mut file) = self.own().and_then(|place| place.append("log.txt")) {
+            let _ = writeln!(file, "{} {}", jiff::Timestamp::now(), visible::line(line));
+        }
+    }
+}
+
+/// The facts of the run at `path`; `None` of what is no run.
+pub fn facts_of(path: &Path) -> Result<Option<RunFacts>> {
+    RunDirectory::at(path).map(|run| run.read_facts()).transpose()
+}
+
+/// The page of a run, which can be made again.
+pub const PAGE: &str = "report.html";
+
+/// Whether a run has files of this name.
+pub fn is_file_of_run(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "run.toml",
+        "requests.parquet",
+        "requests.journal",
+        "summary.json",
+        "verify.json",
+        "inside.jsonl",
+        "witness.parquet",
+        "log.txt",
+        ".reserve",
+        PAGE,
+    ];
+    let is_numbered = |begin: &str, end: &str| {
+        let number = name.strip_prefix(begin).and_then(|rest| rest.strip_suffix(end));
+        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    NAMES.contains(&name) || is_numbered("versions-", ".table") || is_numbered("intents-", ".ring")
+}
+
+/// Whether a file of this path in the directory of a run is one that the run has made, but for its
+/// page.
+pub fn is_result(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| is_file_of_run(name) && name != PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_is_planted_in_a_run_leads_nothing_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("precious"), "precious").unwrap();
+        let run = RunDirectory::create(&path("run")).unwrap();
+        for name in ["log.txt", "report.html", "report.partial", "requests.journal", ".reserve"] {
+            symlink(path("precious"), path("run").join(name)).unwrap();
+        }
+        run.log("a line");
+        run.put(&run.report(), b"page").unwrap();
+        run.new_file(&run.journal()).unwrap_err();
+        assert!(run.take_reserve().is_err());
+        assert_eq!(fs::read(path("precious")).unwrap(), b"precious");
+        assert_eq!(fs::read(run.report()).unwrap(), b"page");
+        run.remove_partial_files();
+        assert!(path("precious").exists());
+    }
+
+    #[test]
+    fn what_is_written_goes_into_the_directory_that_was_made_wherever_its_path_leads() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let run = RunDirectory::create(&path("run")).unwrap();
+        fs::rename(path("run"), path("moved")).unwrap();
+        fs::create_dir(path("theirs")).unwrap();
+        symlink(path("theirs"), path("run")).unwrap();
+        run.log("a line");
+        run.put(&run.summary(), b"{}").unwrap();
+        assert!(run.trace(&run.requests(), &Header::default()).is_err());
+        assert_eq!(fs::read_dir(path("theirs")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(path("moved")).unwrap().count(), 2);
+    }
+}

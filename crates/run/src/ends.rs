@@ -1,0 +1,149 @@
+//! What the threads of a run leave when they have ended, and what it says of the run.
+
+use ioecho_linux::target::Layer;
+use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts};
+
+use crate::facts::{RunFacts, TargetEntry};
+use crate::feeder::FeederEnd;
+use crate::lane::{Agreed, LaneEnd};
+use crate::load;
+use crate::plan::ReplayPlan;
+use crate::verification;
+use crate::writer::WriterEnd;
+
+/// What the engines and the threads around them left.
+pub(crate) struct Ends {
+    pub(crate) lanes: Vec<LaneEnd>,
+    pub(crate) feeder: FeederEnd,
+    pub(crate) writer: WriterEnd,
+    /// What was seen of the clocks and the processors; `None` of a simulation.
+    pub(crate) host: Option<(ClockFacts, Option<CpuFacts>)>,
+}
+
+impl Ends {
+    /// Why the run ended before its end; empty if it did not.
+    fn incomplete(&self, plan: &ReplayPlan) -> String {
+        let failed = self.lanes.iter().zip(&plan.targets).find_map(|(lane, target)| {
+            let error = lane.error.as_ref()?;
+            Some(format!("the device {} failed: {error}", target.name()))
+        });
+        if let Some(failed) = failed {
+            failed
+        } else if let Some(error) = &self.writer.error {
+            format!("results could not be written: {error}")
+        } else if let Some(error) = &self.feeder.error {
+            format!("the trace could not be read further: {error}")
+        } else if let Some(damage) = &self.feeder.header.damage {
+            format!("the trace ends before its end: {damage}")
+        } else if self.lanes.iter().any(|lane| lane.totals.silent) {
+            "the device did not answer any more".to_owned()
+        } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
+            let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
+            format!("ended by --on-error after {errors} failed requests")
+        } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
+            "stopped by a signal".to_owned()
+        } else if self.lanes.iter().any(|lane| lane.verify_stopped) {
+            "the last look at everything written was stopped by a signal".to_owned()
+        } else if let Some(error) = self.lanes.iter().find_map(|lane| lane.verify_error.as_ref()) {
+            format!("the last look at everything written broke off: {error}")
+        } else {
+            String::new()
+        }
+    }
+}
+
+/// What is known of the engine and its targets before the run begins, and does not change any more.
+pub fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
+    EngineFacts {
+        simulated: facts.targets.iter().any(TargetEntry::is_simulated),
+        direct: facts.targets.iter().all(TargetEntry::is_direct),
+        memory: facts.targets.iter().any(TargetEntry::is_in_memory),
+        speedup: plan.timing.speedup,
+        timing: plan.timing.mode,
+        targets: plan.targets.len() as u32,
+        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
+        in_flight_max: plan.scheduler.in_flight_max,
+        ..EngineFacts::default()
+    }
+}
+
+/// What the run's engines say of it together; `below` are the layers below each target.
+pub(crate) fn engine_facts(
+    plan: &ReplayPlan,
+    facts: &RunFacts,
+    below: &[Vec<Layer>],
+    ends: &Ends,
+    agreed: Option<Agreed>,
+) -> EngineFacts {
+    let planned = ends.feeder.totals;
+    let sum = |of: fn(&LaneEnd) -> u64| ends.lanes.iter().map(of).sum::<u64>();
+    let most = |of: fn(&LaneEnd) -> i64| ends.lanes.iter().map(of).max().unwrap_or_default();
+    let request_cost = agreed.map_or(0, |agreed| agreed.request_cost.0);
+    EngineFacts {
+        planned: planned.planned,
+        left_out: planned.left_out,
+        wrapped: planned.wrapped,
+        wraparound_factor: Some(planned.wraparound),
+        issued: sum(|lane| lane.totals.counts.issued),
+        pushed_back: sum(|lane| lane.totals.counts.pushed_back),
+        dropped: sum(|lane| lane.totals.counts.dropped),
+        ordered: sum(|lane| lane.totals.counts.ordered),
+        in_flight_peak: most(|lane| i64::from(lane.totals.counts.in_flight_peak)) as u32,
+        waiting_peak: most(|lane| i64::from(lane.totals.counts.waiting_peak)) as u32,
+        abandoned: sum(|lane| lane.totals.abandoned),
+        input_stalls: sum(|lane| lane.totals.input_stalls),
+        host_stalls: sum(|lane| lane.totals.host_stalls),
+        host_stall_max_ns: most(|lane| lane.totals.host_stall_max.0),
+        slow_submissions: sum(|lane| lane.totals.slow_submissions),
+        submission_max_ns: most(|lane| lane.totals.submission_max.0),
+        results_lost: sum(|lane| lane.results_lost) + ends.writer.lost,
+        demanded_duration_ns: planned.last_scheduled.0,
+        incomplete: ends.incomplete(plan),
+        simulated: facts.targets.iter().any(TargetEntry::is_simulated),
+        direct: facts.targets.iter().all(TargetEntry::is_direct),
+        memory: facts.targets.iter().any(TargetEntry::is_in_memory),
+        speedup: plan.timing.speedup,
+        timing: plan.timing.mode,
+        targets: plan.targets.len() as u32,
+        rounded: planned.rounded,
+        unmapped: planned.unmapped,
+        copies: planned.copies,
+        substituted: planned.substituted,
+        device_errors: sum(|lane| u64::from(lane.error.is_some())),
+        verify: verification::figures(plan, &ends.lanes),
+        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
+        in_flight_max: plan.scheduler.in_flight_max,
+        paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
+        demanded_rate_peak: ends.feeder.peak_per_s,
+        host: host_facts(ends),
+        load: load::facts(plan, facts, below, ends),
+        witness: None,
+    }
+}
+
+/// What was read of the host and the devices beside the run.
+fn host_facts(ends: &Ends) -> HostFacts {
+    let seen = |lane: &LaneEnd| lane.seen.as_ref().map(|seen| seen.device.clone());
+    let waited = ends.lanes.iter().filter_map(|lane| lane.seen.as_ref()?.waited);
+    let waited = waited.map(|span| span.0).reduce(i64::saturating_add);
+    let (clock, cpu) = ends.host.clone().unzip();
+    HostFacts {
+        // Of a simulation none, of a run all.
+        devices: ends.lanes.iter().map(seen).collect::<Option<_>>().unwrap_or_default(),
+        clock,
+        cpu: cpu.flatten().map(|cpu| CpuFacts { waited_ns: waited, ..cpu }),
+        recorder: Some(ends.writer.facts()),
+    }
+}
+
+/// The largest share of a target that is empty. A target that was prepared, if only where a load
+/// touches it, is not: the sample looks everywhere.
+fn empty_share(facts: &RunFacts) -> Option<f64> {
+    let contents = facts.targets.iter().filter_map(|target| Some(&target.real()?.content));
+    let shares = contents.filter(|content| content.samples > 0).map(|content| {
+        let is_prepared = content.runs.iter().any(|run| run.prepared);
+        let empty = content.zeroes.max(content.never_written.unwrap_or(0.0));
+        if is_prepared { 0.0 } else { empty }
+    });
+    shares.max_by(f64::total_cmp)
+}

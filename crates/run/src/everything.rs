@@ -1,0 +1,179 @@
+//! Everything that a page draws, counted in one pass on every processor.
+//!
+//! A page needs the picture, the figures that the verdict is held against, and the analysis. Read
+//! one after the other a hundred million requests would be read three times.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
+
+use ioecho_stats::analysis::all::{Space, Time, in_pieces};
+use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary};
+use ioecho_stats::picture::RunPicture;
+use ioecho_stats::run_summary::RunFigures;
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::Load;
+use ioecho_trace::{Batch, Header, Nanos, Request, Stop};
+
+use crate::error::Result;
+use crate::open::Opener;
+use crate::pass::{self, Counted, Input};
+
+/// What is counted of a load or of a run.
+pub struct Everything {
+    /// Of a run, or of a trace that holds the results of one.
+    run: RunFigures,
+    /// Of what was never replayed.
+    load: RunPicture,
+    time: Time,
+    space: Space,
+}
+
+/// The half that looks at the requests one by one over time.
+type InTime = (RunFigures, RunPicture, Time);
+
+impl Counted for Everything {
+    type First = InTime;
+    type Second = Space;
+
+    fn divide(self) -> (InTime, Space) {
+        ((self.run, self.load, self.time), self.space)
+    }
+
+    fn unite((run, load, time): InTime, space: Space) -> Self {
+        Self { run, load, time, space }
+    }
+
+    fn observe_first(in_time: &mut InTime, batch: &Batch) {
+        let measured = batch.columns().measured;
+        in_pieces(batch, |requests| observe_in_time(in_time, measured, requests));
+    }
+
+    fn observe_second(space: &mut Space, batch: &Batch) {
+        space.observe_batch(batch);
+    }
+
+    fn observe(in_time: &mut InTime, space: &mut Space, batch: &Batch) {
+        let measured = batch.columns().measured;
+        in_pieces(batch, |requests| {
+            observe_in_time(in_time, measured, requests);
+            space.observe_all(requests);
+        });
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.run.merge(&later.run);
+        self.load.merge(&later.load);
+        self.time.merge(&later.time);
+        self.space.merge(&later.space);
+    }
+}
+
+fn observe_in_time((run, load, time): &mut InTime, measured: bool, requests: &[Request]) {
+    if measured {
+        run.observe_all(requests);
+    } else {
+        load.observe_loads(requests);
+    }
+    time.observe_all(requests);
+}
+
+impl Counted for Analysis {
+    type First = (Settings, Time);
+    type Second = Space;
+
+    fn divide(self) -> (Self::First, Self::Second) {
+        let (settings, time, space) = self.into_parts();
+        ((settings, time), space)
+    }
+
+    fn unite((settings, time): Self::First, space: Self::Second) -> Self {
+        Self::of(settings, time, space)
+    }
+
+    fn observe_first((_, time): &mut Self::First, batch: &Batch) {
+        time.observe_batch(batch);
+    }
+
+    fn observe_second(space: &mut Self::Second, batch: &Batch) {
+        space.observe_batch(batch);
+    }
+
+    fn observe((_, time): &mut Self::First, space: &mut Self::Second, batch: &Batch) {
+        in_pieces(batch, |requests| {
+            time.observe_all(requests);
+            space.observe_all(requests);
+        });
+    }
+
+    fn merge(&mut self, later: Self) {
+        Self::merge(self, &later);
+    }
+}
+
+/// What was found, and of what.
+pub struct Found {
+    /// The figures of what was replayed.
+    pub run: RunFigures,
+    /// What is drawn of what was never replayed.
+    pub load: RunPicture,
+    /// What the analysis says.
+    pub analysis: AnalysisFigures,
+    /// The trace's header at its end.
+    pub header: Header,
+    /// The instant of the trace's own time that counts as zero here: its first request's. Unknown
+    /// of a run, which has its own zero.
+    pub origin: OnceLock<Nanos>,
+}
+
+impl Found {
+    /// Whether it was replayed: then there is something measured.
+    pub fn is_run(&self) -> bool {
+        self.header.columns.measured
+    }
+
+    /// What is drawn.
+    pub fn picture(&self) -> &RunPicture {
+        if self.is_run() { self.run.picture() } else { &self.load }
+    }
+}
+
+/// Reads a trace or a run to its end.
+pub fn count(
+    opener: &dyn Opener,
+    path: &Path,
+    options: &ReadOptions,
+    load: &Load,
+    stop: &Stop,
+) -> Result<Found> {
+    count_and(opener, path, options, load, stop, |_| ()).map(|(found, ())| found)
+}
+
+/// The same; while the figures are made of what was counted, which takes one thread, another one
+/// does what is to be done besides, with the trace's own zero.
+pub fn count_and<T: Send>(
+    opener: &dyn Opener,
+    path: &Path,
+    options: &ReadOptions,
+    load: &Load,
+    stop: &Stop,
+    besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
+) -> Result<(Found, T)> {
+    let settings = Settings::default();
+    let origin = OnceLock::new();
+    let threads = pass::threads();
+    let input = Input { opener, path, options, load, threads, stop, origin: Some(&origin) };
+    let new = || Everything {
+        run: RunFigures::default(),
+        load: RunPicture::new(),
+        time: Time::default(),
+        space: Space::new(&settings),
+    };
+    let (Everything { run, load, time, space }, header) = pass::count(&input, new)?;
+    let (analysis, done) = thread::scope(|scope| {
+        let done = scope.spawn(|| besides(&origin));
+        let counted = Analysis::of(settings.clone(), time, space);
+        (counted.figures(&header, &Asked::default()), pass::finished(done))
+    });
+    Ok((Found { run, load, analysis, header, origin }, done))
+}

@@ -1,0 +1,328 @@
+//! A run from its plan to its directory.
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use ioecho_linux::thread::none_left;
+use ioecho_linux::{HostFacts, MonotonicClock};
+use ioecho_replay::Planner;
+use ioecho_replay::engine::{Control, PacingMode};
+use ioecho_replay::journal;
+use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
+use ioecho_trace::units::counted_in;
+use ioecho_trace::{Header, Source};
+
+use crate::directory::RunDirectory;
+use crate::ends::{Ends, engine_facts};
+use crate::error::{Kind, Result, RunError};
+use crate::facts::{PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry};
+use crate::feeder::Feeding;
+use crate::lane::{Lane, LaneWork, Start};
+use crate::lanes::Lanes;
+use crate::observer::{Meters, Observer, Stopping};
+use crate::plan::{ReplayPlan, known_duration};
+use crate::target::Target;
+use crate::verify::line::Continues;
+use crate::watch::host::HostWatch;
+use crate::witness::{Witness, Witnessed};
+use crate::writer::{self, Moments, WriterOptions};
+use crate::{feeder, finalise, load, verification, witness};
+
+/// A run that has ended, however it ended.
+pub struct Finished {
+    /// Its directory.
+    pub run: RunDirectory,
+    /// Its figures and its verdict.
+    pub summary: RunSummary,
+    /// What may still hold the targets. Dropped last, it says whom the process waits for.
+    _lanes: Lanes,
+}
+
+/// Runs the plan until it ends or is asked to. An error means that nothing was replayed; a run that
+/// ended early is a result.
+pub fn execute(
+    plan: &ReplayPlan,
+    source: Box<dyn Source>,
+    stopping: &Stopping,
+    observer: &Arc<dyn Observer>,
+) -> Result<Finished> {
+    plan.guard()?.iter().for_each(|warning| observer.tell(warning));
+    let run = RunDirectory::create(&plan.output)?;
+    run.take_reserve()?;
+    let result = replay(plan, source, &run, stopping, observer);
+    run.free_reserve();
+    if result.is_err() && has_no_results(&run) {
+        // Nothing happened yet: leave no half-made directory that looks like a run.
+        let _ = run.remove(&run.journal());
+        witness::forget(&run);
+        let _ = run.remove(&run.facts_file());
+        let _ = run.remove("log.txt".as_ref());
+        for target in 0..plan.targets.len() {
+            let _ = run.remove(&run.versions(target));
+            let _ = run.remove(&run.intents(target));
+        }
+        let _ = std::fs::remove_dir(run.path());
+    }
+    result
+}
+
+fn replay(
+    plan: &ReplayPlan,
+    source: Box<dyn Source>,
+    run: &RunDirectory,
+    stopping: &Stopping,
+    observer: &Arc<dyn Observer>,
+) -> Result<Finished> {
+    let clock = MonotonicClock::new();
+    let (mut lanes, mut entries, mut below) = (Vec::new(), Vec::new(), Vec::new());
+    for target in &plan.targets {
+        let (lane, entry, layers) = Lane::open(plan, target, clock)?;
+        if lane.limits().capacity.0 == 0 {
+            let text = format!("the target {} holds nothing", target.name());
+            return Err(RunError::new(Kind::Target, text));
+        }
+        lanes.push(lane);
+        entries.push(entry);
+        below.push(layers);
+    }
+    let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
+    let planner = plan.planner(&limits, source.header())?;
+    let map = plan.map(&limits, source.header())?;
+    let size = load::size(&map, source.header());
+    let run_number = RandomState::new().build_hasher().finish();
+    let mut facts = facts(plan, run_number, entries, source.header());
+    // Where there is no choice a map says nothing.
+    if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
+        facts.plan.map = Some(map.routes().iter().map(ToString::to_string).collect());
+    }
+    // Before the directory says that a run goes on: however the process ends, it can be read.
+    let journal = begin_journal(run, run_number)?;
+    let witness = Witness::start(plan, run, observer.as_ref())?;
+    facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
+    run.write_facts(&facts)?;
+    run.log(&format!("started: {}", facts.command.join(" ")));
+
+    observer.begins(plan, &facts)?;
+    let (ends, start, lanes) =
+        work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
+    // A signal that has ended the run does not end this as well: the next one ends the process.
+    let never = AtomicBool::new(false);
+    let asked = if stopping.is_asked() { &never } else { &**stopping.asked() };
+    facts.witness = witness.map(|witness| witness.finish(run, asked, observer.as_ref()));
+    if let Some(agreed) = start.agreed() {
+        let near = agreed.near;
+        facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
+        facts.plan.spin_ns = (plan.spec.pacing != PacingMode::Spin).then_some(agreed.spin.0);
+        facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
+        facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
+    }
+    facts.plan.host_setup =
+        Some(ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default());
+    let mut engine = engine_facts(plan, &facts, &below, &ends, start.agreed());
+    engine.load.size = size;
+    let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
+    let kept = verification::keep(plan, run, run_number, &ends.lanes);
+    kept.unwrap_or_else(|error| observer.tell(&format!("warning: {error}")));
+    facts.trace = ends.feeder.header;
+    let witnessed = Witnessed::of(&facts);
+    let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
+    let unkept = |error| unkept(error, damage.as_ref());
+    let summary =
+        finalise::finalise(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
+
+    facts.ended = Some(now());
+    facts.verdict = Some(summary.verdict.clone());
+    let incomplete = &summary.engine.incomplete;
+    facts.reason = (!incomplete.is_empty()).then(|| incomplete.clone());
+    facts.state = State::ended(incomplete);
+    run.free_reserve();
+    run.write_facts(&facts).map_err(unkept)?;
+    finalise::drop_journal(run, &summary.engine).map_err(unkept)?;
+    if is_complete {
+        verification::drop_rings(plan, run);
+    }
+    run.log(&format!("ended: {}", summary.verdict.summary));
+    Ok(Finished { run: run.clone(), summary, _lanes: lanes })
+}
+
+/// The error of results that cannot be kept. It hides no damage that was found on a target.
+fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
+    let Some(damage) = damage else { return error };
+    let sectors = damage.damaged_sectors + damage.unreadable_sectors;
+    let text = format!(
+        "{} not as they must be, and the results cannot be kept: {error:#}",
+        counted_in(sectors, "sector is", "sectors are")
+    );
+    RunError::new(Kind::DataDamaged, text)
+}
+
+/// Begins the journal, which is locked for as long as the run goes on.
+fn begin_journal(run: &RunDirectory, run_number: u64) -> Result<File> {
+    let begin = || {
+        let mut file = run.new_file(&run.journal())?;
+        file.lock()?;
+        file.write_all(&journal::header(run_number))?;
+        Ok(file)
+    };
+    begin().map_err(|error: io::Error| {
+        RunError::new(Kind::Output, format!("cannot write {}: {error}", run.journal().display()))
+    })
+}
+
+/// Whether nothing of the load has come back yet.
+fn has_no_results(run: &RunDirectory) -> bool {
+    let empty = journal::JOURNAL_HEADER_BYTES as u64;
+    !std::fs::metadata(run.journal()).is_ok_and(|journal| journal.len() > empty)
+}
+
+/// Lets the threads work and gathers what they leave.
+#[expect(clippy::too_many_arguments, reason = "everything that a run is made of meets here")]
+fn work(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    journal: File,
+    lanes: Vec<Lane>,
+    source: Box<dyn Source>,
+    planner: Planner,
+    run_number: u64,
+    stopping: &Stopping,
+    observer: &Arc<dyn Observer>,
+) -> Result<(Ends, Arc<Start>, Lanes)> {
+    let mut verifiers = Vec::new();
+    for (number, lane) in lanes.iter().enumerate() {
+        let tell = &|text: &str| observer.tell(text);
+        verifiers.push(verification::verifier(plan, run, run_number, number, lane, tell)?);
+    }
+    let stop = stopping.stop();
+    // One of each lane; the wish to stop is one for all.
+    let control = || Control { stop: Arc::clone(stop), ..Control::default() };
+    let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
+    let (feeder, inputs) = feeder::spawn(Feeding {
+        source,
+        planner,
+        controls: controls.clone(),
+        stop: Arc::clone(stop),
+        timed: plan.timing.mode.has_schedule(),
+        interval: observer.interval(),
+        run: run.clone(),
+    })?;
+    let moments = Arc::<Mutex<Moments>>::default();
+    let counter = observer.starts(Meters {
+        controls: controls.clone(),
+        demand: Arc::clone(&feeder.demand),
+        moments: Arc::clone(&moments),
+        duration: known_duration(plan),
+    })?;
+    // Whether every lane has handed over what it has, or never will.
+    let ended = Arc::new(AtomicBool::new(false));
+    let durable = plan.spec.verify.is_on();
+    let simulated = plan.targets.iter().any(Target::is_simulated);
+    let options = WriterOptions {
+        targets: lanes.len(),
+        durable,
+        inside: plan.spec.expert.is_some(),
+        real: !simulated,
+    };
+    let (writer, recorders) = writer::spawn(
+        run,
+        journal,
+        Arc::clone(stop),
+        Arc::clone(&ended),
+        options,
+        moments,
+        counter,
+    )?;
+    let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref())).transpose()?;
+    let start = Arc::new(Start::new(lanes.len()));
+    let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
+    let work = parts.enumerate().map(|(number, (((lane, input), recorder), verifier))| LaneWork {
+        number,
+        lane,
+        input,
+        filled: Arc::clone(&feeder.filled),
+        demand: Arc::clone(&feeder.demand),
+        recorder,
+        control: Arc::clone(&controls[number]),
+        verifier,
+        run_number,
+    });
+    let mut lanes = Lanes::start(plan, run, &start, work.collect(), observer);
+    let ends = lanes.as_mut().map(Lanes::wait);
+    let host = host.map(HostWatch::finish);
+    run.log("replayed: what was measured is put in order");
+    // The feeder may be waiting for room in a ring, or for its input.
+    stop.store(true, Relaxed);
+    ended.store(true, Relaxed);
+    let panicked = |_| RunError::new(Kind::Failure, "a thread of the run panicked");
+    let feeder = feeder.end().map_err(panicked)?;
+    let writer = writer.join().map_err(panicked)?;
+    observer.ends();
+    let mut ends = ends.map_err(|error| none_left(error))??;
+    if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
+        return Err(error);
+    }
+    Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
+}
+
+fn facts(
+    plan: &ReplayPlan,
+    run_number: u64,
+    targets: Vec<TargetEntry>,
+    trace: &Header,
+) -> RunFacts {
+    RunFacts {
+        version: RUN_VERSION,
+        state: State::Running,
+        reason: None,
+        ioecho: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        run: RunNumbers(vec![RunNumber(run_number)]),
+        started: now(),
+        ended: None,
+        command: plan.command.clone(),
+        zero_monotonic_ns: None,
+        pid: Some(std::process::id()),
+        verdict: None,
+        continues: plan.continues.as_ref().map(Continues::entry),
+        plan: PlanFacts {
+            trace: Some(plan.recorded_trace.clone()),
+            start_ns: plan.spec.start.map(|at| at.0),
+            duration_ns: plan.spec.duration.map(|span| span.0),
+            timing: Some(plan.timing.mode),
+            speedup: Some(plan.timing.speedup),
+            iops_scale: Some(plan.timing.iops_scale),
+            follow_in_flight: Some(plan.scheduler.follow_in_flight),
+            bundle_ns: Some(plan.scheduler.bundle.0),
+            writes: Some(plan.timing.writes),
+            sync_writes: Some(plan.timing.sync_writes),
+            alignment: Some(plan.timing.alignment),
+            map: Some(Vec::new()),
+            fill_random_percent: Some(plan.fill.random),
+            dedup: Some(plan.fill.dedup),
+            cache_bytes: plan.spec.cache_size.map(|size| size.0),
+            verify: Some(plan.spec.verify),
+            conflicts: Some(plan.scheduler.conflicts),
+            strong: Some(plan.scheduler.strong),
+            in_flight_max: Some(plan.scheduler.in_flight_max),
+            errors_max: plan.spec.errors_max,
+            start_grace_ns: Some(plan.spec.start_grace.0),
+            pacing: Some(plan.spec.pacing),
+            spin_ns: None,
+            wake_up_p50_ns: None,
+            wake_up_p99_ns: None,
+            require: Some(plan.spec.require.clone()),
+            host_setup: Some(Vec::new()),
+        },
+        targets,
+        host: HostFacts::collect(),
+        witness: None,
+        merged: Vec::new(),
+        trace: trace.clone(),
+    }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}

@@ -1,0 +1,437 @@
+//! The reading side of a run: a thread that reads the trace and plans its requests ahead of time.
+//!
+//! Each target has a ring. What finds no place in its ring waits in the target's backlog, so that
+//! the others still get theirs; it grows only while another target would soon have nothing to do.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ioecho_replay::engine::{Control, Feed, Input};
+use ioecho_replay::plan::{PlanTotals, Planned, Planner};
+use ioecho_trace::batch::BATCH_ROWS;
+use ioecho_trace::{Batch, Header, LateCause, Nanos, Source, TraceError};
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+
+use crate::backlog::{Backlogs, Bounds, Room};
+use crate::directory::RunDirectory;
+
+/// Planned requests that the ring holds: at 100,000 requests/s more than half a second.
+const RING: usize = 1 << 16;
+
+/// How long to sleep when the ring is full: far shorter than it takes to empty.
+const FULL_NAP: Duration = Duration::from_millis(1);
+
+/// How long to wait for the thread when the run is over.
+const STOPPED_MAX: Duration = Duration::from_secs(2);
+
+/// How far ahead of a target's present the trace is read for its sake while others have a backlog:
+/// as long as that is in memory.
+const AHEAD: Nanos = Nanos::from_secs(10);
+
+/// The same where it would be written to the file.
+const AHEAD_OF_FILE: Nanos = Nanos::from_secs(1);
+
+/// Where nothing has a time: how much of its ring a target may use up before others get a backlog
+/// in the file for its sake.
+const AHEAD_IN_RING: usize = RING / 4;
+
+/// Spans in which demand is counted for the progress line, ns.
+const DEMAND_SPAN_NS: i64 = 100_000_000;
+
+/// How many requests fall due when, for the progress line and for intervals.
+#[derive(Debug, Default)]
+pub struct Demand {
+    /// The length of intervals and the requests that fall due in each, where anybody asks.
+    intervals: Option<(i64, VecDeque<(i64, u64)>)>,
+    /// Start of a span and requests in it, in order.
+    spans: VecDeque<(i64, u64)>,
+    /// The most requests in a span.
+    peak: u64,
+}
+
+impl Demand {
+    /// Counts for intervals of this length, too.
+    pub fn with_intervals(width: Option<Nanos>) -> Self {
+        let intervals = width.map(|width| (width.0.max(1), VecDeque::new()));
+        Self { intervals, ..Self::default() }
+    }
+
+    /// Counts a request that falls due at this instant of the replay.
+    pub fn add(&mut self, scheduled_ns: i64) {
+        if let Some((width, counts)) = &mut self.intervals {
+            let number = scheduled_ns.div_euclid(*width);
+            match counts.back_mut() {
+                Some((last, count)) if *last >= number => *count += 1,
+                _ => counts.push_back((number, 1)),
+            }
+        }
+        let span = scheduled_ns.div_euclid(DEMAND_SPAN_NS) * DEMAND_SPAN_NS;
+        match self.spans.back_mut() {
+            Some((last, count)) if *last >= span => {
+                *count += 1;
+                self.peak = self.peak.max(*count);
+            }
+            _ => self.spans.push_back((span, 1)),
+        }
+    }
+
+    /// Requests per second in the busiest span so far.
+    pub fn peak_per_s(&self) -> f64 {
+        self.peak as f64 * 1e9 / DEMAND_SPAN_NS as f64
+    }
+
+    /// Takes out what fell due in the intervals before the one with this number, from 0.
+    pub fn due_in_intervals_before(&mut self, number: i64) -> u64 {
+        let Some((_, counts)) = &mut self.intervals else { return 0 };
+        let mut due = 0;
+        while let Some((_, count)) = counts.pop_front_if(|(first, _)| *first < number) {
+            due += count;
+        }
+        due
+    }
+
+    /// Takes out what fell due until `now_ns`.
+    pub fn due_until(&mut self, now_ns: i64) -> u64 {
+        let mut due = 0;
+        while let Some((span, count)) = self.spans.front()
+            && span + DEMAND_SPAN_NS <= now_ns
+        {
+            due += count;
+            self.spans.pop_front();
+        }
+        due
+    }
+}
+
+/// What the feeder leaves when the trace has ended or was given up.
+pub(crate) struct FeederEnd {
+    pub(crate) totals: PlanTotals,
+    pub(crate) header: Header,
+    pub(crate) error: Option<TraceError>,
+    /// Requests per second in the busiest 100 ms.
+    pub(crate) peak_per_s: f64,
+}
+
+/// The feeder's thread and what it shares.
+pub(crate) struct Feeder {
+    thread: JoinHandle<FeederEnd>,
+    /// What was planned so far, and of which trace.
+    so_far: Arc<Mutex<PlanTotals>>,
+    header: Header,
+    pub(crate) demand: Arc<Mutex<Demand>>,
+    /// Whether every target has as much as it can have before the first request.
+    pub(crate) filled: Arc<AtomicBool>,
+}
+
+impl Feeder {
+    /// What it leaves, once it was told to stop. A trace that comes through a pipe may keep it
+    /// waiting for ever: then it is what it had until then.
+    pub(crate) fn end(self) -> thread::Result<FeederEnd> {
+        let until = Instant::now() + STOPPED_MAX;
+        while !self.thread.is_finished() {
+            if Instant::now() > until {
+                let totals = *self.so_far.lock().unwrap_or_else(PoisonError::into_inner);
+                let peak_per_s = self.demand.lock().map_or(0.0, |demand| demand.peak_per_s());
+                return Ok(FeederEnd { totals, header: self.header, error: None, peak_per_s });
+            }
+            thread::sleep(FULL_NAP);
+        }
+        self.thread.join()
+    }
+}
+
+/// The engine's end of the ring.
+pub(crate) struct RingInput {
+    consumer: Consumer<Planned>,
+    /// In simulated time nobody may be blamed for the reader's real time: wait for it.
+    pub(crate) blocking: bool,
+    /// Whether nothing is read because of another target's backlog.
+    held: Arc<AtomicBool>,
+    /// Whether the run is to end.
+    stop: Arc<AtomicBool>,
+}
+
+impl RingInput {
+    /// Waits until there is as much in the rings as can be had, so that the replay starts with a
+    /// full look-ahead.
+    pub(crate) fn wait_until_filled(filled: &AtomicBool, stop: &AtomicBool) {
+        while !filled.load(Relaxed) && !stop.load(Relaxed) {
+            thread::sleep(FULL_NAP);
+        }
+    }
+
+    /// Shows what waits in the ring, and leaves it there. A ring that has not been turned round yet
+    /// shows all of it.
+    pub(crate) fn look_ahead(&mut self, look: impl FnOnce(&[Planned])) {
+        let waiting = self.consumer.slots();
+        if let Ok(chunk) = self.consumer.read_chunk(waiting) {
+            look(chunk.as_slices().0);
+        }
+    }
+}
+
+impl Input for RingInput {
+    fn poll(&mut self) -> Feed {
+        loop {
+            let abandoned = self.consumer.is_abandoned();
+            match self.consumer.pop() {
+                Ok(planned) => return Feed::Request(planned),
+                Err(_) if abandoned => return Feed::Ended,
+                Err(_) if self.blocking && !self.stop.load(Relaxed) => thread::yield_now(),
+                Err(_) => return Feed::NotYet,
+            }
+        }
+    }
+
+    fn late_cause(&self) -> LateCause {
+        if self.held.load(Relaxed) { LateCause::Backlog } else { LateCause::Input }
+    }
+
+    /// In simulated time the ring tells of the host, not of the run.
+    fn level(&self) -> Option<u64> {
+        (!self.blocking).then(|| self.consumer.slots() as u64)
+    }
+}
+
+/// What the feeder is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Read on.
+    Read,
+    /// Every target has enough.
+    Wait,
+    /// A target needs more, and there is no room for what others would leave.
+    Held,
+}
+
+/// The rings of all targets, and what waits before them.
+struct Stock {
+    /// Absent once all was handed out.
+    rings: Vec<Option<Producer<Planned>>>,
+    backlogs: Backlogs,
+    /// Whether requests have times.
+    timed: bool,
+    /// When the last request that was read is due.
+    read_until: Nanos,
+    held: Arc<AtomicBool>,
+}
+
+impl Stock {
+    fn new(
+        targets: usize,
+        timed: bool,
+        bounds: Bounds,
+        directory: &Path,
+        stop: &Arc<AtomicBool>,
+    ) -> (Self, Vec<RingInput>) {
+        let held = Arc::new(AtomicBool::new(false));
+        let (rings, inputs) = (0..targets)
+            .map(|_| {
+                let (producer, consumer) = RingBuffer::new(RING);
+                let (held, stop) = (Arc::clone(&held), Arc::clone(stop));
+                (Some(producer), RingInput { consumer, blocking: false, held, stop })
+            })
+            .unzip();
+        let backlogs = Backlogs::new(targets, bounds, directory);
+        (Self { rings, backlogs, timed, read_until: Nanos(i64::MIN), held }, inputs)
+    }
+
+    /// Takes a request for its target.
+    fn push(&mut self, planned: Planned) {
+        self.read_until = planned.scheduled;
+        let target = usize::from(planned.target);
+        let left = match &mut self.rings[target] {
+            Some(ring) if self.backlogs.is_empty(target) => ring.push(planned),
+            _ => Err(PushError::Full(planned)),
+        };
+        if let Err(PushError::Full(planned)) = left {
+            self.backlogs.push(planned);
+        }
+    }
+
+    /// Fills the rings from the backlogs.
+    fn fill(&mut self) -> io::Result<()> {
+        for (target, ring) in self.rings.iter_mut().enumerate() {
+            if let Some(ring) = ring
+                && !ring.is_full()
+            {
+                let hand_out = |planned| ring.push(planned).map_err(|PushError::Full(back)| back);
+                self.backlogs.drain(target, hand_out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What to do, at these instants of the targets' replays.
+    fn next(&mut self, now: &[Nanos]) -> Next {
+        let room = self.backlogs.room_for(BATCH_ROWS);
+        let is_behind = !self.backlogs.are_empty();
+        let mut next = Next::Wait;
+        for (target, ring) in self.rings.iter().enumerate() {
+            let Some(ring) = ring.as_ref().filter(|ring| !ring.is_full()) else { continue };
+            let now = now[target];
+            let is_due = |ahead: Nanos| self.read_until < now.saturating_add(ahead);
+            let needs = match room {
+                // Nobody has too much yet.
+                _ if !is_behind => true,
+                Room::Memory => !self.timed || is_due(AHEAD),
+                Room::File | Room::Nowhere if self.timed => is_due(AHEAD_OF_FILE),
+                Room::File | Room::Nowhere => RING - ring.slots() < AHEAD_IN_RING,
+            };
+            if needs {
+                let is_held = is_behind && room == Room::Nowhere;
+                next = if is_held { Next::Held } else { Next::Read };
+            }
+        }
+        self.held.store(next == Next::Held, Relaxed);
+        next
+    }
+
+    /// Ends the rings of targets for which nothing is left; answers whether all have ended. To be
+    /// called when the trace has been read.
+    fn end(&mut self) -> bool {
+        for (target, ring) in self.rings.iter_mut().enumerate() {
+            if self.backlogs.is_empty(target) {
+                *ring = None;
+            }
+        }
+        self.rings.iter().all(Option::is_none)
+    }
+
+    /// Whether somebody takes no more.
+    fn is_abandoned(&self) -> bool {
+        self.rings.iter().flatten().any(Producer::is_abandoned)
+    }
+}
+
+/// What the feeder's thread works with.
+pub(crate) struct Feeding {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) planner: Planner,
+    /// One of each target.
+    pub(crate) controls: Vec<Arc<Control>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Whether requests have times.
+    pub(crate) timed: bool,
+    /// Demand is counted in intervals of this length, where one is given.
+    pub(crate) interval: Option<Nanos>,
+    /// Where the backlogs' file is made.
+    pub(crate) run: RunDirectory,
+}
+
+/// Starts the thread, with a ring for each of the run's targets.
+pub(crate) fn spawn(feeding: Feeding) -> io::Result<(Feeder, Vec<RingInput>)> {
+    let bounds = Bounds::default();
+    let targets = feeding.controls.len();
+    let (stock, inputs) =
+        Stock::new(targets, feeding.timed, bounds, feeding.run.path(), &feeding.stop);
+    let demand = Arc::new(Mutex::new(Demand::with_intervals(feeding.interval)));
+    let filled = Arc::new(AtomicBool::new(false));
+    let so_far = Arc::new(Mutex::new(feeding.planner.totals()));
+    let header = feeding.source.header().clone();
+    let (their_demand, their_filled) = (Arc::clone(&demand), Arc::clone(&filled));
+    let theirs = Arc::clone(&so_far);
+    let thread = ioecho_linux::thread::start("ioecho-feeder", move || {
+        let end = feed(feeding, stock, &their_demand, &their_filled, &theirs);
+        // Whoever waits for it must not, whyever it ended.
+        their_filled.store(true, Relaxed);
+        end
+    })?;
+    Ok((Feeder { thread, so_far, header, demand, filled }, inputs))
+}
+
+fn feed(
+    feeding: Feeding,
+    mut stock: Stock,
+    demand: &Mutex<Demand>,
+    filled: &AtomicBool,
+    so_far: &Mutex<PlanTotals>,
+) -> FeederEnd {
+    let Feeding { mut source, mut planner, controls, stop, run, .. } = feeding;
+    let mut batch = Batch::new(source.header().columns);
+    let mut planned: Vec<Planned> = Vec::with_capacity(BATCH_ROWS);
+    let mut now = vec![Nanos::ZERO; controls.len()];
+    let mut told = Told::default();
+    let mut is_read = false;
+    let error = loop {
+        if let Err(error) = stock.fill() {
+            break Some(TraceError::read(run.path(), error));
+        }
+        if is_read && stock.end() {
+            break None;
+        }
+        now.clear();
+        now.extend(controls.iter().map(|control| Nanos(control.now_ns.load(Relaxed))));
+        let next = if is_read { Next::Wait } else { stock.next(&now) };
+        told.tell(next, &stock.backlogs, &run);
+        if next != Next::Read {
+            filled.store(true, Relaxed);
+            if stop.load(Relaxed) || stock.is_abandoned() {
+                break None;
+            }
+            thread::sleep(FULL_NAP);
+            continue;
+        }
+        match source.next_batch(&mut batch) {
+            Ok(true) => {}
+            Ok(false) => {
+                is_read = true;
+                continue;
+            }
+            Err(error) => break Some(error),
+        }
+        planned.clear();
+        for request in batch.iter() {
+            planner.plan(&request, &mut planned);
+        }
+        *so_far.lock().unwrap_or_else(PoisonError::into_inner) = planner.totals();
+        if let Ok(mut demand) = demand.lock() {
+            for request in &planned {
+                demand.add(request.scheduled.0);
+            }
+        }
+        planned.drain(..).for_each(|planned| stock.push(planned));
+    };
+    let peak_per_s = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
+    FeederEnd { totals: planner.totals(), header: source.header().clone(), error, peak_per_s }
+}
+
+/// What the run's log was told of backlogs, once each.
+#[derive(Default)]
+struct Told {
+    spilled: bool,
+    failed: bool,
+    held: bool,
+}
+
+impl Told {
+    fn tell(&mut self, next: Next, backlogs: &Backlogs, run: &RunDirectory) {
+        let once = |told: &mut bool, is: bool, text: &dyn Fn() -> String| {
+            if is && !std::mem::replace(told, true) {
+                run.log(&text());
+            }
+        };
+        once(&mut self.spilled, backlogs.spilled().0 > 0, &|| {
+            "a target lags so far behind the others that its backlog goes to a temporary file here"
+                .to_owned()
+        });
+        once(&mut self.failed, backlogs.failure().is_some(), &|| {
+            let reason = backlogs.failure().map(ToString::to_string).unwrap_or_default();
+            format!("the temporary file of the backlogs takes no more: {reason}")
+        });
+        once(&mut self.held, next == Next::Held, &|| {
+            "a target's backlog has reached its bound: the others get their requests too late \
+             from here on, whenever it is full"
+                .to_owned()
+        });
+    }
+}
+
+#[cfg(test)]
+#[path = "feeder_tests.rs"]
+mod tests;

@@ -1,0 +1,136 @@
+//! From the journal to the final files: results in the order of issue, summary and verdict.
+
+use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::{Batch, Columns, Header, Source};
+
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::facts::TargetEntry;
+use crate::open::JournalSource;
+use crate::regular;
+use crate::stored;
+use crate::witness::Witnessed;
+
+/// Turns the journal into `requests.parquet` and writes `summary.json`.
+///
+/// When the results cannot be written (the disk is full), the journal stays: nothing is lost, and
+/// `ioecho report` makes the rest up later.
+pub(crate) fn finalise(
+    run: &RunDirectory,
+    trace: &Header,
+    engine: EngineFacts,
+    witnessed: Option<&Witnessed>,
+) -> Result<RunSummary> {
+    if !run.path().is_dir() {
+        let text = format!(
+            "the run's directory {} went away while the run went on, and its results with it",
+            run.path().display()
+        );
+        return Err(RunError::new(Kind::Output, text));
+    }
+    let mut source = JournalSource::open(run, trace)?;
+    let mut header = trace.clone();
+    header.columns = Columns { measured: true, ..trace.columns };
+    header.run = Some(run.path().display().to_string());
+    if !engine.incomplete.is_empty() {
+        header.damage = Some(format!("the run is incomplete: {}", engine.incomplete));
+    }
+    let mut sink = Some(run.trace(&run.requests(), &header)?);
+    let mut failure = None;
+    let mut figures = RunFigures::default();
+    let mut batch = Batch::new(header.columns);
+    while source.next_batch(&mut batch)? {
+        figures.observe(&batch);
+        if let Some(Err(error)) = sink.as_mut().map(|sink| sink.write(&batch)) {
+            sink = None;
+            failure = Some(error);
+        }
+    }
+    // The journal's header begins with the trace's own notes, which are there already.
+    source.losses.iter().for_each(|note| header.losses.add_note(note));
+    source.guesses.iter().for_each(|note| header.guesses.add_note(note));
+    if let Some(Err(error)) = sink.map(|sink| sink.finish(&header)) {
+        failure = Some(error);
+    }
+    let mut engine = engine;
+    if let Some(error) = failure {
+        run.log(&format!("results stay in the journal: {error}"));
+        run.free_reserve();
+        if engine.incomplete.is_empty() {
+            engine.incomplete =
+                format!("results stay in requests.journal, they could not be converted: {error}");
+        }
+    }
+    // A lane that was given up could not tell, and the records do.
+    engine.pushed_back = engine.pushed_back.max(figures.pushed_back());
+    engine.dropped = engine.dropped.max(figures.dropped());
+    engine.in_flight_peak = engine.in_flight_peak.max(figures.in_flight_peak());
+    engine.witness = witnessed.map(|witnessed| witnessed.facts(run));
+    let summary = figures.summary(engine);
+    run.put(&run.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    Ok(summary)
+}
+
+/// Takes the journal away when everything else is in place, and not before: until then it is what a
+/// killed run is recovered from. Where results are missing it stays: it alone knows the numbers of
+/// the requests, and `ioecho verify` needs them, for sectors bear the number of the request that
+/// wrote them.
+pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<()> {
+    if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
+        run.remove(&run.journal())
+            .map_err(|error| RunError::from(error).within("removing the journal"))?;
+    }
+    Ok(())
+}
+
+/// Finalises a run that was killed; refuses one that still goes on.
+pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
+    let path = run.journal();
+    let journal = regular::open(&path).map_err(|error| {
+        RunError::new(Kind::Trace, format!("{} holds no results: {error}", run.path().display()))
+    })?;
+    if journal.try_lock().is_err() {
+        let text = format!(
+            "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
+            run.path().display()
+        );
+        return Err(RunError::new(Kind::Incomplete, text));
+    }
+    let mut facts = run.read_facts()?;
+    let killed = || "the process was killed; results up to that moment are here".to_owned();
+    let incomplete = facts.reason.clone().unwrap_or_else(killed);
+    let mut figures = RunFigures::default();
+    let mut source = JournalSource::open(run, &facts.trace)?;
+    let mut batch = Batch::new(source.header().columns);
+    while source.next_batch(&mut batch)? {
+        figures.observe(&batch);
+    }
+    let targets = &facts.targets;
+    let engine = EngineFacts {
+        incomplete,
+        simulated: targets.iter().any(TargetEntry::is_simulated),
+        direct: targets.iter().all(TargetEntry::is_direct),
+        memory: targets.iter().any(TargetEntry::is_in_memory),
+        targets: targets.len() as u32,
+        timing: facts.timing(),
+        speedup: facts.plan.speedup.unwrap_or(1.0),
+        ..figures.engine_facts()
+    };
+    run.free_reserve();
+    run.remove_partial_files();
+    let witnessed = Witnessed::recovered(run, &mut facts);
+    let summary = finalise(run, &facts.trace, engine, witnessed.as_ref())?;
+    run.mark_finalised(facts, &summary)?;
+    run.log("recovered after the process was killed");
+    Ok(summary)
+}
+
+/// The summary of a finalised run.
+pub fn read_summary(run: &RunDirectory) -> Result<RunSummary> {
+    let path = run.summary();
+    let unreadable = |reason: String| {
+        RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
+    };
+    let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
+}

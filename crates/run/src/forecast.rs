@@ -1,0 +1,115 @@
+//! What a replay would do: the answer of `--dry-run`.
+
+use std::fmt;
+
+use ioecho_replay::plan::{PlanTotals, Planned};
+use ioecho_stats::judge;
+use ioecho_trace::units::counted;
+use ioecho_trace::{Batch, Bytes, Source};
+
+use crate::error::Result;
+use crate::plan::ReplayPlan;
+use crate::target::Target;
+
+/// What a replay would do.
+#[derive(Debug, Default)]
+pub struct Forecast {
+    totals: PlanTotals,
+    wraparound: f64,
+    refused: u64,
+    /// Whether requests have times.
+    timed: bool,
+    changes: Vec<Changes>,
+}
+
+/// What is overwritten on a target.
+#[derive(Clone, Debug, Default)]
+struct Changes {
+    target: String,
+    requests: u64,
+    bytes: u64,
+    range: Option<(u64, u64)>,
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { totals, wraparound, refused, timed, changes } = self;
+        let span = if *timed {
+            totals.last_scheduled.to_string()
+        } else {
+            "as little time as they take".to_owned()
+        };
+        writeln!(
+            f,
+            "would replay  {} in {} ({refused} do not fit, {} left out, {} not mapped)",
+            counted(totals.planned - refused, "request"),
+            span,
+            totals.left_out,
+            totals.unmapped
+        )?;
+        let doubt = if judge::WRAPAROUND.contains(wraparound) {
+            ""
+        } else {
+            "; outside 0.5 to 2, so the verdict will be suspect"
+        };
+        writeln!(
+            f,
+            "wraparound    factor {wraparound:.3}, {} wrapped{doubt}",
+            counted(totals.wrapped, "request")
+        )?;
+        if changes.iter().all(|changes| changes.range.is_none()) {
+            return write!(f, "overwritten   nothing");
+        }
+        let several = changes.len() > 1;
+        let written = changes.iter().filter_map(|changes| Some((changes, changes.range?)));
+        for (number, (changes, (from, to))) in written.enumerate() {
+            let Changes { target, requests, bytes, .. } = changes;
+            let on = if several { format!("on {target} ") } else { String::new() };
+            let bytes = Bytes(*bytes);
+            let line = if number > 0 { "\n" } else { "" };
+            write!(
+                f,
+                "{line}overwritten   {on}what lies between bytes {from} and {to}, by {} of \
+                 {bytes} together",
+                counted(*requests, "request")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the whole trace and says what a replay would do.
+pub fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> {
+    let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
+    let mut planner = plan.planner(&limits, source.header())?;
+    let mut batch = Batch::new(source.header().columns);
+    let changes =
+        plan.targets.iter().map(|target| Changes { target: target.name(), ..Changes::default() });
+    let mut forecast = Forecast {
+        timed: plan.timing.mode.has_schedule(),
+        changes: changes.collect(),
+        ..Forecast::default()
+    };
+    let mut planned: Vec<Planned> = Vec::new();
+    while source.next_batch(&mut batch)? {
+        planned.clear();
+        for request in batch.iter() {
+            planner.plan(&request, &mut planned);
+        }
+        for planned in &planned {
+            if planned.refusal.is_some() {
+                forecast.refused += 1;
+            } else if planned.op.changes_data() {
+                let changes = &mut forecast.changes[usize::from(planned.target)];
+                changes.requests += 1;
+                changes.bytes = changes.bytes.saturating_add(planned.length.0);
+                let end = planned.end().0;
+                let (from, to) = changes.range.unwrap_or((planned.offset.0, end));
+                changes.range = Some((from.min(planned.offset.0), to.max(end)));
+            }
+        }
+    }
+    forecast.totals = planner.totals();
+    forecast.wraparound = forecast.totals.wraparound;
+    Ok(forecast)
+}

@@ -1,0 +1,221 @@
+//! The threads of a run's lanes, and what becomes of one whose device does not let it go.
+//!
+//! A device that hangs can hold the issuing thread in a system call, where no signal reaches it,
+//! and closing the device can take as long as it hangs. What was measured must not wait for either:
+//! a lane hands over what it has before it closes its device, and one that is stuck is given up.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread::{self, Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ioecho_replay::engine::{Control, Pacing};
+use ioecho_trace::Nanos;
+
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::lane::{self, LaneEnd, LaneWork, Start};
+use crate::observer::Observer;
+use crate::plan::ReplayPlan;
+use crate::target::Target;
+
+/// How often the lanes are looked at, beside whenever one ends.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How long a thread that is told to end may stand still. One that is not stuck comes round fifty
+/// times a second.
+const STOPPED_STILL_MAX: Duration = Duration::from_secs(10);
+
+/// How long closing a device may take before that is told.
+const CLOSING_UNTOLD: Duration = Duration::from_secs(2);
+
+/// A lane's thread.
+struct LaneThread {
+    /// What its target is called.
+    target: String,
+    thread: JoinHandle<()>,
+    end: Receiver<LaneEnd>,
+    control: Arc<Control>,
+    pulse: Pulse,
+}
+
+/// The threads of all lanes. Dropping it waits for the devices to be closed, and says so where one
+/// does not let go; then the end of the process waits in the kernel.
+pub(crate) struct Lanes {
+    threads: Vec<LaneThread>,
+    simulated: bool,
+    run: RunDirectory,
+    observer: Arc<dyn Observer>,
+}
+
+impl Lanes {
+    /// Starts them.
+    pub(crate) fn start(
+        plan: &ReplayPlan,
+        run: &RunDirectory,
+        start: &Arc<Start>,
+        work: Vec<LaneWork>,
+        observer: &Arc<dyn Observer>,
+    ) -> std::io::Result<Self> {
+        let simulated = plan.targets.iter().any(Target::is_simulated);
+        let (run, theirs) = (run.clone(), Arc::clone(observer));
+        let mut lanes = Self { threads: Vec::new(), simulated, run, observer: theirs };
+        let shared = Arc::new(plan.clone());
+        let waiter = thread::current();
+        for (work, target) in work.into_iter().zip(&plan.targets) {
+            let (plan, waiter) = (Arc::clone(&shared), waiter.clone());
+            let (start, all, observer) = (Arc::clone(start), start, Arc::clone(observer));
+            let (sender, end) = sync_channel(1);
+            let control = Arc::clone(&work.control);
+            let builder = Builder::new().name(format!("ioecho-lane-{}", work.number));
+            let thread = builder.spawn(move || {
+                let (end, device) = lane::run(&plan, work, &start, observer.as_ref());
+                // Refused only where nobody wants it any more.
+                let _ = sender.send(end);
+                waiter.unpark();
+                drop(device);
+            });
+            let thread = thread.inspect_err(|_| all.give_up())?;
+            let pulse = Pulse::default();
+            let target = target.name();
+            lanes.threads.push(LaneThread { target, thread, end, control, pulse });
+        }
+        Ok(lanes)
+    }
+
+    /// Waits until every lane has ended or is given up, and answers what they leave.
+    pub(crate) fn wait(&mut self) -> Result<Vec<LaneEnd>> {
+        let mut ends: Vec<Option<LaneEnd>> = self.threads.iter().map(|_| None).collect();
+        loop {
+            for (lane, end) in self.threads.iter_mut().zip(&mut ends) {
+                if end.is_none() {
+                    *end = lane.look(self.simulated, &self.run)?;
+                }
+            }
+            if ends.iter().all(Option::is_some) {
+                return Ok(ends.into_iter().flatten().collect());
+            }
+            thread::park_timeout(LOOK_EVERY);
+        }
+    }
+}
+
+impl LaneThread {
+    /// What it leaves, if it has ended or is given up.
+    fn look(&mut self, simulated: bool, run: &RunDirectory) -> Result<Option<LaneEnd>> {
+        match self.end.try_recv() {
+            Ok(end) => return Ok(Some(end)),
+            Err(TryRecvError::Disconnected) => {
+                return Err(RunError::new(Kind::Failure, "an issuing thread panicked"));
+            }
+            Err(TryRecvError::Empty) => {}
+        }
+        let Control { now_ns, replaying, stop, .. } = &*self.control;
+        let (now, stopping) = (Instant::now(), stop.load(Relaxed));
+        let still = self.pulse.still(now, (now_ns.load(Relaxed), stopping));
+        // A simulated device is never waited for in the kernel.
+        if simulated || !is_stuck(still, replaying.load(Relaxed), stopping) {
+            return Ok(None);
+        }
+        stop.store(true, Relaxed);
+        let Self { target, control, .. } = self;
+        run.log(&format!(
+            "the thread that issues to {target} has been stuck in a system call for {still:.0?}: \
+             it is given up"
+        ));
+        let still = Nanos(i64::try_from(still.as_nanos()).unwrap_or(i64::MAX));
+        Ok(Some(LaneEnd::given_up(control, still)))
+    }
+}
+
+/// Whether a thread that has stood still for so long is not to be waited for. What it does before
+/// and after the replay, nobody knows from outside.
+fn is_stuck(still: Duration, replaying: bool, stopping: bool) -> bool {
+    let silence_max = Duration::from_nanos(Pacing::default().silence_max.0.unsigned_abs());
+    (replaying && still > silence_max) || (stopping && still > STOPPED_STILL_MAX)
+}
+
+/// For how long something has not changed.
+#[derive(Debug, Default)]
+struct Pulse {
+    last: Option<(Instant, (i64, bool))>,
+    still: Duration,
+}
+
+impl Pulse {
+    /// Takes a look, and answers for how long it has been the same. A pause in which nobody looked,
+    /// for the whole process was stopped, does not count.
+    fn still(&mut self, now: Instant, seen: (i64, bool)) -> Duration {
+        self.still = match self.last {
+            Some((before, last)) if last == seen => {
+                self.still + now.saturating_duration_since(before).min(4 * LOOK_EVERY)
+            }
+            _ => Duration::ZERO,
+        };
+        self.last = Some((now, seen));
+        self.still
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        let until = Instant::now() + CLOSING_UNTOLD;
+        for LaneThread { target, thread, .. } in &self.threads {
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if !thread.is_finished() {
+                let text = format!(
+                    "warning: {target} does not let go of requests in flight: everything else is \
+                     done, and this process ends when the device answers or is taken away"
+                );
+                self.run.log(&text);
+                self.observer.tell(&text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how long a thread has stood still that was looked at so often, every `step_ms`.
+    fn still(looks: u32, step_ms: u64) -> Duration {
+        let (begun, mut pulse) = (Instant::now(), Pulse::default());
+        let at = |look: u32| begun + Duration::from_millis(step_ms) * look;
+        (0..=looks).map(|look| pulse.still(at(look), (7, false))).last().unwrap()
+    }
+
+    #[test]
+    fn a_thread_that_stands_still_is_given_up_when_a_silent_device_would_be() {
+        assert_eq!(still(484, 250), Duration::from_secs(121));
+        assert!(is_stuck(Duration::from_secs(121), true, false));
+        assert!(!is_stuck(Duration::from_secs(119), true, false));
+        assert!(!is_stuck(Duration::from_secs(1000), false, false), "it verifies, perhaps");
+    }
+
+    #[test]
+    fn one_that_is_told_to_end_is_given_up_earlier() {
+        assert!(!is_stuck(Duration::from_secs(9), true, true));
+        for replaying in [true, false] {
+            assert!(is_stuck(Duration::from_secs(11), replaying, true));
+        }
+    }
+
+    #[test]
+    fn whatever_changes_begins_again() {
+        let (begun, mut pulse) = (Instant::now(), Pulse::default());
+        let mut at = |ms: u64, seen| pulse.still(begun + Duration::from_millis(ms), seen);
+        assert_eq!(at(0, (1, false)), Duration::ZERO);
+        assert_eq!(at(250, (1, false)), Duration::from_millis(250));
+        assert_eq!(at(500, (2, false)), Duration::ZERO);
+        assert_eq!(at(750, (2, true)), Duration::ZERO, "from here on it is told to end");
+    }
+
+    #[test]
+    fn a_pause_of_the_whole_process_does_not_count() {
+        assert_eq!(still(1, 3_600_000), Duration::from_secs(1));
+    }
+}

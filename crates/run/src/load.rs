@@ -1,0 +1,164 @@
+//! What the verdict must know of the load and of the targets before it can hold one against the
+//! other: how large the recorded devices were, what lies below the targets, what they held where
+//! the load goes, and how true the recording is.
+
+use ioecho_linux::target::{Layer, TargetContent};
+use ioecho_replay::map::{Map, Route};
+use ioecho_stats::facts::{Cache, ContentFacts, LoadFacts, Recording, SizeFacts, TargetFacts};
+use ioecho_trace::header::Volume;
+use ioecho_trace::{Bytes, Header};
+
+use crate::ahead::PlacesSeen;
+use crate::ends::Ends;
+use crate::facts::{RunFacts, TargetEntry};
+use crate::lane::LaneEnd;
+use crate::plan::ReplayPlan;
+
+/// What is known when the run has ended; the sizes are those of the plan, `below` are the layers
+/// below each target.
+pub(crate) fn facts(
+    plan: &ReplayPlan,
+    facts: &RunFacts,
+    below: &[Vec<Layer>],
+    ends: &Ends,
+) -> LoadFacts {
+    let targets = facts.targets.iter().zip(below).zip(&ends.lanes);
+    let recorded = &ends.feeder.header;
+    LoadFacts {
+        targets: targets
+            .map(|((entry, layers), lane)| target_facts(plan, entry, layers, lane))
+            .collect(),
+        recording: Some(Recording::of(recorded, ends.feeder.totals.planned)),
+        size: None,
+        fill_random_percent: Some(plan.fill.random),
+        dedup: Some(plan.fill.dedup),
+    }
+}
+
+fn target_facts(
+    plan: &ReplayPlan,
+    entry: &TargetEntry,
+    layers: &[Layer],
+    lane: &LaneEnd,
+) -> TargetFacts {
+    let name = entry.name();
+    let told = plan
+        .spec
+        .cache_size
+        .map(|size| Cache { name: "the cache named with --cache-size".to_owned(), bytes: size.0 });
+    let TargetEntry::Real(target) = entry else {
+        return TargetFacts { name, caches: told.into_iter().collect(), ..TargetFacts::default() };
+    };
+    let known = layers.iter().filter_map(|layer| {
+        let (name, bytes) = layer.cache.clone()?;
+        Some(Cache { name, bytes })
+    });
+    let first = |of: fn(&Layer) -> Option<String>| layers.iter().find_map(of);
+    TargetFacts {
+        caches: known.chain(told).collect(),
+        unknown_cache: first(|layer| layer.unknown_cache.clone()),
+        compressing: first(|layer| layer.compresses.clone()),
+        in_memory: first(|layer| layer.in_memory.then(|| layer.name.clone())),
+        content: (!plan.spec.scratch).then(|| content_facts(&target.content, lane.places)),
+        name,
+    }
+}
+
+fn content_facts(content: &TargetContent, places: PlacesSeen) -> ContentFacts {
+    // What was never written reads as zeroes too: those are counted once.
+    let never = content.never_written.filter(|_| content.samples > 0);
+    let share = |count: u32, of: u32| f64::from(count) / f64::from(of);
+    let parts = content.parts.iter().map(|part| {
+        (part.samples > 0)
+            .then(|| (share(part.never_written, part.samples), share(part.zeroes, part.samples)))
+    });
+    ContentFacts {
+        samples: content.samples as u64,
+        never_written: never,
+        zeroes: (content.zeroes - never.unwrap_or(0.0)).max(0.0),
+        prepared: content.runs.iter().any(|run| run.prepared),
+        places: places.looked,
+        places_never_written: places.never_written,
+        part: content.part,
+        parts: parts.collect(),
+    }
+}
+
+/// The recorded device whose place on its target differs most from it in size. A load that was
+/// made comes from no device: its area is what was asked for.
+pub(crate) fn size(map: &Map, header: &Header) -> Option<SizeFacts> {
+    if header.source.starts_with("gen:") {
+        return None;
+    }
+    let mut unknown = 0;
+    let mut worst: Option<(f64, SizeFacts)> = None;
+    for volume in &header.volumes {
+        let named = map.routes().iter().any(|route| route.volume == Some(volume.id));
+        let mine = |route: &&Route| match route.volume {
+            Some(id) => id == volume.id,
+            None => !named,
+        };
+        for route in map.routes().iter().filter(mine) {
+            let Some(facts) = size_of(volume, route) else {
+                unknown += 1;
+                continue;
+            };
+            let ratio = facts.target_bytes.max(1) as f64 / facts.recorded_bytes.max(1) as f64;
+            let off = ratio.ln().abs();
+            if worst.as_ref().is_none_or(|(most, _)| off > *most) {
+                worst = Some((off, facts));
+            }
+        }
+    }
+    worst.map(|(_, facts)| SizeFacts { unknown, ..facts })
+}
+
+/// How large the part of a volume is that takes a route, and its place.
+fn size_of(volume: &Volume, route: &Route) -> Option<SizeFacts> {
+    let Bytes(size) = volume.size.filter(|size| size.0 > 0)?;
+    let part = size.min(route.until.0).saturating_sub(route.from.0);
+    let scaled = (part as f64 * route.scale) as u64;
+    let recorded_bytes = if (route.scale - 1.0).abs() > f64::EPSILON { scaled } else { part };
+    Some(SizeFacts { recorded_bytes, target_bytes: route.room.0, unknown: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use ioecho_replay::plan::TargetLimits;
+    use ioecho_trace::{Op, VolumeId};
+
+    use super::*;
+
+    fn limits(capacity: u64) -> TargetLimits {
+        TargetLimits {
+            capacity: Bytes(capacity),
+            block_size: Bytes(512),
+            length_max: Bytes(u64::MAX),
+            supports: Op::ALL.map(|_| true),
+        }
+    }
+
+    fn volumes(sizes: &[Option<u64>]) -> Header {
+        let volumes = sizes.iter().enumerate().map(|(id, size)| Volume {
+            id: VolumeId(id as u32),
+            name: String::new(),
+            size: size.map(Bytes),
+        });
+        Header { volumes: volumes.collect(), ..Header::default() }
+    }
+
+    #[test]
+    fn the_device_that_differs_most_from_its_place_is_told() {
+        let header = volumes(&[Some(1 << 30), Some(1 << 20), None]);
+        let map = Map::spread(&header.volumes, &[limits(1 << 30), limits(1 << 30), limits(1)]);
+        let size = size(&map, &header).unwrap();
+        assert_eq!((size.recorded_bytes, size.target_bytes, size.unknown), (1 << 20, 1 << 30, 1));
+    }
+
+    #[test]
+    fn a_recording_without_sizes_has_none() {
+        let header = volumes(&[None]);
+        assert_eq!(size(&Map::spread(&header.volumes, &[limits(512)]), &header), None);
+        assert_eq!(size(&Map::spread(&[], &[limits(512)]), &Header::default()), None);
+    }
+}

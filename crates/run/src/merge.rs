@@ -1,0 +1,366 @@
+//! Several runs as one system.
+//!
+//! A storage system is loaded from several hosts, or a load is divided over its parts, and then its
+//! users ask for one 99th percentile. That is not the mean of those of the runs, nor their largest:
+//! it takes the requests of all. So the requests are put together in the order of their issue, with
+//! volumes and targets kept apart, and counted anew. What the facts and verdicts of several runs
+//! become says `stats/merged`; here are the files and the words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use ioecho_linux::HostFacts;
+use ioecho_stats::merged::{self, MergedRun};
+use ioecho_stats::run_summary::{RunFigures, RunSummary};
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
+use serde::{Deserialize, Serialize};
+
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
+use crate::regular;
+use crate::{finalise, page};
+
+/// A run to be merged.
+struct Part {
+    name: String,
+    facts: RunFacts,
+    summary: RunSummary,
+    source: Box<dyn Source>,
+    /// By how much its instants are moved.
+    shift: Nanos,
+    /// What is added to its targets' numbers.
+    targets: u16,
+    /// Its volumes' numbers in the whole, by their own.
+    volumes: BTreeMap<u32, u32>,
+    batch: Batch,
+    row: usize,
+}
+
+/// Merges runs into one in the new directory `output`, and draws its page. `by_wall_clock`: each at
+/// its own hour by the clocks of their hosts, instead of all from one instant on. `command` is what
+/// the merged run keeps as its command line.
+pub fn runs(
+    inputs: &[PathBuf],
+    output: &Path,
+    by_wall_clock: bool,
+    command: Vec<String>,
+) -> Result<(RunDirectory, RunSummary)> {
+    let mut parts = Vec::new();
+    for path in inputs {
+        parts.push(open(path)?);
+    }
+    refuse_unlike(&parts)?;
+    if by_wall_clock {
+        shift_by_wall_clock(&mut parts)?;
+    }
+    let header = number(&mut parts)?;
+    let output = RunDirectory::create(output)?;
+    let figures = write_requests(&mut parts, header.clone(), &output)?;
+    let runs =
+        parts.iter().flat_map(|part| MergedRun::all_of(&part.name, part.shift, &part.summary));
+    let summary = merged::summary(runs.collect(), &figures).map_err(|_| not_one_replay(&parts))?;
+    output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
+    write_facts(&parts, command, &header, &summary, &output)?;
+    page::write(&output, &page::of_run(&output, &summary)?)?;
+    Ok((output, summary))
+}
+
+fn open(path: &Path) -> Result<Part> {
+    let unreadable = |text: &str| {
+        let name = path.display();
+        RunError::new(
+            Kind::Trace,
+            format!("{name} {text}\n  = help: `ioecho report {name}` settles it"),
+        )
+    };
+    let run = RunDirectory::at(path).ok_or_else(|| unreadable("is no run"))?;
+    let facts = run.read_facts()?;
+    if !run.summary().exists() || !run.requests().exists() {
+        return Err(unreadable("still goes on or was killed: it has no results yet"));
+    }
+    let summary = finalise::read_summary(&run)?;
+    let source = regular::trace(&run.requests(), &ReadOptions::default())?;
+    let batch = Batch::new(source.header().columns);
+    let name = path.display().to_string().trim_end_matches('/').to_owned();
+    let volumes = BTreeMap::new();
+    Ok(Part {
+        name,
+        facts,
+        summary,
+        source,
+        shift: Nanos::ZERO,
+        targets: 0,
+        volumes,
+        batch,
+        row: 0,
+    })
+}
+
+/// Refuses runs that cannot be one system: the same run twice, or other rules of issue.
+fn refuse_unlike(parts: &[Part]) -> Result<()> {
+    let refuse = |text: String| Err(RunError::new(Kind::NotComparable, text));
+    for (number, part) in parts.iter().enumerate() {
+        for other in &parts[..number] {
+            if part.facts.run.0.iter().any(|own| other.facts.run.0.contains(own)) {
+                return refuse(format!(
+                    "{} and {} are the same run, or have one in common\n  = help: name each run \
+                     once",
+                    other.name, part.name
+                ));
+            }
+        }
+        if !part.summary.engine.is_like(&parts[0].summary.engine) {
+            return Err(not_one_replay(parts));
+        }
+    }
+    Ok(())
+}
+
+/// The first of the runs and the first that had other rules of issue.
+fn not_one_replay(parts: &[Part]) -> RunError {
+    let told = |part: &Part| {
+        let engine = &part.summary.engine;
+        format!("{} at speed {}", engine.timing, engine.speedup)
+    };
+    let (one, others) = (&parts[0], &parts[1..]);
+    let other = others.iter().find(|part| !part.summary.engine.is_like(&one.summary.engine));
+    let other = other.unwrap_or(one);
+    let text = format!(
+        "{} was replayed {} and {} {}: they are not parts of one replay\n  = help: `ioecho \
+         compare` puts different runs side by side",
+        one.name,
+        told(one),
+        other.name,
+        told(other)
+    );
+    RunError::new(Kind::NotComparable, text)
+}
+
+fn shift_by_wall_clock(parts: &mut [Part]) -> Result<()> {
+    let mut started = Vec::new();
+    for part in &*parts {
+        let instant: jiff::Timestamp = part.facts.started.parse().map_err(|error| {
+            let text = format!(
+                "{}: 'started' of its run.toml is not an instant: {error}\n  = help: merge with \
+                 --align start",
+                part.name
+            );
+            RunError::new(Kind::Trace, text)
+        })?;
+        started.push(instant.as_nanosecond());
+    }
+    let first = started.iter().copied().min().unwrap_or(0);
+    for (part, started) in parts.iter_mut().zip(started) {
+        part.shift = Nanos(i64::try_from(started - first).unwrap_or(i64::MAX));
+    }
+    Ok(())
+}
+
+/// Gives volumes and targets their numbers in the whole; answers the whole's header.
+fn number(parts: &mut [Part]) -> Result<Header> {
+    let mut header =
+        parts.first().map_or_else(Header::default, |part| part.source.header().clone());
+    let several = parts.len() > 1;
+    header.volumes.clear();
+    header.columns = Columns { measured: true, ..Columns::default() };
+    let (mut targets, mut next) = (0_usize, 0);
+    for part in parts.iter_mut() {
+        let own = part.source.header();
+        header.columns.latency |= own.columns.latency;
+        header.columns.origin |= own.columns.origin;
+        for volume in &own.volumes {
+            part.volumes.insert(volume.id.0, next);
+            let mut volume = volume.clone();
+            volume.id = VolumeId(next);
+            if several {
+                volume.name = format!("{}:{}", part.name, volume.name);
+            }
+            header.volumes.push(volume);
+            next += 1;
+        }
+        for (pid, name) in &own.processes {
+            header.processes.entry(*pid).or_insert_with(|| name.clone());
+        }
+        part.targets = u16::try_from(targets).map_err(|_| {
+            RunError::new(Kind::Usage, "more than 65536 targets\n  = help: merge fewer runs")
+        })?;
+        targets += part.summary.engine.targets.max(1) as usize;
+    }
+    header.transforms.push(format!("merge of {} runs", parts.len()));
+    for part in parts.iter().skip(1) {
+        let own = part.source.header();
+        own.losses.iter().for_each(|note| header.losses.add_note(&note.within(&part.name)));
+        own.guesses.iter().for_each(|note| header.guesses.add_note(&note.within(&part.name)));
+        header.merged.push(own.clone());
+    }
+    Ok(header)
+}
+
+/// Writes the requests of all in the order of their issue.
+fn write_requests(
+    parts: &mut [Part],
+    mut header: Header,
+    output: &RunDirectory,
+) -> Result<RunFigures> {
+    header.run = Some(output.path().display().to_string());
+    let mut sink = output.trace(&output.requests(), &header)?;
+    let mut figures = RunFigures::default();
+    let mut batch = Batch::new(header.columns);
+    let mut next_volume = header.volumes.len() as u32;
+    for part in &mut *parts {
+        advance(part)?;
+    }
+    loop {
+        let ready = parts.iter().enumerate().filter(|(_, part)| part.row < part.batch.len());
+        let first = ready.min_by_key(|(_, part)| {
+            Nanos(part.batch.issue_ns()[part.row]).saturating_add(part.shift)
+        });
+        let Some(part) = first.map(|(index, _)| index).map(|index| &mut parts[index]) else {
+            break;
+        };
+        let mut request = part.batch.get(part.row);
+        part.row += 1;
+        request.issue = request.issue.saturating_add(part.shift);
+        let own = request.volume.0;
+        // A header may leave out a volume that its requests name.
+        request.volume = VolumeId(*part.volumes.entry(own).or_insert_with(|| {
+            next_volume += 1;
+            next_volume - 1
+        }));
+        if let Some(measured) = &mut request.measured {
+            measured.scheduled = measured.scheduled.saturating_add(part.shift);
+            for instant in [&mut measured.submitted, &mut measured.completed].into_iter().flatten()
+            {
+                *instant = instant.saturating_add(part.shift);
+            }
+            measured.target = measured.target.saturating_add(part.targets);
+        }
+        if part.row == part.batch.len() {
+            advance(part)?;
+        }
+        batch.push(&request);
+        if batch.is_full() {
+            figures.observe(&batch);
+            sink.write(&batch)?;
+            batch.reset(header.columns);
+        }
+    }
+    if !batch.is_empty() {
+        figures.observe(&batch);
+        sink.write(&batch)?;
+    }
+    sink.finish(&header)?;
+    Ok(figures)
+}
+
+fn advance(part: &mut Part) -> Result<()> {
+    part.row = 0;
+    if !part.source.next_batch(&mut part.batch)? {
+        part.batch = Batch::default();
+    }
+    Ok(())
+}
+
+/// `run.toml` of the whole: what is the same in all runs, with the targets of all, and which runs
+/// it is made of, each with what of its plan and its host differs.
+fn write_facts(
+    parts: &[Part],
+    command: Vec<String>,
+    header: &Header,
+    summary: &RunSummary,
+    output: &RunDirectory,
+) -> Result<()> {
+    let told = parts.iter().map(|part| Told::of(&part.facts)).collect::<Result<Vec<_>>>()?;
+    let (alike, otherwise) = common(&told.iter().collect::<Vec<_>>());
+    let Told { ioecho, plan, host } = alike.try_into()?;
+    let otherwise: Vec<Told> =
+        otherwise.into_iter().map(toml::Table::try_into).collect::<Result<_, _>>()?;
+    let merged = parts.iter().zip(otherwise).map(|(part, Told { ioecho, plan, host })| {
+        let Part { name, facts, summary, shift, .. } = part;
+        MergedEntry {
+            name: name.clone(),
+            run: facts.run.clone(),
+            started: facts.started.clone(),
+            shift_ns: shift.0,
+            requests: summary.recorded,
+            validity: summary.verdict.validity,
+            ioecho,
+            plan,
+            host,
+        }
+    });
+    let all = || parts.iter().map(|part| &part.facts);
+    let incomplete = &summary.engine.incomplete;
+    let continues = all().next().and_then(|first| first.continues.as_ref());
+    let continues =
+        continues.filter(|&one| all().all(|facts| facts.continues.as_ref() == Some(one)));
+    output.write_facts(&RunFacts {
+        version: RUN_VERSION,
+        state: State::ended(incomplete),
+        reason: (!incomplete.is_empty()).then(|| incomplete.clone()),
+        ioecho,
+        run: RunNumbers(all().flat_map(|facts| facts.run.0.clone()).collect()),
+        started: all().map(|facts| facts.started.clone()).min().unwrap_or_default(),
+        ended: all().filter_map(|facts| facts.ended.clone()).max(),
+        command,
+        // Each run has its own witness, zero and process; the verdict says what they saw.
+        zero_monotonic_ns: None,
+        pid: None,
+        witness: None,
+        verdict: Some(summary.verdict.clone()),
+        continues: continues.cloned(),
+        plan: plan.unwrap_or_default(),
+        targets: all().flat_map(|facts| facts.targets.clone()).collect(),
+        host: host.unwrap_or_default(),
+        merged: merged.collect(),
+        trace: header.clone(),
+    })
+}
+
+/// What of a run's facts may be the same in all runs.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    ioecho: Option<String>,
+    plan: Option<PlanFacts>,
+    host: Option<HostFacts>,
+}
+
+impl Told {
+    /// That of a run, as a table.
+    fn of(facts: &RunFacts) -> Result<toml::Table> {
+        let RunFacts { ioecho, plan, host, .. } = facts.clone();
+        Ok(toml::Table::try_from(Self { ioecho, plan: Some(plan), host: Some(host) })?)
+    }
+}
+
+/// What all of the tables say alike, and of each what it says otherwise or alone.
+fn common(all: &[&toml::Table]) -> (toml::Table, Vec<toml::Table>) {
+    let mut alike = toml::Table::new();
+    let mut otherwise = vec![toml::Table::new(); all.len()];
+    let keys: BTreeSet<&String> = all.iter().flat_map(|table| table.keys()).collect();
+    for key in keys {
+        let values: Vec<Option<&toml::Value>> = all.iter().map(|table| table.get(key)).collect();
+        let tables: Option<Vec<&toml::Table>> =
+            values.iter().map(|value| value.and_then(toml::Value::as_table)).collect();
+        match (values.first().copied().flatten(), tables) {
+            (Some(first), _) if values.iter().all(|value| *value == Some(first)) => {
+                alike.insert(key.clone(), first.clone());
+            }
+            (_, Some(tables)) => {
+                let (same, others) = common(&tables);
+                alike.insert(key.clone(), same.into());
+                for (table, other) in otherwise.iter_mut().zip(others) {
+                    table.insert(key.clone(), other.into());
+                }
+            }
+            _ => {
+                for (table, value) in otherwise.iter_mut().zip(values) {
+                    table.extend(value.map(|value| (key.clone(), value.clone())));
+                }
+            }
+        }
+    }
+    (alike, otherwise)
+}

@@ -1,0 +1,303 @@
+//! A trace by its path: a file in any format, or the directory of a run, whose result is a trace.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use ioecho_replay::journal::{JournalReader, to_request};
+use ioecho_trace::formats::{self, Order, ReadOptions};
+use ioecho_trace::header::{NoteKind, Notes};
+use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
+
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::regular;
+
+/// Where the traces are that somebody names, and who hears what takes time or room.
+pub trait Opener: Sync {
+    /// The file behind a path, which may name something else: what is fetched, or kept elsewhere.
+    fn file(&self, path: &Path) -> Result<PathBuf>;
+
+    /// What is told of a path whose file is no trace.
+    fn unopened(&self, path: &Path, error: TraceError) -> RunError;
+
+    /// Hears what a person should know meanwhile.
+    fn tell(&self, text: &str);
+}
+
+/// Paths are files of this host, and nobody hears anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Files;
+
+impl Opener for Files {
+    fn file(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_owned())
+    }
+
+    fn unopened(&self, _path: &Path, error: TraceError) -> RunError {
+        error.into()
+    }
+
+    fn tell(&self, _text: &str) {}
+}
+
+/// Opens the trace at `path`, cut to `window` and then transformed, until an end is asked for.
+pub fn trace_until(
+    opener: &dyn Opener,
+    stop: &Stop,
+    path: &Path,
+    options: &ReadOptions,
+    load: &Load,
+) -> Result<Box<dyn Source>> {
+    refuse_two_inputs(path, &load.chain)?;
+    let file = opener.file(path)?;
+    let source: Box<dyn Source> = match RunDirectory::at(&file) {
+        None => {
+            if options.order == Order::Whole {
+                tell_spill(opener, "--sort-whole");
+            }
+            formats::open(&file, options).map_err(|error| opener.unopened(path, error))?
+        }
+        Some(run) => {
+            // A directory of a version that this program does not know is refused here.
+            let facts = run.read_facts()?;
+            if run.requests().exists() {
+                // A run that was received may hold a pipe in its place, which nobody writes to.
+                regular::open(&run.requests())
+                    .map_err(|error| TraceError::read(&run.requests(), error))?;
+                regular::trace(&run.requests(), options)?
+            } else {
+                Box::new(JournalSource::open(&run, &facts.trace)?)
+            }
+        }
+    };
+    let source = stop.over(source);
+    let Load { window: part, chain } = load;
+    let is_part = !part.is_all();
+    if !is_part && chain.is_empty() && !generate::is_line(path) {
+        return Ok(source);
+    }
+    if let Some(unending) = unending(path, load).0 {
+        return Err(has_no_end(&unending));
+    }
+    let source = if is_part { part.of(source) } else { source };
+    tell_spills(opener, chain);
+    let mut source =
+        in_context(opener, stop, options, |context| transform::apply(chain, source, context))?;
+    // A window beside the trace is a slip of the hand, and its replay would be perfect.
+    let mut first = Batch::new(source.header().columns);
+    if !source.next_batch(&mut first)? {
+        let name = path.display();
+        if !is_part && chain.is_empty() {
+            let text = format!(
+                "{name}: it makes no request\n  = help: give it a longer `duration`, or a rate"
+            );
+            return Err(RunError::new(Kind::Usage, text));
+        }
+        let is_filtered = chain.iter().any(|asked| asked.kind.name == "filter");
+        let help = match (is_filtered, is_part) {
+            (true, false) => {
+                format!(
+                    "`ioecho info {name}` says what its volumes are called and how large its \
+                     requests are; a filter's words mean what docs/transforms.md says"
+                )
+            }
+            (true, true) => {
+                format!("`ioecho info {name}` says when its requests were issued and to what")
+            }
+            _ => format!("`ioecho info {name}` says when its requests were issued"),
+        };
+        let text = format!("{name}: no request is left of it\n  = help: {help}");
+        return Err(RunError::new(Kind::Usage, text));
+    }
+    Ok(Box::new(Begun { first: Some(first), source }))
+}
+
+/// Refuses to read the standard input twice: the first reader would take all of it.
+fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> Result<()> {
+    let merges = |asked: &&Asked| {
+        let file = asked.text.split(',').next().unwrap_or_default().trim();
+        asked.kind.name == "merge" && file == "-"
+    };
+    let named = usize::from(path == Path::new("-")) + chain.iter().filter(merges).count();
+    if named < 2 {
+        return Ok(());
+    }
+    let text = "the standard input is named twice, and can be read once\n  = help: put one of the \
+                traces into a file";
+    Err(RunError::new(Kind::Usage, text))
+}
+
+/// Says which transforms need room on a disk, and where.
+fn tell_spills(opener: &dyn Opener, chain: &[Asked]) {
+    for asked in chain.iter().filter(|asked| asked.spills()) {
+        tell_spill(opener, asked.kind.name);
+    }
+}
+
+fn tell_spill(opener: &dyn Opener, name: &str) {
+    let directory = std::env::temp_dir();
+    opener.tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
+}
+
+/// What transforms may need beside their source.
+fn in_context<T>(
+    opener: &dyn Opener,
+    stop: &Stop,
+    options: &ReadOptions,
+    run: impl FnOnce(&Context<'_>) -> T,
+) -> T {
+    // What was said of the trace need not be true of one that is merged into it.
+    let options = ReadOptions { all_apply: false, ..options.clone() };
+    let open = |path: &Path| {
+        let unfetched =
+            |error: RunError| TraceError::read(path, io::Error::other(error.to_string()));
+        let file = opener.file(path).map_err(unfetched)?;
+        Ok(stop.over(formats::open(&file, &options)?))
+    };
+    run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
+}
+
+/// Opens the trace at `path` as [`trace_until`] does and divides it, if the last one of its
+/// transforms makes several traces of it. What `over` lays over the trace stands before that.
+pub fn parts(
+    opener: &dyn Opener,
+    stop: &Stop,
+    path: &Path,
+    options: &ReadOptions,
+    load: &Load,
+    over: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
+) -> Result<Option<Box<dyn Parts>>> {
+    let mut load = load.clone();
+    let last = load.chain.pop();
+    let Some(divide) = last.as_ref().and_then(Asked::divide) else { return Ok(None) };
+    tell_spills(opener, last.as_slice());
+    let source = over(trace_until(opener, stop, path, options, &load)?);
+    Ok(Some(in_context(opener, stop, options, |context| divide.divide(source, context))?))
+}
+
+/// Refuses a load without an end unless a window gives it one: who reads to the end would read for
+/// ever.
+pub fn refuse_endless(path: &Path, load: &Load) -> Result<()> {
+    match unending(path, load) {
+        (Some(unending), _) | (None, Some(unending)) => Err(has_no_end(&unending)),
+        (None, None) => Ok(()),
+    }
+}
+
+/// The generated load without an end that a transform would read to its end, and the one that goes
+/// on behind all transforms, where there are such.
+fn unending(path: &Path, load: &Load) -> (Option<PathBuf>, Option<PathBuf>) {
+    let endless = |path: &Path| generate::is_endless(path).then(|| path.to_owned());
+    let is_cut = load.window.duration.is_some();
+    let mut unending = if is_cut { None } else { endless(path) };
+    for asked in &load.chain {
+        unending = unending.or_else(|| asked.other_trace().and_then(endless));
+        if asked.ends() {
+            unending = None;
+        }
+        if asked.spills() && unending.is_some() {
+            return (unending, None);
+        }
+    }
+    (None, unending)
+}
+
+fn has_no_end(path: &Path) -> RunError {
+    let text = format!(
+        "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
+         with --window START,DURATION before whatever needs the end",
+        path.display()
+    );
+    RunError::new(Kind::Usage, text)
+}
+
+/// A source whose first batch has been read already.
+struct Begun<S> {
+    first: Option<Batch>,
+    source: S,
+}
+
+impl<S: Source> Source for Begun<S> {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        match self.first.take() {
+            Some(first) => {
+                *batch = first;
+                Ok(true)
+            }
+            None => self.source.next_batch(batch),
+        }
+    }
+}
+
+/// The results of a run that has not been finalised, as a trace: a run that goes on, or was killed.
+pub struct JournalSource {
+    reader: JournalReader<BufReader<File>>,
+    header: Header,
+    /// What the journal itself lost and what of it was guessed; known at its end.
+    pub losses: Notes,
+    /// What of it was guessed, likewise.
+    pub guesses: Notes,
+    path: PathBuf,
+    ended: bool,
+}
+
+impl JournalSource {
+    /// The journal in this directory, of a run that replays the trace of this header.
+    pub fn open(run: &RunDirectory, trace: &Header) -> Result<Self> {
+        let path = run.journal();
+        let file = regular::open(&path).map_err(|error| {
+            let text = format!(
+                "{} holds no results: {error}\n  = note: neither requests.parquet nor \
+                 requests.journal can be read; a process that ends before it begins to replay \
+                 leaves neither",
+                run.path().display()
+            );
+            RunError::new(Kind::Trace, text)
+        })?;
+        let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
+            .map_err(|error| TraceError::read(&path, error))?;
+        let damage = "the run goes on or was killed; its journal holds what there is so far";
+        let header = Header {
+            columns: Columns { measured: true, ..trace.columns },
+            damage: Some(damage.to_owned()),
+            ..trace.clone()
+        };
+        let (losses, guesses) = Default::default();
+        Ok(Self { reader, header, losses, guesses, path, ended: false })
+    }
+}
+
+impl Source for JournalSource {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
+        batch.reset(self.header.columns);
+        while !batch.is_full() && !self.ended {
+            match self.reader.next_record().map_err(|error| TraceError::read(&self.path, error))? {
+                Some(record) => batch.push(&to_request(&record)),
+                None => self.ended = true,
+            }
+        }
+        if self.ended {
+            let damaged = std::mem::take(&mut self.reader.damaged_records);
+            let disordered = std::mem::take(&mut self.reader.disordered);
+            for notes in [&mut self.losses, &mut self.header.losses] {
+                let what = NoteKind::Unreadable.of("results cut off while they were written");
+                notes.add(what, damaged, None);
+            }
+            for notes in [&mut self.guesses, &mut self.header.guesses] {
+                let what = NoteKind::Disordered.of("results out of the order of issue");
+                notes.add(what, disordered, None);
+            }
+        }
+        Ok(!batch.is_empty())
+    }
+}

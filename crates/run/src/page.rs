@@ -1,0 +1,299 @@
+//! What the page shows of a run, and of a trace that is none: a load, or the results of a run
+//! without its directory. How it looks, `ioecho_report` knows.
+
+use std::path::Path;
+
+use ioecho_report::{Chart, Page, Section, Subject, charts};
+use ioecho_stats::facts::HostFacts;
+use ioecho_stats::picture::RunPicture;
+use ioecho_stats::run_summary::RunSummary;
+use ioecho_trace::transform::Load;
+use ioecho_trace::units::counted;
+use ioecho_trace::{Header, Stop, formats};
+use serde::Serialize;
+
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::everything::{self, Found};
+use crate::facts::{RunFacts, TargetEntry};
+use crate::open::Files;
+use crate::{inside, witness};
+
+/// Everything that the page of a trace shows; `command` is the command line that makes it.
+pub fn of_trace(path: &Path, found: &Found, command: &[String]) -> Page {
+    let header = &found.header;
+    Page {
+        subject: if found.is_run() { Subject::Run } else { Subject::Load },
+        title: name_of(path),
+        command: command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        facts: vec![Section { heading: "Trace".to_owned(), rows: facts(found) }],
+        warnings: warnings(header),
+        volumes: charts::volume_names(header),
+        picture: found.picture().clone(),
+        charts: charts::of(&found.analysis, header),
+        expert: charts::expert(&found.analysis),
+        listings: charts::listings(&found.analysis, header),
+        ..Page::default()
+    }
+}
+
+/// The last part of a path.
+pub fn name_of(path: &Path) -> String {
+    let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_owned()));
+    let name = name.or_else(|| path.file_name().map(ToOwned::to_owned));
+    name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// What was lost and guessed when a trace was read, and where it broke off.
+pub fn warnings(header: &Header) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(damage) = &header.damage {
+        warnings.push(format!("The trace ends before its end: {damage}"));
+    }
+    for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
+        for note in notes.iter() {
+            warnings.push(format!("{kind} when the trace was read: {note}"));
+        }
+    }
+    warnings
+}
+
+fn facts(found: &Found) -> Vec<(String, String)> {
+    let table = toml::Table::try_from(&found.header).unwrap_or_default();
+    let zero = found.origin.get().filter(|origin| origin.0 != 0).map(|origin| {
+        let text = format!("{:.9} s of the trace's own time", origin.as_secs_f64());
+        ("zero of this page".to_owned(), text)
+    });
+    let rows = table
+        .iter()
+        .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()) && *key != "processes")
+        .map(|(key, value)| (label(key), shown(key, value)))
+        .filter(|(_, value)| !value.is_empty());
+    zero.into_iter().chain(rows).collect()
+}
+
+/// Everything that the report page shows.
+pub fn of_run(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
+    let options = formats::ReadOptions::default();
+    let found =
+        everything::count(&Files, run.path(), &options, &Load::default(), &Stop::default())?;
+    of_found(run, summary, &found)
+}
+
+/// The same, of what was found already.
+pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &Found) -> Result<Page> {
+    if found.run.recorded() != summary.recorded {
+        let text = format!(
+            "{} holds {} requests and summary.json tells of {}: they are not of the same run",
+            run.requests().display(),
+            found.run.recorded(),
+            summary.recorded
+        );
+        return Err(RunError::new(Kind::Trace, text));
+    }
+    let facts = run.read_facts()?;
+    let mut warnings = Vec::new();
+    if summary.engine.simulated {
+        warnings.push("Simulated: no storage was measured.".to_owned());
+    }
+    let header = &found.header;
+    for (kind, notes) in [("Lost", &header.losses), ("Guessed", &header.guesses)] {
+        for note in notes.iter() {
+            warnings.push(format!("{kind} when the trace was read: {note}"));
+        }
+    }
+    for (outcome, count) in &summary.outcomes {
+        if outcome != "ok" {
+            warnings.push(format!("{}: {outcome}", counted(*count, "request")));
+        }
+    }
+    Ok(Page {
+        title: title(&facts),
+        verdict: Some(summary.verdict.clone()),
+        facts: sections(&facts, summary),
+        warnings,
+        timing: Some(summary.engine.timing),
+        verification: summary.engine.verify.clone(),
+        targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
+        volumes: charts::volume_names(header),
+        picture: found.picture().clone(),
+        command: command_of(&facts),
+        witness: witness::section(run, &facts, &summary.engine, found.picture().achieved_end()),
+        charts: charts::of(&found.analysis, header),
+        expert: expert(run, found),
+        listings: charts::listings(&found.analysis, header),
+        ..Page::default()
+    })
+}
+
+/// What is folded away: more series of the run, and what the engines told of themselves.
+fn expert(run: &RunDirectory, found: &Found) -> Vec<Chart> {
+    let mut charts = charts::expert(&found.analysis);
+    charts.extend(charts::inside::all(&inside::read(run)));
+    charts.retain(|chart| !chart.is_empty());
+    charts
+}
+
+/// The command that does the run again, as it is typed into a shell.
+fn command_of(facts: &RunFacts) -> String {
+    facts.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The page of a run that goes on: what was made of its results so far.
+pub fn so_far(facts: &RunFacts, summary: &RunSummary, picture: RunPicture) -> Page {
+    Page {
+        title: title(facts),
+        verdict: Some(summary.verdict.clone()),
+        facts: sections(facts, summary),
+        warnings: if summary.engine.simulated {
+            vec!["Simulated: no storage was measured.".to_owned()]
+        } else {
+            Vec::new()
+        },
+        timing: Some(summary.engine.timing),
+        targets: names_of_targets(facts).zip(summary.per_target.iter().cloned()).collect(),
+        picture,
+        command: command_of(facts),
+        ..Page::default()
+    }
+}
+
+/// The trace and the target.
+pub fn title(facts: &RunFacts) -> String {
+    let trace = facts.plan.trace.as_ref().map(|path| path.display().to_string());
+    let trace = trace.as_deref().unwrap_or("trace");
+    let name = trace.rsplit('/').next().unwrap_or(trace);
+    let target = names_of_targets(facts).collect::<Vec<_>>().join(", ");
+    format!("{name} → {target}")
+}
+
+/// What the run's targets are called, in their order.
+fn names_of_targets(facts: &RunFacts) -> impl Iterator<Item = String> {
+    facts.targets.iter().map(TargetEntry::name)
+}
+
+/// The run's facts as the page lays them out: what was run, on what, from what.
+fn sections(facts: &RunFacts, summary: &RunSummary) -> Vec<Section> {
+    // Tables and targets have sections of their own.
+    let mut run = table(facts);
+    run.retain(|key, value| !value.is_table() && key != "targets");
+    let several = facts.targets.len() > 1;
+    let targets = facts.targets.iter().enumerate().map(|(number, target)| {
+        let heading = if several { format!("Target {number}") } else { "Target".to_owned() };
+        (heading, table(target))
+    });
+    let named = |heading: &str, table| (heading.to_owned(), table);
+    [named("Run", run), named("Plan", table(&facts.plan))]
+        .into_iter()
+        .chain(targets)
+        .chain([
+            named("Trace", table(&facts.trace)),
+            named("Engine", table(&summary.engine)),
+            named("Host", table(&facts.host)),
+        ])
+        .chain(watched(&summary.engine.host))
+        .map(|(heading, table)| {
+            let rows = table
+                .iter()
+                .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()))
+                .map(|(key, value)| (label(key), shown(key, value)))
+                .filter(|(_, value)| !value.is_empty())
+                .collect();
+            Section { heading, rows }
+        })
+        .collect()
+}
+
+/// Facts by the keys that they are stored with.
+fn table(facts: &impl Serialize) -> toml::Table {
+    toml::Table::try_from(facts).unwrap_or_default()
+}
+
+/// What was seen of the host and the devices during the run, a table each.
+fn watched(host: &HostFacts) -> Vec<(String, toml::Table)> {
+    let named = |heading: &str, table| (heading.to_owned(), table);
+    let HostFacts { devices, clock, cpu, recorder } = host;
+    let mut all: Vec<_> =
+        devices.iter().map(|device| named("Device during the run", table(device))).collect();
+    all.extend(clock.iter().map(|clock| named("Clocks during the run", table(clock))));
+    all.extend(cpu.iter().map(|cpu| named("Processors during the run", table(cpu))));
+    all.extend(recorder.iter().map(|recorder| named("Writing of results", table(recorder))));
+    all
+}
+
+/// Facts that the page shows in another place, or that only programs need.
+const TOLD_ELSEWHERE: [&str; 8] =
+    ["columns", "losses", "guesses", "version", "incomplete", "verify", "load", "host"];
+
+fn label(key: &str) -> String {
+    key.strip_suffix("_ns").unwrap_or(key).replace('_', " ")
+}
+
+/// A value as a person reads it: spans and sizes in their units, the rest as it is.
+fn shown(key: &str, value: &toml::Value) -> String {
+    use toml::Value;
+    const SIZES: [&str; 8] = [
+        "capacity",
+        "logical_block",
+        "physical_block",
+        "allocated",
+        "memory_total",
+        "discard_max",
+        "discard_granularity",
+        "write_zeroes_max",
+    ];
+    match value {
+        Value::Integer(ns) if key.ends_with("_ns") => ioecho_trace::Nanos(*ns).to_string(),
+        Value::Integer(bytes) if SIZES.contains(&key) => {
+            ioecho_trace::Bytes(*bytes as u64).to_string()
+        }
+        Value::String(text) => text.clone(),
+        Value::Table(content) if key == "content" => {
+            let shares = ["ioecho", "zeroes", "other", "unreadable", "never_written"];
+            let shares = shares.iter().filter_map(|key| {
+                let share = content.get(*key)?.as_float()?;
+                Some(format!("{} {:.1} %", label(key), share * 100.0))
+            });
+            shares.collect::<Vec<_>>().join(", ")
+        }
+        Value::Array(items) if items.iter().all(Value::is_str) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        }
+        // The trace's volumes: their names.
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|item| item.get("name").and_then(Value::as_str))
+            .collect::<Vec<_>>()
+            .join(" "),
+        Value::Table(all) => {
+            let all = all.iter().map(|(key, value)| (label(key), shown(key, value), value));
+            let parts = all.filter(|(_, text, _)| !text.is_empty()).map(|(label, text, value)| {
+                if value.is_table() {
+                    format!("{label} ({text})")
+                } else {
+                    format!("{label} {text}")
+                }
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        Value::Float(number) => {
+            let text = format!("{number:.3}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Writes the report page of a run.
+pub fn write(run: &RunDirectory, page: &Page) -> Result<()> {
+    run.put(&run.report(), ioecho_report::html(page)?.as_bytes())
+}

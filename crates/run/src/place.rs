@@ -1,0 +1,51 @@
+//! Where a run, and whatever else makes files, may write.
+
+use std::io;
+use std::path::Path;
+
+use ioecho_linux::Place;
+use ioecho_trace::formats::write;
+use ioecho_trace::{Header, Sink};
+
+use crate::error::{Kind, Result, RunError};
+
+/// What is told to whoever would write into the directory of somebody else.
+pub const STRANGER_HELP: &str = "name a directory of your own, or run this as that user";
+
+/// Why nothing is written where a file of this path would lie, as a phrase behind its name:
+/// somebody else could lead it elsewhere. A directory that is not there yet is made by this
+/// program; what counts then is the one above it.
+pub fn stranger(output: &Path) -> Option<String> {
+    let above = output.ancestors().skip(1).map(|above| match above.as_os_str() {
+        empty if empty.is_empty() => Path::new("."),
+        _ => above,
+    });
+    let there = { above }.find(|above| above.is_dir())?;
+    let owner = Place::at(there).ok()?.stranger().ok()??;
+    Some(format!(
+        "is not written: {} belongs to the user {owner}, who could lead what is written there to \
+         any other place",
+        there.display()
+    ))
+}
+
+/// Refuses to write into the directory of another user who could lead it elsewhere.
+pub fn refuse_stranger(directory: &Path) -> Result<()> {
+    let Some(why) = stranger(&directory.join("x")) else { return Ok(()) };
+    let text = format!("{} {why}\n  = help: {STRANGER_HELP}", directory.display());
+    Err(RunError::new(Kind::Output, text))
+}
+
+/// Begins a trace in a directory that is held on to. Traces are written by their paths, so this
+/// must still be that of the directory.
+pub fn trace_in(place: &Place, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
+    if let Some(text) = place.misplaced() {
+        return Err(unwritable(file, &io::Error::new(io::ErrorKind::NotFound, text)));
+    }
+    Ok(write::create(file, header)?)
+}
+
+/// The error of a file that cannot be written.
+pub fn unwritable(path: &Path, error: &io::Error) -> RunError {
+    RunError::new(Kind::Output, format!("cannot write {}: {error}", path.display()))
+}

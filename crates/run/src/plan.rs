@@ -1,0 +1,376 @@
+//! What was typed becomes what will be done: resolved, checked, and printable before anything is
+//! touched.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use ioecho_linux::host::HostSetup;
+use ioecho_linux::{Access, DeviceOptions};
+use ioecho_replay::map::{Map, RouteSpec};
+use ioecho_replay::pattern::Fill;
+use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
+use ioecho_replay::schedule::Config;
+use ioecho_trace::formats::{ReadOptions, WholeSeconds};
+use ioecho_trace::header::NoteKind;
+use ioecho_trace::transform::Load;
+use ioecho_trace::{Header, Nanos, Source, Stop, generate};
+
+use crate::error::{Kind, Result, RunError};
+use crate::inputs::Inputs;
+use crate::open::Opener;
+use crate::spec::ReplaySpec;
+use crate::target::{READS_ALONE, Target, guard_all};
+use crate::verify::line::Continues;
+use crate::{kept, open, routes};
+
+/// Requests that the look-ahead of the scheduler holds.
+const LOOK_AHEAD: usize = 1 << 12;
+
+/// More targets than any host has, and as many as a result can name.
+const TARGETS_MAX: usize = 1024;
+
+/// A replay, resolved.
+#[derive(Clone, Debug)]
+pub struct ReplayPlan {
+    /// What was asked for.
+    pub spec: ReplaySpec,
+    /// The command line, as the run's directory keeps it.
+    pub command: Vec<String>,
+    /// The trace's path, likewise.
+    pub recorded_trace: PathBuf,
+    /// What is read.
+    pub inputs: Inputs,
+    /// How the trace's time becomes the replay's.
+    pub timing: Timing,
+    /// The targets, in the order in which results name them.
+    pub targets: Vec<Target>,
+    /// Where volumes of the trace go; empty where they are spread.
+    pub routes: Vec<RouteSpec>,
+    /// The rules of the scheduler.
+    pub scheduler: Config,
+    /// How requests reach the kernel.
+    pub device: DeviceOptions,
+    /// What the host is asked for.
+    pub host: HostSetup,
+    /// What writes write.
+    pub fill: Fill,
+    /// The run that this one goes on from.
+    pub(crate) continues: Option<Continues>,
+    /// The directory for the results.
+    pub output: PathBuf,
+}
+
+impl ReplayPlan {
+    /// Resolves what was asked for with this command line, and opens the trace as `opener` does.
+    /// Looks at the targets and their hazards, and changes nothing.
+    pub fn new(
+        spec: ReplaySpec,
+        command: Vec<String>,
+        opener: &dyn Opener,
+    ) -> Result<(Self, Box<dyn Source>)> {
+        spec.check()?;
+        // A trace that cannot be opened is told before the target is so much as looked at.
+        let mut options = ReadOptions { all_apply: true, ..spec.read.clone() };
+        if options.whole_seconds == WholeSeconds::Unchosen {
+            // The instants of a replay are its point; nobody shall take invented ones for recorded.
+            options.whole_seconds = WholeSeconds::Refuse;
+        }
+        let load = spec.load();
+        let source = open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load)?;
+        refuse_unchosen_seconds(&spec, source.header())?;
+        follows_what_is_known(&spec, source.header())?;
+        let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
+        let targets = targets(&spec, &routes)?;
+        let output = spec.output.clone().unwrap_or_else(default_output);
+        let inputs = inputs(&spec, &load, &targets)?;
+        let continues = Continues::new(&spec, &targets)?;
+        let scheduler = Config {
+            conflicts: spec.conflicts,
+            strong: spec.strong,
+            look_ahead: LOOK_AHEAD,
+            timing: spec.timing,
+            follow_in_flight: spec.follow_in_flight,
+            bundle: spec.bundle,
+            ..Config::with_in_flight_max(spec.in_flight_max)
+        };
+        let timing = Timing {
+            start: spec.start,
+            speedup: spec.speedup,
+            iops_scale: spec.iops_scale,
+            mode: spec.timing,
+            writes: spec.writes,
+            alignment: spec.alignment,
+            sync_writes: spec.sync_writes,
+        };
+        let device = DeviceOptions {
+            backend: spec.backend,
+            in_flight_max: scheduler.device_slots(),
+            threads: spec.threads,
+            sqpoll: spec.sqpoll,
+            iopoll: spec.iopoll,
+            ..DeviceOptions::default()
+        };
+        let plan = Self {
+            command: kept::command(&spec, command),
+            recorded_trace: kept::trace(&spec),
+            inputs,
+            timing,
+            targets,
+            routes,
+            scheduler,
+            device,
+            host: HostSetup {
+                cpus: spec.cpus.clone(),
+                fifo: spec.fifo,
+                lock_memory: spec.lock_memory,
+                dma_latency: spec.dma_latency,
+            },
+            fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
+            continues,
+            output,
+            spec,
+        };
+        plan.every_target_is_used(source.header())?;
+        Ok((plan, source))
+    }
+
+    /// Refuses targets that may hold somebody's data, unless they were named for it; answers
+    /// warnings of those that were.
+    pub fn guard(&self) -> Result<Vec<String>> {
+        let warnings = guard_all(&self.targets, &self.spec.destroy, READS_ALONE)?;
+        if self.timing.writes == Writes::Issue {
+            // Of what is mounted that was told already; here a file below another is left.
+            let place = Inputs::of_place(&self.output);
+            self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
+        }
+        Ok(warnings)
+    }
+
+    /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
+    fn every_target_is_used(&self, trace: &Header) -> Result<()> {
+        let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
+        let map = self.map(&limits, trace)?;
+        if self.routes.is_empty() && trace.volumes.is_empty() {
+            // They turn up while the trace is read.
+            return Ok(());
+        }
+        let used =
+            |number: usize| map.routes().iter().any(|route| usize::from(route.target) == number);
+        let Some(idle) = (0..self.targets.len()).find(|number| !used(*number)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "nothing of the trace goes to {}: the trace has {} volume(s) and there are {} \
+             targets\n  = help: name fewer targets, or divide a volume among them with --map",
+            self.targets[idle].name(),
+            trace.volumes.len().max(1),
+            self.targets.len()
+        );
+        Err(RunError::new(Kind::Usage, text))
+    }
+
+    /// What plans the requests of a trace for targets with these limits.
+    pub fn planner(&self, limits: &[TargetLimits], trace: &Header) -> Result<Planner> {
+        Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
+    }
+
+    /// Where the volumes of a trace go.
+    pub fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
+        if self.routes.is_empty() {
+            return Ok(Map::spread(&trace.volumes, limits));
+        }
+        let names = self.targets.iter().map(Target::name);
+        let named: Vec<_> = names.zip(limits.iter().copied()).collect();
+        Map::resolve(&self.routes, &trace.volumes, &named)
+            .map_err(|error| RunError::new(Kind::Usage, error.to_string()))
+    }
+
+    /// Whether nothing that overlaps a write is ever in flight with it.
+    pub fn is_isolated(&self) -> bool {
+        use ioecho_replay::conflict::{ConflictMode, Strong};
+        self.scheduler.conflicts != ConflictMode::Allow
+            && self.scheduler.strong != Strong::WriteWrite
+    }
+}
+
+/// Refuses a trace that was converted without a choice of what to make of whole seconds. A trace
+/// that such a trace was merged into has its note, too.
+fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
+    if !trace.guesses.has(NoteKind::UnchosenSecond) {
+        return Ok(());
+    }
+    let text = format!(
+        "{}: its recording knew no more than the second of a request, and nobody chose where in it \
+         to put them\n  = help: convert the original again with --whole-seconds even, poisson or \
+         burst",
+        spec.trace.display()
+    );
+    Err(RunError::new(Kind::Trace, text))
+}
+
+/// Refuses to follow what the recording does not tell.
+fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
+    let follows = spec.follow_in_flight || spec.timing.follows_recorded();
+    if follows && !trace.columns.latency {
+        let text = format!(
+            "{} does not tell how long its requests took, so nobody knows how many were in \
+             flight\n  = help: record with completions, or cap the number with --in-flight-max N",
+            spec.trace.display()
+        );
+        return Err(RunError::new(Kind::Usage, text));
+    }
+    Ok(())
+}
+
+/// What this replay reads. Refuses targets that hold any of it: it would be overwritten.
+fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> {
+    let inputs = Inputs::of_load(&spec.trace, load);
+    let inputs = spec.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
+    if !spec.writes.reads_only() {
+        targets.iter().try_for_each(|target| target.refuse_inputs(&inputs))?;
+    }
+    Ok(inputs)
+}
+
+/// The targets that were named, and those that only the map names.
+fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
+    let mut names = spec.targets.clone();
+    for route in routes {
+        let is_number = route.target.parse().is_ok_and(|n: usize| (1..=names.len()).contains(&n));
+        if !is_number && !names.contains(&route.target) {
+            names.push(route.target.clone());
+        }
+    }
+    let usage = |text: String| Err(RunError::new(Kind::Usage, text));
+    if names.len() > TARGETS_MAX {
+        return usage(format!("{} targets are too many; {TARGETS_MAX} are possible", names.len()));
+    }
+    let reads_only = spec.writes.reads_only();
+    let mut targets: Vec<Target> = Vec::with_capacity(names.len());
+    for name in &names {
+        let target = Target::look_at(name, reads_only, spec.allow_cached)?;
+        if !reads_only && target.is_file(&spec.trace) {
+            return usage(format!("{name} is both the trace and the target"));
+        }
+        if targets.iter().any(|other| other.is_same(&target)) {
+            return usage(format!(
+                "{name} is named twice as a target\n  = help: to put several volumes on one \
+                 target, name it once, or give each its place with --map"
+            ));
+        }
+        if targets.first().is_some_and(|first| first.is_simulated() != target.is_simulated()) {
+            return usage(
+                "simulated and real targets have different clocks\n  = help: take either all \
+                 simulated or all real"
+                    .to_owned(),
+            );
+        }
+        targets.push(target);
+    }
+    let block = |target: &Target| target.limits().block_size;
+    if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
+        && spec.alignment == Alignment::Refuse
+    {
+        return usage(format!(
+            "{} has blocks of {} and {} has blocks of {}: what fits the one may not fit the \
+             other\n  = help: --align round widens requests to whole blocks; or take targets with \
+             equal blocks",
+            targets[0].name(),
+            block(&targets[0]),
+            other.name(),
+            block(other)
+        ));
+    }
+    Ok(targets)
+}
+
+impl fmt::Display for ReplayPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spec = &self.spec;
+        writeln!(f, "trace         {}", spec.trace.display())?;
+        let from = spec.start.map_or("its first request".to_owned(), |at| at.to_string());
+        let length = spec.duration.map_or("its end".to_owned(), |span| format!("{span} later"));
+        let timing = match self.timing.mode {
+            TimingMode::Timed => format!("speed {}", self.timing.speedup),
+            TimingMode::Afap => "as fast as possible".to_owned(),
+            TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),
+        };
+        writeln!(f, "part          from {from} to {length}, {timing}")?;
+        for transform in &spec.transforms {
+            writeln!(f, "transform     {transform}")?;
+        }
+        for target in &self.targets {
+            match target {
+                Target::Simulated { text, .. } => writeln!(f, "target        {text}: simulated")?,
+                Target::Real { path, facts, hazards, options } => {
+                    writeln!(
+                        f,
+                        "target        {}: {}, blocks of {}",
+                        path.display(),
+                        facts.capacity,
+                        facts.logical_block
+                    )?;
+                    if options.access == Access::ReadOnly {
+                        writeln!(f, "access        reading only")?;
+                    }
+                    for hazard in hazards {
+                        writeln!(f, "hazard        {hazard}")?;
+                    }
+                }
+            }
+        }
+        let Config { conflicts, in_flight_max, .. } = self.scheduler;
+        writeln!(
+            f,
+            "engine        conflicts {}, strong {}, at most {in_flight_max} in flight",
+            conflicts.name(),
+            spec.strong.level()
+        )?;
+        if spec.verify.is_on() {
+            writeln!(f, "verification  {}", spec.verify.name())?;
+        }
+        if let Some(continues) = &self.continues {
+            writeln!(f, "continues     {continues}")?;
+        }
+        if !self.host.is_empty() {
+            writeln!(f, "host          {}", self.host)?;
+        }
+        if let Some(every) = spec.expert {
+            writeln!(f, "expert        what the engines do, every {every}")?;
+        }
+        if !spec.require.is_empty() {
+            let names: Vec<String> = spec.require.iter().map(ToString::to_string).collect();
+            writeln!(f, "required      {}", names.join(", "))?;
+        }
+        write!(f, "results       {}", self.output.display())
+    }
+}
+
+/// `ioecho-` and the instant, in the current directory.
+pub fn default_output() -> PathBuf {
+    dated("ioecho")
+}
+
+/// A name with the instant, to the second.
+pub fn dated(prefix: &str) -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let names = (1..).map(|n| match n {
+        1 => PathBuf::from(format!("{prefix}-{now}")),
+        n => PathBuf::from(format!("{prefix}-{now}-{n}")),
+    });
+    names.into_iter().find(|name| !name.exists()).unwrap_or_else(|| PathBuf::from(prefix))
+}
+
+/// How long the replay is to take, where the plan alone tells.
+pub fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
+    let timed = plan.timing.mode.has_schedule();
+    let spec = &plan.spec;
+    let described = || generate::duration(&spec.trace).filter(|_| spec.transforms.is_empty());
+    let span = match (spec.duration, spec.start) {
+        (Some(window), _) => Some(described().map_or(window, |all| all.min(window))),
+        (None, None) => described(),
+        // What is left of it behind its start.
+        (None, Some(start)) => described().map(|all| all.saturating_sub(start).max(Nanos::ZERO)),
+    };
+    span.filter(|_| timed).map(|span| span.scaled_down(plan.timing.speedup))
+}

@@ -1,0 +1,310 @@
+//! What a run may write to: how a target is named, looked at, and guarded.
+//!
+//! A typing error in a device's name costs somebody's data. So a target is looked at without being
+//! opened for writing, what speaks against overwriting it is gathered, and it takes its exact name
+//! a second time to go on all the same. What was seen then may have changed by the first write: so
+//! the same is asked again of what was opened, and who uses it once more right before.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use ioecho_linux::target::Ground;
+use ioecho_linux::{
+    Access, Hazard, OpenOptions, OpenedTarget, Recheck, TargetError, TargetFacts, guard, target,
+};
+use ioecho_replay::plan::TargetLimits;
+use ioecho_replay::sim::SimSpec;
+use ioecho_trace::{Bytes, Op};
+
+use crate::error::{Kind, Result, RunError};
+use crate::inputs::Inputs;
+
+/// How long a target that somebody uses is looked at before it is refused.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long one that this run has opened is: whoever tries to open it at the same moment, as
+/// another run does, tries for a second.
+const PATIENCE_OPENED: Duration = Duration::from_secs(3);
+
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What a replay can do all the same with a target that is not overwritten.
+pub const READS_ALONE: &str = "; to replay the reads alone: --read-only";
+
+/// Where requests go.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Nowhere: a simulated device.
+    Simulated {
+        /// As it was asked for.
+        text: String,
+        /// What is simulated.
+        spec: Box<SimSpec>,
+    },
+    /// A block device or a file.
+    Real {
+        /// As it was asked for.
+        path: PathBuf,
+        /// How it is to be opened.
+        options: OpenOptions,
+        /// What it was when it was looked at.
+        facts: Box<TargetFacts>,
+        /// What spoke against overwriting it then.
+        hazards: Vec<Hazard>,
+    },
+}
+
+impl Target {
+    /// Resolves what was typed, and looks at what it names; changes nothing.
+    pub fn look_at(name: &str, reads_only: bool, allow_cached: bool) -> Result<Self> {
+        if let Some(text) = name.strip_prefix("sim:").or((name == "sim").then_some("")) {
+            let spec = text
+                .parse()
+                .map_err(|error| RunError::new(Kind::Usage, format!("--target {error}")))?;
+            return Ok(Self::Simulated { text: name.to_owned(), spec: Box::new(spec) });
+        }
+        let path = Path::new(name);
+        let access = if reads_only { Access::ReadOnly } else { Access::ReadWrite };
+        let options = OpenOptions { allow_cached, ..OpenOptions::new(access) };
+        // Only looking: the target is opened for writing when the guard has agreed.
+        let looking = OpenOptions { allow_cached: true, ..OpenOptions::new(Access::ReadOnly) };
+        let facts = target::open(path, looking)?.facts().clone();
+        let hazards =
+            if reads_only { Vec::new() } else { lasting(PATIENCE, || guard::inspect(path))? };
+        Ok(Self::Real { path: path.to_owned(), options, facts: Box::new(facts), hazards })
+    }
+
+    /// As it was typed.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Simulated { text, .. } => text.clone(),
+            Self::Real { path, .. } => path.display().to_string(),
+        }
+    }
+
+    /// Whether nothing real is written to or read.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self, Self::Simulated { .. })
+    }
+
+    /// Whether what is written to the one is written to the other, whatever their names are.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Real { facts: a, .. }, Self::Real { facts: b, .. }) => a.shares_bytes_with(b),
+            _ => false,
+        }
+    }
+
+    /// Whether this is the file at `path`.
+    pub fn is_file(&self, path: &Path) -> bool {
+        matches!(self, Self::Real { path: mine, .. } if same_file(mine, path))
+    }
+
+    /// Refuses a target that shares bytes with what the command reads, by whatever names: what is
+    /// written to the one changes the other.
+    pub fn refuse_inputs(&self, inputs: &Inputs) -> Result<()> {
+        let Self::Real { path, .. } = self else { return Ok(()) };
+        let ground = Ground::of(path).ok();
+        let Some(input) = ground.as_ref().and_then(|ground| inputs.touched_by(ground)) else {
+            return Ok(());
+        };
+        let text = format!(
+            "what is written to the target {} changes {input}, which this command needs\n  = \
+             help: take another target, or move {input} to another disk",
+            path.display()
+        );
+        Err(RunError::new(Kind::Usage, text))
+    }
+
+    /// The limits that the target sets, as far as they are known without opening it for writing.
+    pub fn limits(&self) -> TargetLimits {
+        let (capacity, block_size) = match self {
+            Self::Simulated { spec, .. } => (spec.capacity, spec.block_size),
+            Self::Real { facts, .. } => (facts.capacity, facts.logical_block),
+        };
+        let supports = Op::ALL.map(|op| op != Op::Zone);
+        TargetLimits { capacity, block_size, length_max: Bytes(u64::MAX), supports }
+    }
+
+    /// Opens the target for this run alone, and looks at it once more.
+    pub fn claim(&self, destroy: &[PathBuf], otherwise: &str) -> Result<OpenedTarget> {
+        let Self::Real { path, options, .. } = self else {
+            return Err(RunError::new(Kind::Usage, "a simulated target cannot be opened"));
+        };
+        let opened = target::claim(path, *options)?;
+        self.look_again(&opened, destroy, otherwise)?;
+        Ok(opened)
+    }
+
+    /// Refuses what was opened in place of what was looked at, and what has come to hold or to be
+    /// used by anything that is not to be lost since then.
+    pub fn look_again(
+        &self,
+        opened: &OpenedTarget,
+        destroy: &[PathBuf],
+        otherwise: &str,
+    ) -> Result<()> {
+        let Self::Real { path, facts, .. } = self else { return Ok(()) };
+        if !opened.facts().is_same_as(facts) {
+            return Err(TargetError::Changed { path: path.clone() }.into());
+        }
+        if opened.access() == Access::ReadOnly {
+            return Ok(());
+        }
+        let hazards = lasting(PATIENCE_OPENED, || guard::inspect_opened(opened))?;
+        self.refuse(&hazards, destroy, otherwise)
+    }
+
+    /// Refuses a target that somebody has begun to use since it was opened. The last thing before
+    /// the first write; reads nothing of it.
+    pub fn recheck(&self, recheck: &Recheck, destroy: &[PathBuf], otherwise: &str) -> Result<()> {
+        let hazards = lasting(PATIENCE_OPENED, || Ok(recheck.users()))?;
+        self.refuse(&hazards, destroy, otherwise)
+    }
+
+    /// Refuses a target that may hold somebody's data, unless `destroy` names it; answers what of
+    /// it cannot be told. `otherwise` ends the help: what can be done all the same.
+    fn guard(&self, destroy: &[PathBuf], otherwise: &str) -> Result<Vec<String>> {
+        let Self::Real { path, hazards, options, .. } = self else { return Ok(Vec::new()) };
+        if options.access == Access::ReadOnly {
+            return Ok(Vec::new());
+        }
+        self.refuse(hazards, destroy, otherwise)?;
+        let unknown = hazards.iter().filter(|hazard| is_unknown(hazard));
+        let warning = |hazard| {
+            format!(
+                "warning: {}: {hazard}\n  = help: it was named in --destroy, so ioecho goes on",
+                path.display()
+            )
+        };
+        Ok(unknown.map(warning).collect())
+    }
+
+    /// Refuses the target for those of the hazards that it was not named for.
+    fn refuse(&self, hazards: &[Hazard], destroy: &[PathBuf], otherwise: &str) -> Result<()> {
+        let Self::Real { path, .. } = self else { return Ok(()) };
+        let named = destroy.iter().any(|named| same_file(named, path));
+        let against: Vec<&Hazard> =
+            hazards.iter().filter(|hazard| !(named && hazard.can_be_named())).collect();
+        if against.is_empty() {
+            return Ok(());
+        }
+        let name = path.display();
+        let help = if !hazards.iter().all(Hazard::can_be_named) {
+            format!("what is in use cannot be overruled: give it free first{otherwise}")
+        } else if against.iter().any(|hazard| is_unknown(hazard)) {
+            format!(
+                "if you know that nobody uses it and that what it holds may be lost: --destroy \
+                 {name}{otherwise}"
+            )
+        } else {
+            format!("if all of that may be lost: --destroy {name}{otherwise}")
+        };
+        let against: Vec<String> =
+            against.into_iter().map(|hazard| format!("  - {hazard}")).collect();
+        let text = format!(
+            "{name} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
+            against.join("\n")
+        );
+        Err(RunError::new(Kind::Refused, text))
+    }
+}
+
+fn is_unknown(hazard: &Hazard) -> bool {
+    matches!(hazard, Hazard::CannotTell { .. })
+}
+
+/// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them;
+/// answers warnings of those that are not refused. `otherwise` ends the help: what can be done with
+/// a refused target all the same.
+pub fn guard_all(targets: &[Target], destroy: &[PathBuf], otherwise: &str) -> Result<Vec<String>> {
+    for named in destroy {
+        if !targets.iter().any(|target| target.is_file(named)) {
+            let names: Vec<String> = targets.iter().map(Target::name).collect();
+            let text = format!(
+                "--destroy {} does not name the target, {}\n  = help: check which device you mean",
+                named.display(),
+                names.join(" or ")
+            );
+            return Err(RunError::new(Kind::Usage, text));
+        }
+    }
+    let mut warnings = Vec::new();
+    for target in targets {
+        warnings.extend(target.guard(destroy, otherwise)?);
+    }
+    Ok(warnings)
+}
+
+/// What speaks against writing to a target, by this look. The kernel takes down what a killed
+/// process had open in its own time, so one that is only in use is looked at again for a while.
+fn lasting(
+    patience: Duration,
+    look: impl Fn() -> Result<Vec<Hazard>, TargetError>,
+) -> Result<Vec<Hazard>, TargetError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let hazards = look()?;
+        let mut lasting = hazards.iter().filter(|hazard| !hazard.can_be_named()).peekable();
+        let may_pass = lasting.peek().is_some() && lasting.all(Hazard::may_pass);
+        if !may_pass || Instant::now() >= deadline {
+            return Ok(hazards);
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// Whether both names lead to one thing: by links of either kind.
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    let number = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino()));
+    match (number(a), number(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hard_link_is_the_file_that_it_links_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, other) = (directory.path().join("one"), directory.path().join("other"));
+        fs::write(&one, "x").unwrap();
+        fs::hard_link(&one, &other).unwrap();
+        assert!(same_file(&one, &other));
+        fs::write(directory.path().join("copy"), "x").unwrap();
+        assert!(!same_file(&one, &directory.path().join("copy")));
+        assert!(same_file(Path::new("missing"), Path::new("missing")));
+    }
+
+    #[test]
+    fn two_names_of_a_file_are_one_target() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+        fs::write(path("one"), [0; 8192]).unwrap();
+        fs::write(path("copy"), [0; 8192]).unwrap();
+        fs::hard_link(path("one"), path("other")).unwrap();
+        let target = |name: &str| Target::look_at(&path(name), true, true).unwrap();
+        assert!(target("one").is_same(&target("other")));
+        assert!(!target("one").is_same(&target("copy")));
+    }
+
+    #[test]
+    fn a_refusal_helps_with_what_the_command_can_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("letters");
+        fs::write(&path, [b'x'; 8192]).unwrap();
+        let target = [Target::look_at(path.to_str().unwrap(), false, true).unwrap()];
+        let said = |otherwise| guard_all(&target, &[], otherwise).unwrap_err().to_string();
+        assert!(
+            said(READS_ALONE).contains("--destroy") && said(READS_ALONE).contains("--read-only")
+        );
+        assert!(said("").contains("--destroy") && !said("").contains("--read-only"));
+    }
+}

@@ -1,0 +1,51 @@
+//! `verify.json`: what a verification found, whole.
+
+use serde::Serialize;
+
+use crate::directory::RunDirectory;
+use crate::error::Result;
+use crate::verify::later::Found;
+
+/// The version of `verify.json`.
+const VERIFY_VERSION: u32 = 1;
+
+/// `verify.json`.
+#[derive(Serialize)]
+pub struct Verified<'a> {
+    version: u32,
+    run: String,
+    after: &'static str,
+    intact: bool,
+    targets: &'a [Found],
+}
+
+/// Whether everything was looked at, and whether any of it is damaged.
+pub fn verdict(found: &[Found]) -> (bool, bool) {
+    let complete = found.iter().all(|found| found.complete && found.figures.table_errors == 0);
+    (complete, found.iter().any(|found| found.figures.is_damaged()))
+}
+
+/// The file's content. `after` is what came before: `run`, `kill` or `power-cut`.
+pub fn whole<'a>(run_number: u64, after: &'static str, found: &'a [Found]) -> Verified<'a> {
+    let (complete, damaged) = verdict(found);
+    Verified {
+        version: VERIFY_VERSION,
+        run: format!("{run_number:016x}"),
+        after,
+        intact: complete && !damaged,
+        targets: found,
+    }
+}
+
+/// Leaves the result with the run. A run that cannot be written to is verified all the same: that
+/// it cannot is no more than a warning.
+pub fn keep(
+    run: &RunDirectory,
+    run_number: u64,
+    after: &'static str,
+    found: &[Found],
+) -> Result<()> {
+    // Maps with keys of text and plain values always become JSON.
+    let json = serde_json::to_vec_pretty(&whole(run_number, after, found)).unwrap_or_default();
+    run.put(&run.verify(), &json)
+}

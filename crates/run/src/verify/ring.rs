@@ -1,0 +1,187 @@
+//! The ring of what was about to be written, in a file of the run's directory.
+//!
+//! What a `write` has handed to the kernel outlives the process, and that is all that is asked for:
+//! nothing waits for a disk. The room is taken at the start, so that a disk that fills up later
+//! takes none of it. A ring that can no longer be written is emptied: half a truth would raise
+//! false alarms.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ioecho_replay::Io;
+use ioecho_replay::verify::{
+    INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
+};
+use ioecho_trace::{Nanos, Outcome};
+
+use crate::directory::RunDirectory;
+use crate::error::{Kind, Result, RunError};
+use crate::regular;
+
+/// A ring that is written while a run goes on.
+#[derive(Debug)]
+pub(crate) struct RingFile {
+    file: File,
+    slots: RingSlots,
+    broken: bool,
+}
+
+impl RingFile {
+    /// Makes the ring of a target at `path`, for requests with tags below `tags`.
+    pub(crate) fn create(
+        directory: &RunDirectory,
+        path: &Path,
+        run: u64,
+        target: u16,
+        tags: u32,
+    ) -> Result<Self> {
+        let make = || -> io::Result<File> {
+            let mut file = directory.new_file(path)?;
+            file.write_all(&IntentsHeader { run, slots: INTENTS_MAX, target }.encode())?;
+            io::copy(
+                &mut io::repeat(0).take(u64::from(INTENTS_MAX) * INTENT_BYTES as u64),
+                &mut file,
+            )?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| {
+            let text = format!(
+                "cannot write {}: {error}\n  = help: verification takes 16 MiB in the run's \
+                 directory for what is under way; name another with -o",
+                path.display()
+            );
+            RunError::new(Kind::Output, text)
+        })?;
+        Ok(Self { file, slots: RingSlots::new(tags), broken: false })
+    }
+
+    fn put(&mut self, slot: Option<(u32, [u8; INTENT_BYTES])>) {
+        if self.broken {
+            return;
+        }
+        let written = slot.is_some_and(|(slot, bytes)| {
+            let at = INTENTS_HEADER_BYTES as u64 + u64::from(slot) * INTENT_BYTES as u64;
+            self.file.write_all_at(&bytes, at).is_ok()
+        });
+        if !written {
+            self.broken = true;
+            let _ = self.file.set_len(0);
+        }
+    }
+}
+
+impl Intents for RingFile {
+    fn note(&mut self, io: &Io, now: Nanos) {
+        let slot = self.slots.note(io, now);
+        self.put(slot);
+    }
+
+    fn acknowledge(&mut self, io: &Io, completed: Nanos, outcome: Outcome) {
+        let slot = self.slots.acknowledge(io, completed, outcome);
+        self.put(slot);
+    }
+}
+
+/// A ring as it is read after the run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// All that it holds, by the numbers of the requests.
+    Whole(Vec<Intent>),
+    /// There is none.
+    Missing,
+    /// It is no ring, or that of another run or target.
+    Foreign,
+    /// It is there in part: it was emptied because it could not be written, or cut since.
+    Cut,
+    /// So many of its places hold neither nothing nor a whole note. What they held is not known, so
+    /// that what it does not hold tells nothing.
+    Damaged(u64),
+    /// It cannot be read.
+    Unreadable(io::ErrorKind),
+}
+
+/// Reads a ring of this run and target.
+pub(crate) fn read(path: &Path, run: u64, target: u16) -> Ring {
+    read_whole(path, run, target).unwrap_or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ring::Missing,
+        io::ErrorKind::UnexpectedEof => Ring::Cut,
+        kind => Ring::Unreadable(kind),
+    })
+}
+
+fn read_whole(path: &Path, run: u64, target: u16) -> io::Result<Ring> {
+    let mut file = io::BufReader::new(regular::open(path)?);
+    let mut header = [0; INTENTS_HEADER_BYTES];
+    file.read_exact(&mut header)?;
+    let header = IntentsHeader::decode(&header);
+    let Some(header) = header.filter(|header| (header.run, header.target) == (run, target)) else {
+        return Ok(Ring::Foreign);
+    };
+    let (mut intents, mut damaged) = (Vec::new(), 0);
+    let mut slot = [0; INTENT_BYTES];
+    for _ in 0..header.slots {
+        file.read_exact(&mut slot)?;
+        match Intent::decode(&slot) {
+            Some(intent) => intents.push(intent),
+            None => damaged += u64::from(slot != [0; INTENT_BYTES]),
+        }
+    }
+    if damaged > 0 {
+        return Ok(Ring::Damaged(damaged));
+    }
+    intents.sort_unstable_by_key(|intent| (intent.request, intent.order));
+    Ok(Ring::Whole(intents))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_trace::{Bytes, Flags, Op};
+
+    fn io(tag: u32, request: u64) -> Io {
+        Io {
+            tag,
+            request,
+            scheduled: Nanos(0),
+            op: Op::Write,
+            flags: Flags::empty(),
+            offset: Bytes(0),
+            length: Bytes(512),
+        }
+    }
+
+    #[test]
+    fn what_was_noted_and_acknowledged_is_read_by_the_next_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4).unwrap();
+        ring.note(&io(0, 5), Nanos(1));
+        ring.note(&io(1, 3), Nanos(2));
+        ring.acknowledge(&io(0, 5), Nanos(9), Outcome::Ok);
+        let Ring::Whole(intents) = read(&path, 7, 1) else { panic!("the ring is not whole") };
+        let told: Vec<_> = intents.iter().map(|i| (i.request, i.acknowledged)).collect();
+        assert_eq!(told, [(3, None), (5, Some((Nanos(9), Outcome::Ok)))]);
+        assert_eq!(read(&path, 8, 1), Ring::Foreign);
+        assert_eq!(read(&path, 7, 0), Ring::Foreign);
+    }
+
+    #[test]
+    fn a_ring_that_does_not_hold_everything_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(&directory.path().join("run")).unwrap();
+        let path = run.intents(1);
+        assert_eq!(read(&path, 7, 1), Ring::Missing);
+        let mut ring = RingFile::create(&run, &path, 7, 1, 4).unwrap();
+        ring.note(&io(0, 5), Nanos(1));
+        ring.note(&io(1, 6), Nanos(1));
+        ring.file.write_all_at(&[0xFF], INTENTS_HEADER_BYTES as u64 + 33).unwrap();
+        assert_eq!(read(&path, 7, 1), Ring::Damaged(1));
+        ring.file.set_len(200).unwrap();
+        assert_eq!(read(&path, 7, 1), Ring::Cut);
+        ring.file.set_len(0).unwrap();
+        assert_eq!(read(&path, 7, 1), Ring::Cut);
+    }
+}

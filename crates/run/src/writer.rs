@@ -1,0 +1,296 @@
+//! The writing side of a run: a thread that keeps every result.
+//!
+//! The engine must never wait for a disk, and a result must never get lost in silence. So results
+//! pass through a ring that holds seconds of them; what does not fit is counted. The thread appends
+//! them to the journal and hands them to the system every tenth of a second, so that a killed run
+//! loses no more than that.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ioecho_replay::Record;
+use ioecho_replay::engine::Recorder;
+use ioecho_replay::engine::inside::Inside;
+use ioecho_replay::journal::encode;
+use ioecho_stats::facts::RecorderFacts;
+use ioecho_stats::histogram::Latencies;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::directory::RunDirectory;
+use crate::inside::{self, InsideSender, InsideWriter};
+use crate::observer::Counter;
+
+/// Results that the ring holds: at 100,000 requests/s more than a second.
+const RING: usize = 1 << 17;
+
+/// How long the thread sleeps when there is nothing to write.
+const IDLE_NAP: Duration = Duration::from_millis(5);
+
+/// How often what was gathered is handed to the system.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// How often results are put on the disk where they are to survive a power cut.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// Results that are taken from a ring in one go.
+const GO: usize = 4096;
+
+/// How much is gathered at most.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The results since somebody last looked, who takes them away.
+#[derive(Debug, Default)]
+pub struct Moments {
+    /// How late they were issued.
+    pub lateness: Latencies,
+    /// How many there were.
+    pub completed: u64,
+}
+
+/// The engine's end of the ring.
+pub(crate) struct RingRecorder {
+    producer: Producer<Record>,
+    /// Results that did not fit.
+    pub(crate) lost: u64,
+    /// In simulated time the writer's real time is nobody's fault: wait for it.
+    pub(crate) blocking: bool,
+    /// Where the engine tells of itself, if anybody asked.
+    inside: Option<InsideSender>,
+}
+
+impl Recorder for RingRecorder {
+    fn record(&mut self, record: &Record) {
+        let mut pending = self.producer.push(*record);
+        while self.blocking && !self.producer.is_abandoned() && pending.is_err() {
+            thread::yield_now();
+            pending = self.producer.push(*record);
+        }
+        self.lost += u64::from(pending.is_err());
+    }
+
+    fn inside(&mut self, interval: &Inside) {
+        if let Some(inside) = &mut self.inside {
+            inside.send(interval);
+        }
+    }
+
+    /// In simulated time the ring tells of the host, not of the run.
+    fn level(&self) -> Option<u64> {
+        (!self.blocking).then(|| (RING - self.producer.slots()) as u64)
+    }
+}
+
+/// What the writer leaves.
+pub(crate) struct WriterEnd {
+    /// Results that are in the journal.
+    pub(crate) written: u64,
+    /// Results that could not be written.
+    pub(crate) lost: u64,
+    /// The first error, after which the run was stopped.
+    pub(crate) error: Option<io::Error>,
+    /// Most results that waited in a ring.
+    pub(crate) peak: usize,
+    /// The longest that handing results to the system took.
+    pub(crate) write_max: Duration,
+}
+
+impl WriterEnd {
+    /// How the writing kept up, for the verdict.
+    pub(crate) fn facts(&self) -> RecorderFacts {
+        RecorderFacts {
+            room: RING as u64,
+            peak: self.peak as u64,
+            write_max_ns: i64::try_from(self.write_max.as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// How results are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriterOptions {
+    /// How many recorders there are.
+    pub(crate) targets: usize,
+    /// Whether what is written survives a power cut, as far as it can: once a second it is put on
+    /// the disk itself.
+    pub(crate) durable: bool,
+    /// Whether the engines tell of themselves.
+    pub(crate) inside: bool,
+    /// Whether the run goes by the host's clock.
+    pub(crate) real: bool,
+}
+
+/// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
+/// comes from those that are not, and everything is written. When the disk is full it stops the
+/// run, frees the reserve and goes on.
+pub(crate) fn spawn(
+    run: &RunDirectory,
+    journal: File,
+    stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+    options: WriterOptions,
+    moments: Arc<Mutex<Moments>>,
+    counter: Option<Box<dyn Counter>>,
+) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>)> {
+    let (senders, inside) =
+        options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
+    let mut senders = senders.unwrap_or_default().into_iter();
+    let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
+        .map(|_| {
+            let (producer, consumer) = RingBuffer::new(RING);
+            let inside = senders.next();
+            (RingRecorder { producer, lost: 0, blocking: false, inside }, consumer)
+        })
+        .unzip();
+    let writer = Writer {
+        journal,
+        run: run.clone(),
+        stop,
+        ended,
+        buffer: Vec::with_capacity(BUFFER_BYTES),
+        buffered: 0,
+        durable: options.durable,
+        synced: Instant::now(),
+        counter,
+        inside,
+        end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
+    };
+    let thread =
+        ioecho_linux::thread::start("ioecho-writer", move || writer.work(consumers, &moments))?;
+    Ok((thread, recorders))
+}
+
+struct Writer {
+    journal: File,
+    run: RunDirectory,
+    stop: Arc<AtomicBool>,
+    ended: Arc<AtomicBool>,
+    buffer: Vec<u8>,
+    buffered: u64,
+    durable: bool,
+    synced: Instant,
+    /// What counts results into intervals, where anybody asks for them.
+    counter: Option<Box<dyn Counter>>,
+    /// What writes what the engines tell of themselves, where anybody asks.
+    inside: Option<InsideWriter>,
+    end: WriterEnd,
+}
+
+impl Writer {
+    fn work(mut self, mut consumers: Vec<Consumer<Record>>, moments: &Mutex<Moments>) -> WriterEnd {
+        let mut flushed = Instant::now();
+        loop {
+            let abandoned =
+                self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
+            // Looked at before the rings: what a lane put in before it came so far is there.
+            let running: Vec<bool> =
+                consumers.iter().map(|consumer| !consumer.is_abandoned()).collect();
+            let clock = self.counter.as_ref().and_then(|counter| counter.clock(&running));
+            let counts = consumers.iter_mut().map(|consumer| self.take(consumer, moments));
+            let counts: Vec<usize> = counts.collect();
+            let taken: usize = counts.iter().sum();
+            if let (Some(counter), Some(now)) = (&mut self.counter, clock)
+                && counts.iter().all(|count| *count < GO)
+            {
+                counter.close_until(now);
+            }
+            if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
+                self.flush();
+                if let Some(inside) = &mut self.inside {
+                    inside.write();
+                }
+                flushed = Instant::now();
+            }
+            if taken == 0 {
+                if abandoned {
+                    self.flush();
+                    if let Some(counter) = &mut self.counter {
+                        counter.finish();
+                    }
+                    for text in self.inside.map(InsideWriter::finish).unwrap_or_default() {
+                        self.run.log(&text);
+                    }
+                    return self.end;
+                }
+                thread::sleep(IDLE_NAP);
+            }
+        }
+    }
+
+    fn take(&mut self, consumer: &mut Consumer<Record>, moments: &Mutex<Moments>) -> usize {
+        let waiting = consumer.slots();
+        self.end.peak = self.end.peak.max(waiting);
+        let count = waiting.min(GO);
+        let Ok(chunk) = consumer.read_chunk(count) else { return 0 };
+        if count == 0 {
+            return 0;
+        }
+        let mut moments = moments.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for record in chunk {
+            self.buffer.extend_from_slice(&encode(&record));
+            self.buffered += 1;
+            moments.completed += 1;
+            if let Some(counter) = &mut self.counter {
+                counter.add(&record);
+            }
+            record.measured.lateness().inspect(|lateness| moments.lateness.record(*lateness));
+        }
+        count
+    }
+
+    fn flush(&mut self) {
+        let begun = Instant::now();
+        let mut result = self.write();
+        if let Err(error) = &result {
+            self.stop.store(true, Relaxed);
+            self.run.log(&format!("results cannot be written, the run is stopped: {error}"));
+            if self.run.free_reserve() {
+                self.end.error = result.err();
+                result = self.write();
+            }
+        }
+        match result {
+            Ok(()) => {
+                self.end.written += self.buffered;
+                if self.durable && self.synced.elapsed() >= SYNC_EVERY {
+                    // What this cannot keep, a later look will miss and say so.
+                    let _ = self.journal.sync_data();
+                    self.synced = Instant::now();
+                }
+            }
+            Err(error) => {
+                self.end.lost += self.buffered;
+                self.end.error.get_or_insert(error);
+            }
+        }
+        let took = begun.elapsed();
+        self.end.write_max = self.end.write_max.max(took);
+        if let Some(inside) = &mut self.inside {
+            inside.wrote(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        }
+        self.buffer.clear();
+        self.buffered = 0;
+    }
+
+    /// Writes the buffer. What a failed call did write is taken off, so that the next one goes on
+    /// where it ended and no record is torn.
+    fn write(&mut self) -> io::Result<()> {
+        let mut done = 0;
+        let result = loop {
+            if done == self.buffer.len() {
+                break Ok(());
+            }
+            match self.journal.write(&self.buffer[done..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer.drain(..done);
+        result
+    }
+}
