@@ -25,6 +25,7 @@ use ioecho_trace::Nanos;
 use ioecho_trace::formats::{
     self, Format, IssueEvent, Order, ReadOptions, WholeSeconds, Writable, write,
 };
+use ioecho_trace::transform::{Load, Window};
 use ioecho_trace::units::QuantityError;
 use ioecho_trace::visible::visible;
 
@@ -49,7 +50,7 @@ pub(crate) use self::merge::{AlignArg, MergeArgs};
 pub(crate) use self::record::{InterfaceArg, IssuedArg, RecordArgs, Segment};
 pub(crate) use self::transforms::TransformArgs;
 pub(crate) use self::watched::WatchedArgs;
-pub(crate) use replay::{AfterArg, DataArgs, PacingArg, ReplayArgs, VerifyArg, strong};
+pub(crate) use replay::{ReplayArgs, after};
 
 /// Replay recorded block I/O on storage, see what the storage did, and be told whether to believe
 /// it
@@ -257,6 +258,14 @@ pub(crate) struct LoadArgs {
 
     #[command(flatten)]
     pub(crate) transforms: TransformArgs,
+}
+
+impl LoadArgs {
+    /// The same, whatever it was typed as.
+    pub(crate) fn asked(&self) -> Load {
+        let WindowArgs { start, duration } = self.window;
+        Load { window: Window { start, duration }, chain: self.transforms.chain.clone() }
+    }
 }
 
 #[derive(Debug, clap::Args)]

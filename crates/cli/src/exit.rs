@@ -17,6 +17,7 @@ use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use signal_hook::consts::SIGXFSZ;
 
 use crate::print::{Out, tell};
+use crate::run::error::{Kind, RunError, sentence};
 
 /// Done; a replay was faithful.
 pub(crate) const OK: u8 = 0;
@@ -129,7 +130,7 @@ pub(crate) fn unless_worse(code: u8, written: anyhow::Result<()>) -> anyhow::Res
 
 /// Prints the error for a person and answers its exit code.
 fn report(error: &anyhow::Error) -> u8 {
-    tell(&format!("error: {}", sentence(error)));
+    tell(&format!("error: {}", sentence(error.as_ref())));
     code_of(error)
 }
 
@@ -143,33 +144,22 @@ pub(crate) fn is_readers_leave(error: &TraceError) -> bool {
     )
 }
 
-/// The exit code of a recording that did not begin.
-fn of_recorder(error: &RecordError) -> u8 {
-    match error {
-        RecordError::Target(_)
-        | RecordError::Missing { .. }
-        | RecordError::NoBlockDevice { .. } => TARGET,
-        RecordError::NoDevice
-        | RecordError::Twice { .. }
-        | RecordError::Buffer { .. }
-        | RecordError::Reserve { .. } => USAGE,
-        RecordError::Traced { .. } | RecordError::OnRecorded { .. } => REFUSED,
-        RecordError::Output { .. } => OUTPUT,
-        RecordError::Unavailable { .. } | RecordError::System { .. } => CANNOT_RECORD,
+/// The exit code of an error of this kind.
+fn of_kind(kind: Kind) -> u8 {
+    match kind {
+        Kind::Failure => FAILURE,
+        Kind::Usage => USAGE,
+        Kind::Trace => TRACE,
+        Kind::Target => TARGET,
+        Kind::Refused => REFUSED,
+        Kind::Output => OUTPUT,
+        Kind::Fetch => FETCH,
+        Kind::Incomplete => INCOMPLETE,
+        Kind::DataDamaged => DATA_DAMAGED,
+        Kind::NotAsPublished => NOT_AS_PUBLISHED,
+        Kind::NotComparable => NOT_COMPARABLE,
+        Kind::CannotRecord => CANNOT_RECORD,
     }
-}
-
-/// The error with its causes, each said once: many errors quote their cause themselves.
-fn sentence(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
@@ -177,31 +167,22 @@ fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(coded) = cause.downcast_ref::<Coded>() {
             return coded.code;
         }
-        if let Some(trace) = cause.downcast_ref::<TraceError>() {
-            return match trace {
-                TraceError::Write { .. } => OUTPUT,
-                TraceError::UnknownOutput { .. } | TraceError::Asked { .. } => USAGE,
-                TraceError::Stopped => INCOMPLETE,
-                _ => TRACE,
-            };
-        }
-        if let Some(target) = cause.downcast_ref::<TargetError>() {
-            return match target {
-                TargetError::Busy { .. }
-                | TargetError::Locked { .. }
-                | TargetError::Changed { .. } => REFUSED,
-                _ => TARGET,
-            };
-        }
-        if let Some(record) = cause.downcast_ref::<RecordError>() {
-            return of_recorder(record);
-        }
-        if cause.is::<DeviceError>() {
-            return TARGET;
-        }
-        if cause.is::<ReportError>() {
-            return OUTPUT;
-        }
+        let kind = if let Some(run) = cause.downcast_ref::<RunError>() {
+            run.kind()
+        } else if let Some(trace) = cause.downcast_ref::<TraceError>() {
+            trace.into()
+        } else if let Some(target) = cause.downcast_ref::<TargetError>() {
+            target.into()
+        } else if let Some(record) = cause.downcast_ref::<RecordError>() {
+            record.into()
+        } else if cause.is::<DeviceError>() {
+            Kind::Target
+        } else if cause.is::<ReportError>() {
+            Kind::Output
+        } else {
+            continue;
+        };
+        return of_kind(kind);
     }
     FAILURE
 }

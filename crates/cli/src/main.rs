@@ -9,12 +9,12 @@ mod args;
 mod commands;
 mod exit;
 mod library;
+mod opened;
 mod outputs;
 mod panics;
 mod pitfalls;
 mod print;
 mod regular;
-mod required;
 mod run;
 
 use std::process::ExitCode;

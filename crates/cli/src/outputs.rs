@@ -23,10 +23,14 @@ use std::path::{Path, PathBuf};
 use ioecho_linux::target::{Ground, use_of};
 use ioecho_linux::{Hazard, Place};
 use ioecho_trace::compression::{PartialFile, STANDARD_OUTPUT};
+use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use ioecho_trace::formats::{Writable, write};
 use ioecho_trace::{Header, Sink, TraceError};
 
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
+
+/// What the standard output leads to, which has no other name.
+const LED_TO: &str = "/proc/self/fd/1";
 
 /// How an output comes into being.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +43,7 @@ pub(crate) enum Writing {
 
 /// Why something is no output.
 struct Refusal {
-    code: u8,
+    kind: Kind,
     /// A phrase that follows the output's name.
     why: String,
     help: &'static str,
@@ -47,13 +51,13 @@ struct Refusal {
 
 impl Refusal {
     fn new(why: impl Into<String>) -> Self {
-        Self { code: exit::USAGE, why: why.into(), help: "name another output" }
+        Self { kind: Kind::Usage, why: why.into(), help: "name another output" }
     }
 
-    fn error(self, output: &Path, flag: &str) -> anyhow::Error {
-        let Self { code, why, help } = self;
+    fn error(self, output: &Path, flag: &str) -> RunError {
+        let Self { kind, why, help } = self;
         let blank = if flag.is_empty() { "" } else { " " };
-        Coded::error(code, format!("{flag}{blank}{} {why}\n  = help: {help}", output.display()))
+        RunError::new(kind, format!("{flag}{blank}{} {why}\n  = help: {help}", output.display()))
     }
 }
 
@@ -95,18 +99,21 @@ impl Gate {
 
     /// Refuses an output that would take the place of something else; changes nothing. For a
     /// command that has long to work before it writes.
-    pub(crate) fn check(&self, output: &Path, writing: Writing) -> anyhow::Result<()> {
+    pub(crate) fn check(&self, output: &Path, writing: Writing) -> Result<()> {
         self.check_flag("", output, writing)
     }
 
     /// The same, in words that begin with the flag that names the output.
-    pub(crate) fn check_flag(
-        &self,
-        flag: &str,
-        output: &Path,
-        writing: Writing,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn check_flag(&self, flag: &str, output: &Path, writing: Writing) -> Result<()> {
         self.refusal(output, writing).map_or(Ok(()), |refusal| Err(refusal.error(output, flag)))
+    }
+
+    /// The same of the standard output, which the shell has opened: a trace that is appended to
+    /// itself never ends.
+    pub(crate) fn check_standard_output(&self, flag: &str) -> Result<()> {
+        let refusal = self.refusal(Path::new(LED_TO), Writing::Over);
+        let output = Path::new(THE_STANDARD_OUTPUT);
+        refusal.map_or(Ok(()), |refusal| Err(refusal.error(output, flag)))
     }
 
     fn refusal(&self, output: &Path, writing: Writing) -> Option<Refusal> {
@@ -117,10 +124,13 @@ impl Gate {
         if there.as_ref().is_some_and(|there| there.file_type().is_block_device()) {
             return Some(Refusal::new("is a block device"));
         }
-        let is_no_file = there.as_ref().is_some_and(|there| !there.is_file());
-        if is_no_file || is_of_system(output) {
-            let replaces = is_no_file && writing == Writing::Replacing;
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            let replaces = writing == Writing::Replacing;
             return replaces.then(|| Refusal::new("is no file, and a file would take its place"));
+        }
+        if is_of_system(output) {
+            // Whoever opened it chose its place; what is lost there is lost all the same.
+            return self.loss(output);
         }
         self.loss(output).or_else(|| refusal_of_place(output))
     }
@@ -158,19 +168,22 @@ impl Gate {
             Hazard::BackingFile { loop_device } => {
                 format!("is what the loop device {loop_device} holds, which would be lost")
             }
+            Hazard::InUse { .. } => {
+                "is locked by another program, as a run locks its targets".to_owned()
+            }
             _ => "is in use as swap".to_owned(),
         };
         Some(Refusal::new(why))
     }
 
     /// Begins an output that appears when it is finished.
-    pub(crate) fn begin(&self, output: &Path) -> anyhow::Result<PartialFile> {
+    pub(crate) fn begin(&self, output: &Path) -> Result<PartialFile> {
         self.check(output, Writing::Over)?;
         PartialFile::create(&never_standard(output)).map_err(|error| unwritable(output, &error))
     }
 
     /// Writes an output in one step.
-    pub(crate) fn put(&self, output: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn put(&self, output: &Path, bytes: &[u8]) -> Result<()> {
         let mut file = self.begin(output)?;
         let written = file.write_all(bytes).and_then(|()| file.finish());
         written.map_err(|error| unwritable(output, &error))
@@ -182,8 +195,10 @@ impl Gate {
         format: Option<&Writable>,
         output: &Path,
         header: &Header,
-    ) -> anyhow::Result<Box<dyn Sink>> {
-        if output != Path::new(STANDARD_OUTPUT) {
+    ) -> Result<Box<dyn Sink>> {
+        if output == Path::new(STANDARD_OUTPUT) {
+            self.check_standard_output("")?;
+        } else {
             self.check(output, Writing::Over)?;
         }
         Ok(write::create_as(format, output, header)?)
@@ -198,13 +213,13 @@ impl Gate {
     ) -> Result<Box<dyn Sink>, TraceError> {
         if let Some(Refusal { why, help, .. }) = self.refusal(output, Writing::Over) {
             let (path, remedy) = (output.to_owned(), help.to_owned());
-            return Err(TraceError::Unusable { path, reason: why, remedy });
+            return Err(TraceError::NoOutput { path, reason: why, remedy });
         }
         write::create_as(format, output, header)
     }
 
     /// Opens a file of lines that grows while others read it, empty.
-    pub(crate) fn lines(&self, flag: &str, output: &Path) -> anyhow::Result<File> {
+    pub(crate) fn lines(&self, flag: &str, output: &Path) -> Result<File> {
         self.check_flag(flag, output, Writing::Over)?;
         let open = || {
             if is_of_system(output) || fs::metadata(output).is_ok_and(|there| !there.is_file()) {
@@ -218,7 +233,7 @@ impl Gate {
     }
 
     /// A file that is replaced as a whole, again and again.
-    pub(crate) fn replaced(&self, flag: &str, output: &Path) -> anyhow::Result<Replaced> {
+    pub(crate) fn replaced(&self, flag: &str, output: &Path) -> Result<Replaced> {
         self.check_flag(flag, output, Writing::Replacing)?;
         let place = Place::of_file(output).map_err(|error| unwritable(output, &error))?;
         Ok(Replaced { place: place.0, name: place.1, path: output.to_owned() })
@@ -229,8 +244,8 @@ impl Gate {
     pub(crate) fn new_file(
         &self,
         output: &Path,
-        told: impl FnOnce(io::Error) -> anyhow::Error,
-    ) -> anyhow::Result<File> {
+        told: impl FnOnce(io::Error) -> RunError,
+    ) -> Result<File> {
         if fs::symlink_metadata(output).is_err() {
             self.check(output, Writing::Replacing)?;
         }
@@ -239,18 +254,14 @@ impl Gate {
 }
 
 /// Makes a directory for outputs where there is none.
-pub(crate) fn make_directory(directory: &Path) -> anyhow::Result<()> {
+pub(crate) fn make_directory(directory: &Path) -> Result<()> {
     refuse_stranger(directory)?;
     fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))
 }
 
 /// Begins a trace in a directory that is held on to. Traces are written by their paths, so this
 /// must still be that of the directory.
-pub(crate) fn trace_in(
-    place: &Place,
-    file: &Path,
-    header: &Header,
-) -> anyhow::Result<Box<dyn Sink>> {
+pub(crate) fn trace_in(place: &Place, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
     if let Some(text) = place.misplaced() {
         return Err(unwritable(file, &io::Error::new(io::ErrorKind::NotFound, text)));
     }
@@ -275,7 +286,7 @@ impl Replaced {
 }
 
 /// Refuses to write into the directory of another user who could lead it elsewhere.
-pub(crate) fn refuse_stranger(directory: &Path) -> anyhow::Result<()> {
+pub(crate) fn refuse_stranger(directory: &Path) -> Result<()> {
     let refusal = refusal_of_place(&directory.join("x"));
     refusal.map_or(Ok(()), |refusal| Err(refusal.error(directory, "")))
 }
@@ -290,7 +301,7 @@ fn refusal_of_place(output: &Path) -> Option<Refusal> {
     let there = { above }.find(|above| above.is_dir())?;
     let owner = Place::at(there).ok()?.stranger().ok()??;
     Some(Refusal {
-        code: exit::OUTPUT,
+        kind: Kind::Output,
         why: format!(
             "is not written: {} belongs to the user {owner}, who could lead what is written there \
              to any other place",
@@ -317,8 +328,8 @@ fn never_standard(output: &Path) -> PathBuf {
     if output == Path::new(STANDARD_OUTPUT) { Path::new("./-").into() } else { output.to_owned() }
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
-    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+fn unwritable(path: &Path, error: &io::Error) -> RunError {
+    RunError::new(Kind::Output, format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

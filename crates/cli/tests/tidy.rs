@@ -140,6 +140,40 @@ fn the_program_prints_in_one_place() {
 }
 
 #[test]
+fn no_library_speaks_flags() {
+    // Who calls a library may have no command line. What is advised is a type or names the thing;
+    // `cli` adds what is typed. The flags here are those of other programs. `trace` still names
+    // options of its readers, and transforms by the lines that ask for them.
+    let libraries = ["linux", "replay", "stats", "report"];
+    let of_others = ["--pid", "--cpuset-cpus", "--setrw", "--list", "--probe", "--output"];
+    let of_fio = "--filename";
+    let mut places = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        let Some((library, inside)) = name.strip_prefix("crates/").and_then(|n| n.split_once('/'))
+        else {
+            continue;
+        };
+        // A page's colours are named like flags.
+        let is_style = inside == "src/chart.rs";
+        let is_test = inside.ends_with("tests.rs") || inside.contains("/tests/");
+        if !libraries.contains(&library) || !inside.starts_with("src/") || is_style || is_test {
+            continue;
+        }
+        let own = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (number, line) in own.lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            for word in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+                let is_flag = word.len() > 4 && word.starts_with("--") && !word.starts_with("---");
+                if is_flag && !is_comment && word != of_fio && !of_others.contains(&word) {
+                    places.push(format!("{name}:{}: {word}", number + 1));
+                }
+            }
+        }
+    }
+    broken("what is typed for a command is known to crates/cli alone", &places);
+}
+
+#[test]
 fn nothing_is_left_to_do_without_an_owner() {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
     let mut places = Vec::new();

@@ -6,10 +6,11 @@
 use std::fs;
 
 use rustix::system::uname;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What stands in a run's directory about its host. Everything is as it was when it was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HostFacts {
     /// The name of the host.
     pub hostname: Option<String>,

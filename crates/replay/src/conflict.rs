@@ -33,8 +33,24 @@ pub enum ConflictMode {
     Ordering,
 }
 
-/// Which pairs of overlapping requests conflict: blkreplay's `--strong`.
+impl ConflictMode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Allow, Self::Drop, Self::Partial, Self::Ordering];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Drop => "drop",
+            Self::Partial => "partial",
+            Self::Ordering => "ordering",
+        }
+    }
+}
+
+/// Which pairs of overlapping requests conflict: blkreplay's `--strong`. It is stored as its level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
 pub enum Strong {
     /// 0: only two writes.
     WriteWrite,
@@ -45,7 +61,40 @@ pub enum Strong {
     All,
 }
 
+/// A number that is no level of [`Strong`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no level of conflicts; known are 0, 1 and 2")]
+pub struct UnknownLevel(u8);
+
+impl TryFrom<u8> for Strong {
+    type Error = UnknownLevel;
+
+    fn try_from(level: u8) -> Result<Self, UnknownLevel> {
+        match level {
+            0 => Ok(Self::WriteWrite),
+            1 => Ok(Self::AllButReads),
+            2 => Ok(Self::All),
+            other => Err(UnknownLevel(other)),
+        }
+    }
+}
+
+impl From<Strong> for u8 {
+    fn from(strong: Strong) -> Self {
+        strong.level()
+    }
+}
+
 impl Strong {
+    /// The number on the command line and in results.
+    pub const fn level(self) -> u8 {
+        match self {
+            Self::WriteWrite => 0,
+            Self::AllButReads => 1,
+            Self::All => 2,
+        }
+    }
+
     /// Whether requests of these operations conflict where they overlap. Discards and write-zeroes
     /// count as writes; a flush has no range and conflicts with nothing.
     pub fn conflict(self, a: Op, b: Op) -> bool {

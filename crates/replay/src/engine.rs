@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ioecho_trace::{Bytes, Flags, LateCause, Nanos, Op, Outcome};
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
@@ -144,6 +145,41 @@ pub struct Control {
     pub now_ns: AtomicI64,
     /// Whether the engine runs.
     pub replaying: AtomicBool,
+}
+
+/// How the time to the next request is spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PacingMode {
+    /// Sleep until near, then spin; how near is measured at the start.
+    #[default]
+    Hybrid,
+    /// Spin.
+    Spin,
+    /// Sleep.
+    Sleep,
+}
+
+impl PacingMode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Hybrid, Self::Spin, Self::Sleep];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hybrid => "hybrid",
+            Self::Spin => "spin",
+            Self::Sleep => "sleep",
+        }
+    }
+
+    /// Whether the thread spins at any time.
+    pub const fn spins(self) -> bool {
+        match self {
+            Self::Hybrid | Self::Spin => true,
+            Self::Sleep => false,
+        }
+    }
 }
 
 /// How the engine spends the time between requests, and when it gives up.

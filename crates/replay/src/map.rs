@@ -10,11 +10,13 @@ use std::str::FromStr;
 
 use ioecho_trace::header::Volume;
 use ioecho_trace::{Bytes, VolumeId};
+use serde::{Deserialize, Serialize};
 
 use crate::plan::TargetLimits;
 
-/// One line of a map, as a user writes it.
-#[derive(Clone, Debug, PartialEq)]
+/// One line of a map, as a user writes it. It is stored as that line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RouteSpec {
     /// Name or number of a volume of the trace; `*` is every volume that no other route names.
     pub volume: String,
@@ -55,6 +57,37 @@ impl FromStr for RouteSpec {
         // Whatever was given by mistake need not be repeated whole.
         let shown = || text.chars().take(SHOWN_MAX).collect();
         Self::parse(text).map_err(|reason| RouteSpecError { text: shown(), reason })
+    }
+}
+
+impl TryFrom<String> for RouteSpec {
+    type Error = RouteSpecError;
+
+    fn try_from(line: String) -> Result<Self, RouteSpecError> {
+        line.parse()
+    }
+}
+
+impl From<RouteSpec> for String {
+    fn from(spec: RouteSpec) -> Self {
+        spec.to_string()
+    }
+}
+
+impl fmt::Display for RouteSpec {
+    /// The line, with the keys that say something.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { volume, target, from, length, to, room, scale } = self;
+        write!(f, "{volume}={target}")?;
+        let begin = |at: &Bytes| Some(*at).filter(|at| *at != Bytes::ZERO);
+        for (key, bytes) in
+            [("from", begin(from)), ("length", *length), ("to", begin(to)), ("room", *room)]
+        {
+            if let Some(Bytes(bytes)) = bytes {
+                write!(f, ",{key}={bytes}")?;
+            }
+        }
+        if (scale - 1.0).abs() > 0.0 { write!(f, ",scale={scale}") } else { Ok(()) }
     }
 }
 

@@ -40,6 +40,16 @@ pub enum Writes {
     AsReads,
 }
 
+impl Writes {
+    /// Whether nothing on the target changes.
+    pub const fn reads_only(self) -> bool {
+        match self {
+            Self::Issue => false,
+            Self::LeaveOut | Self::AsReads => true,
+        }
+    }
+}
+
 /// What becomes of a request that is not aligned to its target's blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,6 +59,19 @@ pub enum Alignment {
     Refuse,
     /// It is widened to the blocks that it touches, and counted.
     Round,
+}
+
+impl Alignment {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Refuse, Self::Round];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Round => "round",
+        }
+    }
 }
 
 /// How the trace's time becomes the replay's time, and what of the trace takes part.

@@ -22,6 +22,7 @@ mod per_target;
 pub mod picture;
 pub mod raster;
 pub mod reached;
+pub mod required;
 pub mod run_summary;
 pub mod steady;
 pub mod timeline;

@@ -115,3 +115,10 @@ pub struct Verdict {
     /// Every check.
     pub checks: Vec<Check>,
 }
+
+impl Verdict {
+    /// The check of this name, where it was made.
+    pub fn check(&self, name: &str) -> Option<&Check> {
+        self.checks.iter().find(|check| check.name == name)
+    }
+}

@@ -8,6 +8,8 @@ pub mod sort;
 pub mod spill;
 pub mod whole;
 
+use serde::{Deserialize, Serialize};
+
 use self::sort::SortWindow;
 use self::whole::WholeSort;
 use crate::batch::Batch;
@@ -15,7 +17,8 @@ use crate::error::TraceError;
 use crate::header::Notes;
 
 /// How far requests of a file may be out of order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// By 65,536 requests; what comes later than that is moved, and told.
     #[default]

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use ioecho_stats::required::Requirement;
 
 use super::{LoadArgs, ReadArgs};
-use crate::required::Requirement;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {

@@ -1,18 +1,25 @@
 //! What can be typed after `ioecho replay`.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, ValueEnum};
 use ioecho_linux::Backend;
 use ioecho_replay::conflict::{ConflictMode, Strong};
+use ioecho_replay::engine::PacingMode;
 use ioecho_replay::map::RouteSpec;
-use ioecho_replay::plan::{Alignment, TimingMode};
-use ioecho_replay::verify::After;
+use ioecho_replay::plan::{Alignment, TimingMode, Writes};
+use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_stats::required::Requirement;
 use ioecho_trace::{Bytes, Nanos};
 
-use super::{LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
-use crate::required::Requirement;
+use super::{InterfaceArg, LiveArgs, LoadArgs, ReadArgs, WatchedArgs, span};
+use crate::exit::{self, Coded};
+use crate::run::spec::{
+    BUNDLE_MAX, DEDUPS, FIFO, IN_FLIGHT, IOPS_SCALES, PERCENT, ReplaySpec, SPEEDUPS,
+    START_GRACE_MAX, THREADS,
+};
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ReplayArgs {
@@ -74,6 +81,82 @@ pub(crate) struct ReplayArgs {
     pub(crate) read: ReadArgs,
 }
 
+impl ReplayArgs {
+    /// What is to be done, without what is told of it meanwhile.
+    pub(crate) fn spec(&self) -> anyhow::Result<ReplaySpec> {
+        let Self {
+            trace,
+            target,
+            map,
+            map_file,
+            output,
+            load,
+            timing,
+            safety,
+            data,
+            engine,
+            host,
+            require,
+            live: _,
+            watched,
+            quiet: _,
+            read,
+        } = self;
+        let usage = |text: String| Coded::error(exit::USAGE, text);
+        let cpus = host.cpus.as_deref().map(str::parse).transpose();
+        let load = load.asked();
+        Ok(ReplaySpec {
+            trace: trace.clone(),
+            read: read.options(),
+            start: load.window.start,
+            duration: load.window.duration,
+            transforms: load.chain,
+            targets: target.clone(),
+            map: map.clone(),
+            map_file: map_file.clone(),
+            output: output.clone(),
+            timing: timing.timing,
+            speedup: timing.speedup,
+            iops_scale: timing.iops_scale,
+            start_grace: timing.start_grace,
+            follow_in_flight: timing.follow_in_flight,
+            bundle: timing.bundle,
+            writes: match (safety.read_only, safety.writes_as_reads) {
+                (true, _) => Writes::LeaveOut,
+                (false, true) => Writes::AsReads,
+                (false, false) => Writes::Issue,
+            },
+            destroy: safety.destroy.clone(),
+            allow_cached: safety.allow_cached,
+            errors_max: safety.on_error.0,
+            fill_random_percent: data.fill_random,
+            dedup: data.dedup,
+            sync_writes: data.sync_writes,
+            cache_size: data.cache_size,
+            verify: data.verify,
+            continues: data.continues.clone(),
+            after: data.after.unwrap_or_default(),
+            alignment: data.align,
+            conflicts: engine.conflicts,
+            strong: Strong::try_from(engine.strong).map_err(|error| usage(error.to_string()))?,
+            in_flight_max: engine.in_flight_max,
+            backend: engine.backend,
+            threads: engine.threads,
+            sqpoll: engine.sqpoll,
+            iopoll: engine.iopoll,
+            pacing: host.pacing,
+            cpus: cpus.map_err(|error| usage(format!("--cpus {error}")))?,
+            fifo: host.fifo,
+            lock_memory: host.lock_memory,
+            dma_latency: host.dma_latency,
+            require: require.clone(),
+            expert: watched.expert,
+            witness: watched.witness.map(InterfaceArg::choice),
+            scratch: false,
+        })
+    }
+}
+
 /// When requests are issued.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Timing")]
@@ -106,18 +189,81 @@ pub(crate) struct TimingArgs {
     pub(crate) bundle: Nanos,
 }
 
-/// The words for what decides when a request is issued, and what they mean.
+/// The words of a choice, which belong to whoever owns it, with what they mean.
+fn words<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+    meaning: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let shown = |one: &T| PossibleValue::new(name(*one)).help(meaning(*one));
+    PossibleValuesParser::new(all.iter().map(shown)).try_map(move |word| {
+        all.iter().copied().find(|one| name(*one) == word).ok_or("there is no such word")
+    })
+}
+
 fn timing() -> impl TypedValueParser<Value = TimingMode> {
-    let value = |mode: TimingMode| {
-        PossibleValue::new(mode.name()).help(match mode {
-            TimingMode::Timed => "The recorded time, whatever the device does",
-            TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
-            TimingMode::Load => {
-                "As fast as possible, with no more in flight than in the recording at that point"
-            }
-        })
-    };
-    PossibleValuesParser::new(TimingMode::ALL.map(value)).try_map(|word| word.parse::<TimingMode>())
+    words(&TimingMode::ALL, TimingMode::name, |mode| match mode {
+        TimingMode::Timed => "The recorded time, whatever the device does",
+        TimingMode::Afap => "A free place below --in-flight-max: as fast as possible",
+        TimingMode::Load => {
+            "As fast as possible, with no more in flight than in the recording at that point"
+        }
+    })
+}
+
+fn verify() -> impl TypedValueParser<Value = VerifyMode> {
+    words(&VerifyMode::ALL, VerifyMode::name, |mode| match mode {
+        VerifyMode::Off => "Nothing; what is written can be verified later all the same",
+        VerifyMode::Reads => "Every read of the load",
+        VerifyMode::Final => "Every read, and at the end everything that was written",
+        VerifyMode::Preread => {
+            "As final, and what is known is read before it is overwritten; slows the load"
+        }
+        VerifyMode::Paranoia => {
+            "As final, and every write is read again as soon as it has completed"
+        }
+    })
+}
+
+/// What came between a run and whoever looks at its targets now.
+pub(crate) fn after() -> impl TypedValueParser<Value = After> {
+    words(&After::ALL, After::name, |after| match after {
+        After::Kill => "The run ended or was killed; the host went on",
+        After::PowerCut => "The power failed: only what a flush or FUA made durable must be there",
+    })
+}
+
+fn alignment() -> impl TypedValueParser<Value = Alignment> {
+    words(&Alignment::ALL, Alignment::name, |alignment| match alignment {
+        Alignment::Refuse => "They are left out and counted",
+        Alignment::Round => "They are widened to whole blocks and counted",
+    })
+}
+
+fn conflicts() -> impl TypedValueParser<Value = ConflictMode> {
+    words(&ConflictMode::ALL, ConflictMode::name, |mode| match mode {
+        ConflictMode::Allow => "Both are issued and race",
+        ConflictMode::Drop => "The later one is left out",
+        ConflictMode::Partial => "The later one waits; others overtake it",
+        ConflictMode::Ordering => "The later one and all behind it wait",
+    })
+}
+
+fn backend() -> impl TypedValueParser<Value = Backend> {
+    words(&Backend::ALL, Backend::name, |backend| match backend {
+        Backend::Auto => "The best that the system allows: io_uring, then aio, then threads",
+        Backend::Uring => "io_uring",
+        Backend::Aio => "Linux AIO",
+        Backend::Threads => "A thread for each request in flight, with pread and pwrite",
+    })
+}
+
+fn pacing() -> impl TypedValueParser<Value = PacingMode> {
+    words(&PacingMode::ALL, PacingMode::name, |mode| match mode {
+        PacingMode::Hybrid => "Sleep until near, then spin; how near is measured at the start",
+        PacingMode::Spin => "Spin",
+        PacingMode::Sleep => "Sleep",
+    })
 }
 
 /// What may be overwritten.
@@ -155,13 +301,6 @@ pub(crate) struct SafetyArgs {
     pub(crate) on_error: OnError,
 }
 
-impl SafetyArgs {
-    /// Whether the target is only read.
-    pub(crate) fn reads_only(&self) -> bool {
-        self.read_only || self.writes_as_reads
-    }
-}
-
 /// How many failed requests end a run; none of any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OnError(pub(crate) Option<u64>);
@@ -175,7 +314,7 @@ pub(crate) struct DataArgs {
         long,
         value_name = "0..100",
         default_value_t = 100,
-        value_parser = clap::value_parser!(u8).range(0..=100)
+        value_parser = clap::value_parser!(u8).range(whole(PERCENT))
     )]
     pub(crate) fill_random: u8,
 
@@ -193,8 +332,8 @@ pub(crate) struct DataArgs {
     pub(crate) cache_size: Option<Bytes>,
 
     /// Prove that the target holds what was written
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) verify: VerifyArg,
+    #[arg(long, value_parser = verify(), default_value = VerifyMode::default().name())]
+    pub(crate) verify: VerifyMode,
 
     /// Go on from this earlier run on the same targets: what it wrote is known to this one, and so
     /// is what the runs wrote that it continued
@@ -202,79 +341,13 @@ pub(crate) struct DataArgs {
     pub(crate) continues: Option<PathBuf>,
 
     /// What came between that run and this one [default: kill]
-    #[arg(long, value_enum, requires = "continues")]
-    pub(crate) after: Option<AfterArg>,
+    #[arg(long, value_parser = after(), requires = "continues")]
+    pub(crate) after: Option<After>,
 
     /// A request that is not aligned to the blocks of its target is left out and counted (refuse),
     /// or widened to whole blocks (round)
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) align: AlignArg,
-}
-
-/// What is verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum VerifyArg {
-    /// Nothing; what is written can be verified later all the same
-    #[default]
-    Off,
-    /// Every read of the load
-    Reads,
-    /// Every read, and at the end everything that was written
-    Final,
-    /// As final, and what is known is read before it is overwritten; slows the load
-    Preread,
-    /// As final, and every write is read again as soon as it has completed
-    Paranoia,
-}
-
-impl VerifyArg {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Reads => "reads",
-            Self::Final => "final",
-            Self::Preread => "preread",
-            Self::Paranoia => "paranoia",
-        }
-    }
-}
-
-/// What came between a run and whoever looks at its targets now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AfterArg {
-    /// The run ended or was killed; the host went on
-    #[default]
-    Kill,
-    /// The power failed: only what a flush or FUA made durable must be there
-    PowerCut,
-}
-
-impl AfterArg {
-    pub(crate) fn after(self) -> After {
-        match self {
-            Self::Kill => After::Kill,
-            Self::PowerCut => After::PowerCut,
-        }
-    }
-}
-
-/// What becomes of requests that are not aligned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AlignArg {
-    /// They are left out and counted
-    #[default]
-    Refuse,
-    /// They are widened to whole blocks and counted
-    Round,
-}
-
-impl AlignArg {
-    pub(crate) fn alignment(self) -> Alignment {
-        match self {
-            Self::Refuse => Alignment::Refuse,
-            Self::Round => Alignment::Round,
-        }
-    }
+    #[arg(long, value_parser = alignment(), default_value = Alignment::default().name())]
+    pub(crate) align: Alignment,
 }
 
 /// How requests go to the device.
@@ -282,14 +355,14 @@ impl AlignArg {
 #[command(next_help_heading = "Engine")]
 pub(crate) struct EngineArgs {
     /// What happens to a request that overlaps one in flight
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) conflicts: ConflictsArg,
+    #[arg(long, value_parser = conflicts(), default_value = ConflictMode::default().name())]
+    pub(crate) conflicts: ConflictMode,
 
     /// What conflicts: 0 two writes, 1 all but two reads, 2 all
     #[arg(
         long,
         value_name = "0..2",
-        default_value_t = 1,
+        default_value_t = Strong::default().level(),
         value_parser = clap::value_parser!(u8).range(0..=2)
     )]
     pub(crate) strong: u8,
@@ -300,16 +373,16 @@ pub(crate) struct EngineArgs {
         long,
         value_name = "N",
         default_value_t = ioecho_stats::judge::IN_FLIGHT_DEFAULT,
-        value_parser = clap::value_parser!(u32).range(1..=16384)
+        value_parser = clap::value_parser!(u32).range(whole(IN_FLIGHT))
     )]
     pub(crate) in_flight_max: u32,
 
     /// How requests reach the kernel
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) backend: BackendArg,
+    #[arg(long, value_parser = backend(), default_value = Backend::default().name())]
+    pub(crate) backend: Backend,
 
     /// For the back end threads: how many [default: --in-flight-max, at most 256]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(whole(THREADS)))]
     pub(crate) threads: Option<u32>,
 
     /// For io_uring: a thread of the kernel looks for requests; it takes a whole processor
@@ -326,8 +399,8 @@ pub(crate) struct EngineArgs {
 #[command(next_help_heading = "Host")]
 pub(crate) struct HostArgs {
     /// How the time to the next request is spent
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) pacing: PacingArg,
+    #[arg(long, value_parser = pacing(), default_value = PacingMode::default().name())]
+    pub(crate) pacing: PacingMode,
 
     /// Run the issuing threads on these processors, such as 2,4-7
     #[arg(long, value_name = "LIST")]
@@ -337,7 +410,7 @@ pub(crate) struct HostArgs {
     #[arg(
         long,
         value_name = "1..99",
-        value_parser = clap::value_parser!(u8).range(1..=99)
+        value_parser = clap::value_parser!(u8).range(whole(FIFO))
     )]
     pub(crate) fifo: Option<u8>,
 
@@ -350,104 +423,24 @@ pub(crate) struct HostArgs {
     pub(crate) dma_latency: bool,
 }
 
-/// How the time to the next request is spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PacingArg {
-    /// Sleep until near, then spin; how near is measured at the start
-    #[default]
-    Hybrid,
-    /// Spin
-    Spin,
-    /// Sleep
-    Sleep,
-}
-
-impl PacingArg {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Hybrid => "hybrid",
-            Self::Spin => "spin",
-            Self::Sleep => "sleep",
-        }
-    }
-}
-
-/// What happens on conflict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ConflictsArg {
-    /// Both are issued and race
-    Allow,
-    /// The later one is left out
-    Drop,
-    /// The later one waits; others overtake it
-    #[default]
-    Partial,
-    /// The later one and all behind it wait
-    Ordering,
-}
-
-impl ConflictsArg {
-    pub(crate) fn mode(self) -> ConflictMode {
-        match self {
-            Self::Allow => ConflictMode::Allow,
-            Self::Drop => ConflictMode::Drop,
-            Self::Partial => ConflictMode::Partial,
-            Self::Ordering => ConflictMode::Ordering,
-        }
-    }
-}
-
-/// The rule for `--strong`.
-pub(crate) fn strong(level: u8) -> Strong {
-    match level {
-        0 => Strong::WriteWrite,
-        1 => Strong::AllButReads,
-        _ => Strong::All,
-    }
-}
-
-/// How requests reach the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BackendArg {
-    /// The best that the system allows: io_uring, then aio, then threads
-    #[default]
-    Auto,
-    /// io_uring
-    Uring,
-    /// Linux AIO
-    Aio,
-    /// A thread for each request in flight, with pread and pwrite
-    Threads,
-}
-
-impl BackendArg {
-    pub(crate) fn backend(self) -> Backend {
-        match self {
-            Self::Auto => Backend::Auto,
-            Self::Uring => Backend::Uring,
-            Self::Aio => Backend::Aio,
-            Self::Threads => Backend::Threads,
-        }
-    }
+/// The range as clap takes it.
+fn whole<T: Copy + Into<i64>>(range: RangeInclusive<T>) -> RangeInclusive<i64> {
+    (*range.start()).into()..=(*range.end()).into()
 }
 
 fn factor(text: &str) -> Result<f64, String> {
-    number(text, 1e-6..=1e6, "must lie between 0.000001 and 1000000")
+    number(text, SPEEDUPS, "must lie between 0.000001 and 1000000")
 }
 
 fn scale(text: &str) -> Result<f64, String> {
-    number(text, 1e-3..=1e3, "must lie between 0.001 and 1000")
+    number(text, IOPS_SCALES, "must lie between 0.001 and 1000")
 }
 
 fn dedup(text: &str) -> Result<f64, String> {
-    number(text, 1.0..=1e3, "must lie between 1 and 1000")
+    number(text, DEDUPS, "must lie between 1 and 1000")
 }
 
-pub(super) fn number(
-    text: &str,
-    range: std::ops::RangeInclusive<f64>,
-    help: &str,
-) -> Result<f64, String> {
+pub(super) fn number(text: &str, range: RangeInclusive<f64>, help: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && range.contains(&number) => Ok(number),
         Ok(_) => Err(help.to_owned()),
@@ -457,11 +450,8 @@ pub(super) fn number(
 
 fn grace(text: &str) -> Result<Nanos, String> {
     let span = span(text)?;
-    if span <= Nanos::from_secs(3600) { Ok(span) } else { Err("at most 1h".to_owned()) }
+    if span <= START_GRACE_MAX { Ok(span) } else { Err("at most 1h".to_owned()) }
 }
-
-/// The longest bundle: what is not issued within this counts as late.
-const BUNDLE_MAX: Nanos = Nanos::from_micros(100);
 
 fn bundle(text: &str) -> Result<Nanos, String> {
     if text == "auto" {
@@ -488,7 +478,69 @@ fn on_error(text: &str) -> Result<OnError, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::{Args, Command};
+
+    fn asked(line: &str) -> ReplaySpec {
+        let words = ["ioecho", "replay"].into_iter().chain(line.split_ascii_whitespace());
+        match Args::try_parse_from(words).unwrap().command {
+            Command::Replay(replay) => replay.spec().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What decides for every field whether two are the same.
+    fn told(spec: &ReplaySpec) -> String {
+        format!("{spec:#?}")
+    }
+
+    #[test]
+    fn what_is_typed_is_stored_and_read_as_it_was_typed() {
+        let sizes = "--block-size 512 --cache-size 8G --start 90s --duration 1.5m";
+        let lines = [
+            "t -t sim",
+            "t -t sim -t sim:size=1G,units=3 -o out --speedup 2.5 --iops-scale 0.1 --bundle 20us \
+             --start-grace 1s --follow-in-flight --on-error 7 --fill-random 30 --dedup 1.5",
+            "t -t a --timing load --align round --conflicts ordering --strong 2 --in-flight-max 7 \
+             --verify paranoia --continues before --after power-cut --destroy a --sync-writes",
+            "t -t a --read-only --backend threads --threads 9 --pacing spin --cpus 2,4-7 --fifo 3",
+            "t -t a --writes-as-reads --sqpoll --lock-memory --dma-latency --allow-cached",
+            "t --map sda=sim:size=1G,units=2,from=4k,length=1G,to=8k,room=2G,scale=0.5 --map *=b",
+            "t --map-file routes --timing afap --iopoll --expert=20ms --witness=tracefs",
+            "t -t sim --require all,lateness=limited --expert --repeat 3 --busiest 5m,by=bytes \
+             --anonymise secret,extent=4k --reverse",
+            "t -t sim --strict --event D --format blkreplay --whole-seconds poisson --time-unit us",
+            "t -t sim --sort-whole --columns ts:us,op,offset:sectors,length:bytes --separator ; \
+             --ops 0=read/1=write",
+        ];
+        for line in lines.into_iter().chain([format!("t -t sim {sizes}").as_str()]) {
+            let spec = asked(line);
+            let json = serde_json::to_string(&spec).unwrap();
+            // Whoever reads decides whether options that say nothing are refused.
+            let unread = |mut spec: ReplaySpec| {
+                spec.read.all_apply = false;
+                told(&spec)
+            };
+            let read: ReplaySpec = serde_json::from_str(&json).unwrap();
+            assert_eq!(unread(read), unread(spec.clone()), "{line}");
+            let read: ReplaySpec = toml::from_str(&toml::to_string(&spec).unwrap()).unwrap();
+            assert_eq!(unread(read), unread(spec), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_typed_is_what_a_spec_says_of_itself() {
+        let mut typed = asked("t -t sim");
+        typed.read.all_apply = false;
+        let said = ReplaySpec {
+            trace: "t".into(),
+            targets: vec!["sim".to_owned()],
+            ..ReplaySpec::default()
+        };
+        assert_eq!(told(&typed), told(&said));
+    }
 
     #[test]
     fn a_run_bears_no_failure_some_or_any_number() {

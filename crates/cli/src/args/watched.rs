@@ -3,6 +3,7 @@
 use ioecho_trace::Nanos;
 
 use super::{InterfaceArg, span};
+use crate::run::spec::EXPERT_INTERVALS;
 
 /// What is kept beside the results.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,15 +34,12 @@ pub(crate) struct WatchedArgs {
     pub(crate) witness: Option<InterfaceArg>,
 }
 
-/// Intervals in which next to nothing happens tell nothing, and a line for each takes its room.
-const INTERVALS: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(10)..=Nanos::from_secs(3600);
-
 fn interval(text: &str) -> Result<Nanos, String> {
     let span = span(text)?;
-    if INTERVALS.contains(&span) {
+    if EXPERT_INTERVALS.contains(&span) {
         Ok(span)
     } else {
-        Err(format!("must lie between {} and {}", INTERVALS.start(), INTERVALS.end()))
+        Err(format!("must lie between {} and {}", EXPERT_INTERVALS.start(), EXPERT_INTERVALS.end()))
     }
 }
 

@@ -5,6 +5,7 @@ mod text;
 
 use ioecho_stats::analysis::all::{Space, Time, in_pieces};
 use ioecho_stats::analysis::{Analysis, AnalysisFigures, Settings};
+use ioecho_stats::verdict::Verdict;
 use ioecho_trace::{Batch, Header};
 use serde::Serialize;
 
@@ -12,13 +13,14 @@ use crate::args::AnalyzeArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::tell_damage;
 use crate::exit::{self, Coded};
+use crate::opened::Named;
 use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use crate::run::directory;
 use crate::run::pass::{self, Counted, Input};
 
 pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
+    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load.asked()));
     if let Some(path) = &args.output {
         gate.check(path, Writing::Replacing)?;
     }
@@ -34,9 +36,9 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
         tell_damage(&header);
     } else {
         let figures = analysis.figures(&header, &args.asked());
-        let run = directory::read_facts(&args.file);
+        let run = directory::facts_of(&args.file)?;
         if args.json {
-            let verdict = run.as_ref().and_then(|run| run.get("verdict"));
+            let verdict = run.as_ref().and_then(|run| run.verdict.as_ref());
             out.json_line(&Printed { figures: &figures, verdict, trace: &header })?;
         } else {
             text::print(out, &args.file, &figures, &header, run.as_ref())?;
@@ -47,9 +49,7 @@ pub(crate) fn run(args: &AnalyzeArgs, out: &mut Out) -> anyhow::Result<u8> {
 
 /// What was counted cannot be counted otherwise any more.
 fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
-    let load = &args.load;
-    let is_cut = load.window.start.is_some() || load.window.duration.is_some();
-    if args.windows.is_empty() && !is_cut && load.transforms.chain.is_empty() {
+    if args.windows.is_empty() && args.load.asked().is_whole() {
         return Ok(());
     }
     let text = format!(
@@ -62,15 +62,16 @@ fn refuse_choices(args: &AnalyzeArgs) -> anyhow::Result<()> {
 
 fn count(args: &AnalyzeArgs) -> anyhow::Result<(Analysis, Header)> {
     let input = Input {
+        opener: &Named,
         path: &args.file,
         options: &args.read.options(),
-        load: &args.load,
+        load: &args.load.asked(),
         threads: args.threads.map_or_else(pass::threads, usize::from),
         stop: &stop_on_signals()?,
         origin: None,
     };
     let settings = args.settings();
-    pass::count(&input, || Analysis::new(settings.clone()))
+    Ok(pass::count(&input, || Analysis::new(settings.clone()))?)
 }
 
 impl Counted for Analysis {
@@ -112,6 +113,6 @@ struct Printed<'a> {
     #[serde(flatten)]
     figures: &'a AnalysisFigures,
     #[serde(skip_serializing_if = "Option::is_none")]
-    verdict: Option<&'a toml::Value>,
+    verdict: Option<&'a Verdict>,
     trace: &'a Header,
 }

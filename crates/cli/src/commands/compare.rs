@@ -50,7 +50,7 @@ pub(crate) fn run(args: &CompareArgs, out: &mut Out) -> anyhow::Result<u8> {
     let (members, paired) = runs::read(&systems)?;
     let mut obstacles = runs::obstacles(&members);
     refuse(&mut obstacles, &args.allow)?;
-    let differences = runs::differences(&members);
+    let differences = runs::differences(&members)?;
     let settings = Settings {
         seed: args.seed,
         resamples: args.resamples as usize,
@@ -170,5 +170,5 @@ fn write_page(
         ],
     };
     let html = ioecho_report::compare_html(&page)?;
-    gate.put(path, html.as_bytes())
+    Ok(gate.put(path, html.as_bytes())?)
 }

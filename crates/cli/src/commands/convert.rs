@@ -12,25 +12,27 @@ use crate::args::ConvertArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit::{self, Coded};
+use crate::opened;
 use crate::outputs::{Gate, Inputs, Writing};
 use crate::run::labelled::Labelled;
 use crate::run::open;
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<u8> {
-    let gate = Gate::reading(Inputs::of_load(&args.input, &args.load));
+    let load = args.load.asked();
+    let gate = Gate::reading(Inputs::of_load(&args.input, &load));
     if !is_standard(&args.output) {
         gate.check(&args.output, Writing::Over)?;
     }
-    open::refuse_endless(&args.input, &args.load)?;
+    open::refuse_endless(&args.input, &load)?;
     let stop = stop_on_signals()?;
     let options = args.read.options();
     let described =
         |source| -> Box<dyn Source> { Box::new(Labelled::new(stop.over(source), label(args))) };
-    if let Some(parts) = open::parts(&stop, &args.input, &options, &args.load, described)? {
+    if let Some(parts) = opened::parts(&stop, &args.input, &options, &load, described)? {
         return into_parts(args, &gate, parts);
     }
     refuse_place(&args.output)?;
-    let source = open::trace_until(&stop, &args.input, &options, &args.load)?;
+    let source = opened::trace_until(&stop, &args.input, &options, &load)?;
     // What a transform holds on disk is long, too.
     let mut source = Labelled::new(stop.over(source), label(args));
     let sink = gate.trace(args.to, &args.output, source.header())?;

@@ -4,33 +4,40 @@
 //! scratch file. Reading holes of a new file would measure the file system's emptiness, so what the
 //! load reads is written first.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use clap::Parser;
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::{Io, Payload};
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::{Load, Window};
 use ioecho_trace::{Batch, Bytes, Flags, Nanos, Op, Source};
 
-use crate::args::{Args, Command, DemoArgs, LoadArgs, WindowArgs};
+use crate::args::DemoArgs;
 use crate::commands::replay::conclude;
 use crate::exit::{self, Coded};
+use crate::opened::{self, Named};
 use crate::outputs::{Gate, make_directory};
 use crate::print::Out;
+use crate::run::command;
+use crate::run::error::{Kind, RunError};
 use crate::run::execute::execute;
-use crate::run::open;
+use crate::run::live::LivePlan;
+use crate::run::observer::Observer;
 use crate::run::plan::{ReplayPlan, dated};
+use crate::run::screen::Screen;
+use crate::run::signals::stop_on_signals;
+use crate::run::spec::ReplaySpec;
 
 /// The recording: a minute of PostgreSQL under pgbench (`examples/pgbench.md`).
 const RECORDING: &[u8] = include_bytes!("../../../../examples/pgbench.parquet");
 
 /// The part of it that is replayed, in the trace's own time.
-const WINDOW: WindowArgs =
-    WindowArgs { start: Some(Nanos::from_secs(20)), duration: Some(Nanos::from_secs(12)) };
+const WINDOW: Window =
+    Window { start: Some(Nanos::from_secs(20)), duration: Some(Nanos::from_secs(12)) };
 
 /// The size of the device that it was recorded on.
 const SCRATCH: Bytes = Bytes(1 << 30);
@@ -54,8 +61,8 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
         return Err(Coded::error(exit::OUTPUT, text));
     }
     let scratch = directory.join("scratch.img");
-    let target: OsString = if args.sim {
-        format!("sim:size={}", SCRATCH.0).into()
+    let target = if args.sim {
+        format!("sim:size={}", SCRATCH.0)
     } else {
         writeln!(
             out,
@@ -63,25 +70,28 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
             scratch.display()
         )?;
         prepare(&gate, &trace, &scratch)?;
-        scratch.clone().into()
+        scratch.display().to_string()
     };
     writeln!(
         out,
         "replaying {} of a recorded PostgreSQL load at its natural speed",
         WINDOW.duration.unwrap_or_default()
     )?;
-    let span = |at: Option<Nanos>| format!("{}ns", at.unwrap_or_default().0);
-    let mut words: Vec<OsString> =
-        ["ioecho", "replay", "--allow-cached", "--start"].map(Into::into).into();
-    words.extend([span(WINDOW.start), "--duration".into(), span(WINDOW.duration)].map(Into::into));
-    words.extend(["--target".into(), target, "--output".into()]);
-    words.extend([directory.join("run").into(), "--".into(), trace.into()]);
-    let Command::Replay(replay) = Args::try_parse_from(words)?.command else {
-        anyhow::bail!("the demo's own command line is no replay");
+    let spec = ReplaySpec {
+        trace,
+        start: WINDOW.start,
+        duration: WINDOW.duration,
+        targets: vec![target],
+        output: Some(directory.join("run")),
+        allow_cached: true,
+        scratch: true,
+        ..ReplaySpec::default()
     };
-    let (mut plan, source) = ReplayPlan::new(&replay)?;
-    plan.is_scratch = true;
-    let finished = execute(&plan, source);
+    let (plan, source) = ReplayPlan::new(spec, command::words(), &Named)?;
+    let stopping = stop_on_signals()?;
+    let screen = Screen::new(LivePlan::default(), false, &stopping);
+    let observer: Arc<dyn Observer> = Arc::new(screen);
+    let finished = execute(&plan, source, &stopping, &observer);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
     conclude(&finished, out)?;
@@ -92,14 +102,14 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
 }
 
 /// The part of the load that is replayed.
-fn part() -> LoadArgs {
-    LoadArgs { window: WINDOW, ..LoadArgs::default() }
+fn part() -> Load {
+    Load { window: WINDOW, chain: Vec::new() }
 }
 
 /// Makes the scratch file and writes what the load will touch, with data that ioecho recognises as
 /// its own.
 fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
-    let mut source = open::trace(trace, &ReadOptions::default(), &part())?;
+    let mut source = opened::trace(trace, &ReadOptions::default(), &part())?;
     let mut batch = Batch::new(source.header().columns);
     let mut pattern = Pattern::new(0);
     let mut buffer = Vec::new();
@@ -121,7 +131,7 @@ fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
         file.write_all_at(buffer, request.offset.0)
     };
     let unwritable = |error: std::io::Error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", scratch.display()))
+        RunError::new(Kind::Output, format!("cannot write {}: {error}", scratch.display()))
     };
     let file = gate.new_file(scratch, unwritable)?;
     file.set_len(SCRATCH.0).map_err(unwritable)?;
@@ -132,5 +142,5 @@ fn prepare(gate: &Gate, trace: &Path, scratch: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    file.sync_all().map_err(unwritable)
+    Ok(file.sync_all().map_err(unwritable)?)
 }

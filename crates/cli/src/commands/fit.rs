@@ -17,6 +17,7 @@ use crate::args::{LoadArgs, ReadArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import, visible};
 use crate::exit::{self, Coded};
+use crate::opened;
 use crate::outputs::{Gate, Inputs, Writing};
 use crate::print::Out;
 use crate::run::open;
@@ -68,7 +69,8 @@ struct Fit<'a> {
 }
 
 pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let gate = Gate::reading(Inputs::of_load(&args.trace, &args.load));
+    let load = args.load.asked();
+    let gate = Gate::reading(Inputs::of_load(&args.trace, &load));
     for path in [&args.output, &args.fio].into_iter().flatten() {
         gate.check(path, Writing::Over)?;
     }
@@ -79,9 +81,9 @@ pub(crate) fn run(args: &FitArgs, out: &mut Out) -> anyhow::Result<u8> {
         let text = format!("{name} is named twice\n  = help: give -o and --fio a file each");
         return Err(Coded::error(exit::USAGE, text));
     }
-    open::refuse_endless(&args.trace, &args.load)?;
+    open::refuse_endless(&args.trace, &load)?;
     let stop = stop_on_signals()?;
-    let mut source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
+    let mut source = opened::trace_until(&stop, &args.trace, &args.read.options(), &load)?;
     let natural = measure(&mut *source)?;
     let name = args.trace.display().to_string();
     if let Some((fault, remedy)) = line::fault(&natural) {

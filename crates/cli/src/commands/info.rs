@@ -7,6 +7,7 @@ use std::path::Path;
 
 use ioecho_stats::histogram::Summary;
 use ioecho_stats::trace_summary::{TraceFigures, TraceSummary};
+use ioecho_stats::verdict::Verdict;
 use ioecho_trace::header::Imported;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Header, Nanos, Source};
@@ -16,7 +17,9 @@ use crate::args::InfoArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::visible;
 use crate::exit;
+use crate::opened;
 use crate::print::Out;
+use crate::run::facts::RunFacts;
 use crate::run::{directory, open};
 
 /// The version of the JSON. It changes when a key changes its meaning or goes away.
@@ -29,16 +32,17 @@ const VOLUMES_SHOWN: usize = 32;
 const SIZES_SHOWN: usize = 8;
 
 pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
-    open::refuse_endless(&args.file, &args.load)?;
+    let load = args.load.asked();
+    open::refuse_endless(&args.file, &load)?;
     let stop = stop_on_signals()?;
-    let mut source = open::trace_until(&stop, &args.file, &args.read.options(), &args.load)?;
+    let mut source = opened::trace_until(&stop, &args.file, &args.read.options(), &load)?;
     let mut batch = Batch::new(source.header().columns);
     let mut summary = TraceSummary::default();
     while source.next_batch(&mut batch)? {
         summary.observe(&batch);
     }
     let (header, figures) = (source.header(), summary.figures());
-    let run = directory::read_facts(&args.file);
+    let run = directory::facts_of(&args.file)?;
     if args.json {
         out.json(&json_of(header, &figures, run.as_ref())?)?;
     } else {
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &InfoArgs, out: &mut Out) -> anyhow::Result<u8> {
 fn json_of(
     header: &Header,
     figures: &TraceFigures,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> serde_json::Result<Value> {
     let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
     let volumes: Vec<Value> = figures
@@ -76,10 +80,22 @@ fn json_of(
         all.insert("version".to_owned(), INFO_VERSION.into());
         all.insert("volumes".to_owned(), Value::Array(volumes));
         if let Some(run) = run {
-            all.insert("run".to_owned(), serde_json::to_value(run)?);
+            all.insert("run".to_owned(), without_nulls(serde_json::to_value(run)?));
         }
     }
     Ok(all)
+}
+
+/// A value as `run.toml` has it: there, what is not known is missing.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(all) => {
+            let known = all.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(known.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        Value::Array(all) => Value::Array(all.into_iter().map(without_nulls).collect()),
+        plain => plain,
+    }
 }
 
 /// Prints one line of the text.
@@ -94,7 +110,7 @@ fn print_text(
     file: &Path,
     header: &Header,
     figures: &TraceFigures,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> io::Result<()> {
     print_provenance(&mut out, file, header, run)?;
     let TraceFigures { requests, reads, writes, .. } = *figures;
@@ -179,7 +195,7 @@ fn print_provenance(
     out: &mut impl Write,
     file: &Path,
     header: &Header,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> io::Result<()> {
     row!(out, "file", "{}", file.display())?;
     row!(out, "origin", "{}, {}", header.source, header.format)?;
@@ -204,23 +220,21 @@ fn print_provenance(
     for transform in &header.transforms {
         row!(out, "transform", "{transform}")?;
     }
-    let text = |key: &str| run.and_then(|run| run.get(key)).and_then(toml::Value::as_str);
-    if let Some(run) = run
-        && let Some(state) = text("state")
-    {
-        row!(out, "run", "{state}{}", text("reason").map_or(String::new(), |r| format!(": {r}")))?;
+    if let Some(run) = run {
+        let reason = run.reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+        row!(out, "run", "{}{reason}", run.state.name())?;
         row!(out, "verdict", "{}", verdict_of(run, file))?;
     }
     Ok(())
 }
 
 /// The verdict on a run in a line: no figure of a run is told without it.
-pub(crate) fn verdict_of(run: &toml::Table, file: &Path) -> String {
-    let verdict = run.get("verdict");
-    let word = |key: &str| verdict.and_then(|v| v.get(key)).and_then(toml::Value::as_str);
-    match (word("validity"), word("summary")) {
-        (Some(validity), Some(summary)) => format!("{}. {summary}", validity.to_uppercase()),
-        _ => format!("none yet; if the run was killed: ioecho report {}", file.display()),
+pub(crate) fn verdict_of(run: &RunFacts, file: &Path) -> String {
+    match &run.verdict {
+        Some(Verdict { validity, summary, .. }) => {
+            format!("{}. {summary}", validity.name().to_uppercase())
+        }
+        None => format!("none yet; if the run was killed: ioecho report {}", file.display()),
     }
 }
 

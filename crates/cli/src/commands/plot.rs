@@ -11,28 +11,32 @@ use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_stats::orders::Orders;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Source as _, Stop};
 
-use crate::args::{LoadArgs, PictureFormat, PlotArgs};
+use crate::args::{PictureFormat, PlotArgs};
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
+use crate::opened::{self, Named};
 use crate::outputs::{Gate, Inputs, make_directory};
 use crate::print::Out;
 use crate::run::directory::RunDirectory;
-use crate::run::{everything, inside, open, page, pass, settle};
+use crate::run::{everything, inside, page, pass, settle};
 
 pub(crate) fn run(args: &PlotArgs, out: &mut Out) -> anyhow::Result<u8> {
+    let load = args.load.asked();
     let stop = stop_on_signals()?;
     let options = args.read.options();
-    let in_order = |origin: &_| orders(&args.file, &options, &args.load, &stop, origin);
-    let (found, orders) = everything::count_and(&args.file, &options, &args.load, &stop, in_order)?;
+    let in_order = |origin: &_| orders(&args.file, &options, &load, &stop, origin);
+    let (found, orders) =
+        everything::count_and(&Named, &args.file, &options, &load, &stop, in_order)?;
     let all = pictures(&args.file, &found, &mut orders?);
     let size = (f64::from(args.size.0), f64::from(args.size.1));
     let sheet = sheet(&args.file, size, &found)?;
     let chosen = chosen(all, &args.only)?;
     let directory = args.output.clone().unwrap_or_else(|| PathBuf::from("."));
-    let gate = Gate::reading(Inputs::of_load(&args.file, &args.load));
+    let gate = Gate::reading(Inputs::of_load(&args.file, &load));
     make_directory(&directory)?;
     let path = |chart: &Chart| name(&directory, &args.file, chart, args.to);
     let (empty, drawn): (Vec<Chart>, Vec<Chart>) = chosen.into_iter().partition(Chart::is_empty);
@@ -63,7 +67,7 @@ pub(crate) fn write_main(
     gate: &Gate,
     file: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     stop: &Stop,
     found: &everything::Found,
     directory: &Path,
@@ -88,11 +92,11 @@ pub(crate) fn write_main(
 fn orders(
     file: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     stop: &Stop,
     origin: &OnceLock<Nanos>,
 ) -> anyhow::Result<Orders> {
-    let source = open::trace_until(stop, file, options, load)?;
+    let source = opened::trace_until(stop, file, options, load)?;
     let mut source = pass::FromFirst::over(source, origin);
     let mut orders = Orders::default();
     let mut batch = Batch::new(source.header().columns);
@@ -148,7 +152,7 @@ fn write_all(
             PictureFormat::Svg => svg.into_bytes(),
             PictureFormat::Png => ioecho_report::png(&svg, 1.0)?,
         };
-        gate.put(&path(chart), &bytes)
+        Ok(gate.put(&path(chart), &bytes)?)
     };
     // Some weigh ten times as much as others: whoever is done takes the next one.
     let next = AtomicUsize::new(0);

@@ -21,15 +21,17 @@ use ioecho_linux::{
 use ioecho_replay::fill::{BLOCK, Extent, fill_run, seed_of};
 use ioecho_replay::map::Map;
 use ioecho_replay::plan::{Planner, TargetLimits, Timing};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Bytes, Op, Source};
 
-use crate::args::{LoadArgs, ReadArgs};
+use crate::args::ReadArgs;
 use crate::commands::tell;
 use crate::exit::{self, Coded};
+use crate::opened;
 use crate::outputs::{Gate, Inputs};
 use crate::print::{Out, is_watched};
+use crate::run::error::{Kind, RunError};
 use crate::run::fill::{DEPTH, Filled, Job, fill, resume};
-use crate::run::open;
 use crate::run::signals;
 use crate::run::target::{Target, guard_all};
 
@@ -120,7 +122,7 @@ pub(crate) fn run(args: &PrepareArgs, out: &mut Out) -> anyhow::Result<u8> {
     // A trace that cannot be read is told before a file is made.
     let trace = match (&args.trace, args.part) {
         (Some(trace), Part::Touched) => {
-            Some(open::trace(trace, &args.read.options(), &LoadArgs::default())?)
+            Some(opened::trace(trace, &args.read.options(), &Load::default())?)
         }
         (Some(_), Part::All) => {
             let text = "--trace is for --part touched alone\n  = help: add --part touched, or \
@@ -224,13 +226,13 @@ fn make_file<'a>(args: &'a PrepareArgs, gate: &Gate) -> anyhow::Result<Option<Ma
                 "{name} is there already, so --size cannot make it\n  = help: leave --size away \
                  to fill what is there"
             );
-            return Coded::error(exit::USAGE, text);
+            return RunError::new(Kind::Usage, text);
         }
         let text = format!(
             "cannot make {name} of {size}: {error}\n  = help: name a directory that is there and \
              may be written to, on a file system that has room for files of this size"
         );
-        Coded::error(exit::TARGET, text)
+        RunError::new(Kind::Target, text)
     };
     let file = gate.new_file(&args.target, refused)?;
     let made = MadeFile(Some(&args.target));

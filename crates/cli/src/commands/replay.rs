@@ -1,8 +1,10 @@
 //! `ioecho replay`: a trace on a target, with a verdict.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use ioecho_report::Page;
+use ioecho_stats::required::{self, Requirement};
 use ioecho_stats::run_summary::{Percentiles, RunSummary};
 use ioecho_stats::verdict::Check;
 use ioecho_trace::Nanos;
@@ -11,35 +13,41 @@ use ioecho_trace::units::counted;
 use crate::args::ReplayArgs;
 use crate::commands::{tell, tell_import};
 use crate::exit;
+use crate::opened::Named;
 use crate::print::Out;
-use crate::required::{self, Requirement};
 use crate::run::execute::{Finished, execute};
 use crate::run::forecast::forecast;
+use crate::run::live::LivePlan;
+use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
-use crate::run::{settle, witness};
+use crate::run::screen::Screen;
+use crate::run::signals::stop_on_signals;
+use crate::run::{command, settle, witness};
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let (plan, mut source) = ReplayPlan::new(args)?;
+    let (plan, mut source) = ReplayPlan::new(args.spec()?, command::words(), &Named)?;
+    let live = LivePlan::new(&args.live, &plan)?;
     if args.safety.dry_run {
         writeln!(out, "{plan}\n{}", forecast(&plan, source.as_mut())?)?;
         for line in witness::planned(&plan)? {
             writeln!(out, "{line}")?;
         }
-        plan.guard()?;
+        plan.guard()?.iter().for_each(|warning| tell(warning));
         return Ok(tell_import(source.header()));
     }
-    let mut finished = execute(&plan, source)?;
-    let live = finished.live.take();
+    let takes_stdout = live.takes_stdout();
+    let stopping = stop_on_signals()?;
+    let screen = Arc::new(Screen::new(live, args.quiet, &stopping));
+    let observer: Arc<dyn Observer> = screen.clone();
+    let finished = execute(&plan, source, &stopping, &observer)?;
     // The outcome stands on standard error where lines for programs take the standard output.
-    if plan.live.takes_stdout() {
+    if takes_stdout {
         out.make_way();
     }
     let page = conclude(&finished, out)?;
-    let unmet = tell_required(out, &plan.required, &finished.summary)?;
+    let unmet = tell_required(out, &plan.spec.require, &finished.summary)?;
     // Last: whoever reads slowly holds up nothing that matters.
-    if let Some(live) = live {
-        live.finish(page);
-    }
+    screen.finish(page);
     Ok(match exit::of_run(&finished.summary) {
         exit::OK if unmet => exit::REQUIRED,
         code => code,
@@ -75,6 +83,25 @@ pub(crate) fn tell_required(
     Ok(!unmet.is_empty())
 }
 
+/// What is typed to follow the advice of a check. The advice itself is for everybody who judges a
+/// run, and not all of them type.
+const FLAGS: [(&str, &str); 14] = [
+    ("lateness", "--in-flight-max, --cpus"),
+    ("demand", "--speedup"),
+    ("issued", "--align round"),
+    ("target-size", "--map"),
+    ("lower-cache", "--cache-size"),
+    ("steady-state", "--start"),
+    ("in-flight", "--timing load, --follow-in-flight, --speedup"),
+    ("same-load", "--window, --merge"),
+    ("compression", "--fill-random, --dedup"),
+    ("queue-depth", "--in-flight-max"),
+    ("alignment", "--align round"),
+    ("durability", "--filter"),
+    ("cpu", "--cpus"),
+    ("witness", "--conflicts"),
+];
+
 /// Prints the verdict first, then the figures.
 pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::io::Result<()> {
     let RunSummary { verdict, engine, .. } = summary;
@@ -86,7 +113,9 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
             let asked =
                 if threshold.is_empty() { String::new() } else { format!(" (asked: {threshold})") };
             writeln!(out, "  {name:<13}{measured}{asked}")?;
-            writeln!(out, "  {:<13}{} (ioecho explain {name})", "", check.advice)?;
+            let typed = FLAGS.iter().find(|(of, _)| of == name);
+            let typed = typed.map_or(String::new(), |(_, flags)| format!("{flags}; "));
+            writeln!(out, "  {:<13}{} ({typed}ioecho explain {name})", "", check.advice)?;
         }
     }
     write!(out, "requests      {} of {} replayed", engine.issued, engine.planned)?;

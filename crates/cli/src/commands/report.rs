@@ -6,19 +6,23 @@ use std::path::PathBuf;
 use ioecho_report::Page;
 use ioecho_trace::Stop;
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::Load;
 
-use crate::args::{LoadArgs, ReportArgs};
+use crate::args::ReportArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::plot;
 use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
+use crate::opened::Named;
 use crate::outputs::{Gate, Inputs, Writing, refuse_stranger};
 use crate::print::Out;
 use crate::run::directory::RunDirectory;
+use crate::run::facts::State;
 use crate::run::{everything, page, settle};
 
 pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
-    let gate = Gate::reading(Inputs::of_load(&args.run, &args.load));
+    let load = args.load.asked();
+    let gate = Gate::reading(Inputs::of_load(&args.run, &load));
     if let Some(directory) = &args.figures {
         // Before the page is written, which comes first.
         refuse_stranger(directory)?;
@@ -28,9 +32,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     if let Some(path) = &args.output {
         gate.check(path, Writing::Over)?;
     }
-    let window = &args.load.window;
-    let is_part = window.start.is_some() || window.duration.is_some();
-    if is_part || !args.load.transforms.chain.is_empty() {
+    if !load.is_whole() {
         let text = format!(
             "{} is a run, and its verdict is on the whole of it\n  = help: take its \
              requests.parquet for a page of a part of it, which says that it is not judged",
@@ -45,13 +47,13 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
         settle::read_summary(&run)?
     };
     let facts = run.read_facts()?;
-    if facts.get("state").and_then(toml::Value::as_str) == Some("running") {
+    if facts.state == State::Running {
         // Killed when everything but this was done.
         run.mark_settled(facts, &summary)?;
         run.free_reserve();
     }
-    let (options, load, stop) = (ReadOptions::default(), LoadArgs::default(), Stop::default());
-    let found = everything::count(run.path(), &options, &load, &stop)?;
+    let (options, load, stop) = (ReadOptions::default(), Load::default(), Stop::default());
+    let found = everything::count(&Named, run.path(), &options, &load, &stop)?;
     let page = settle::page_of(&run, &summary, &found)?;
     out.tells_of_files();
     print_outcome(out, &summary)?;
@@ -83,6 +85,7 @@ fn write_of_run(
 
 /// The page of a trace that is no run.
 fn of_trace(args: &ReportArgs, gate: &Gate, out: &mut Out) -> anyhow::Result<u8> {
+    let load = args.load.asked();
     if args.run.is_dir() {
         let text = format!(
             "{} is no run: it holds no run.toml\n  = help: name a directory that `ioecho replay \
@@ -103,7 +106,7 @@ fn of_trace(args: &ReportArgs, gate: &Gate, out: &mut Out) -> anyhow::Result<u8>
     }
     let stop = stop_on_signals()?;
     let options = args.read.options();
-    let found = everything::count(&args.run, &options, &args.load, &stop)?;
+    let found = everything::count(&Named, &args.run, &options, &load, &stop)?;
     let page = page::of_trace(&args.run, &found);
     let path = args.output.clone().unwrap_or_else(|| {
         let name = page.title.trim_start_matches('-');
@@ -111,7 +114,7 @@ fn of_trace(args: &ReportArgs, gate: &Gate, out: &mut Out) -> anyhow::Result<u8>
     });
     gate.put(&path, ioecho_report::html(&page)?.as_bytes())?;
     if let Some(directory) = &args.figures {
-        plot::write_main(gate, &args.run, &options, &args.load, &stop, &found, directory)?;
+        plot::write_main(gate, &args.run, &options, &load, &stop, &found, directory)?;
     }
     out.tells_of_files();
     writeln!(out, "report        {}", path.display())?;

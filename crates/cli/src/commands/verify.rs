@@ -12,7 +12,7 @@ use clap::ArgAction;
 use ioecho_replay::verify::{After, PassProgress};
 use ioecho_trace::units::counted;
 
-use crate::args::AfterArg;
+use crate::args;
 use crate::commands::tell;
 use crate::exit;
 use crate::print::{Out, is_watched};
@@ -45,8 +45,8 @@ pub(crate) struct VerifyArgs {
     target: Vec<PathBuf>,
 
     /// What came between the run and now
-    #[arg(long, value_enum, default_value_t)]
-    after: AfterArg,
+    #[arg(long, value_parser = args::after(), default_value = After::default().name())]
+    after: After,
 
     /// Print JSON (stable, see docs/verification.md) instead of text
     #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
     let mut past = Past::open(&args.run)?;
     past.retarget(&args.target)?;
-    let after = args.after.after();
+    let after = args.after;
     let stop = Arc::new(AtomicBool::new(false));
     signals::raise(&stop)?;
     let past = Arc::new(past);
@@ -75,12 +75,12 @@ pub(crate) fn run(args: &VerifyArgs, out: &mut Out) -> anyhow::Result<u8> {
         (false, true) => exit::OK,
         (false, false) => exit::INCOMPLETE,
     };
-    let after = if after == After::Kill { "kill" } else { "power-cut" };
     if let Some(run) = RunDirectory::at(&args.run) {
-        result::keep(&run, past.number, after, &found);
+        let kept = result::keep(&run, past.number, after.name(), &found);
+        kept.unwrap_or_else(|error| tell(&format!("warning: {error}")));
     }
     if args.json {
-        out.json(&result::whole(past.number, after, &found))?;
+        out.json(&result::whole(past.number, after.name(), &found))?;
     } else {
         for found in &found {
             out.write_all(text(found).as_bytes())?;
@@ -121,7 +121,7 @@ fn patiently(
     let mut asked = None;
     loop {
         match end.recv_timeout(LOOK_EVERY) {
-            Ok(found) => return found,
+            Ok(found) => return Ok(found?),
             Err(RecvTimeoutError::Disconnected) => anyhow::bail!("a thread panicked"),
             Err(RecvTimeoutError::Timeout) => {}
         }

@@ -12,6 +12,7 @@ use super::name::Name;
 
 /// What is known of a load. The keys are stable (docs/library.md); what is not known is left out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Facts {
     /// [`super::LIBRARY_VERSION`].
     pub(crate) version: u32,
@@ -59,6 +60,7 @@ pub(crate) struct Facts {
 /// From when on service times were steady by SNIA's criterion; missing where they never were. An
 /// estimate: another device is steady at another time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Steady {
     /// Of reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +81,7 @@ impl Steady {
 
 /// Requests and bytes by what they do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Mix {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
@@ -96,6 +99,7 @@ pub(crate) struct Mix {
 
 /// What it was recorded on, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Recorded {
     /// The device or devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]

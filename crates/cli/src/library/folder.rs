@@ -17,10 +17,10 @@ use super::index::{Index, Unread};
 use super::name::Name;
 use super::{FACTS_FILE, INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::{tell, visible};
-use crate::exit::{self, Coded};
 use crate::outputs::{refuse_stranger, trace_in};
 use crate::regular;
-use crate::run::lock;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::{lock, stored};
 
 /// What the name of a directory ends with that is still being put together.
 const PARTIAL: &str = ".partial";
@@ -54,12 +54,12 @@ impl Staged {
     }
 
     /// Writes a file of the load, down to the disk.
-    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.place.put(name, bytes).map_err(|error| unwritable(&self.file(name), &error))
     }
 
     /// Begins the trace of the load.
-    pub(crate) fn trace(&self, name: &str, header: &Header) -> anyhow::Result<Box<dyn Sink>> {
+    pub(crate) fn trace(&self, name: &str, header: &Header) -> Result<Box<dyn Sink>> {
         trace_in(&self.place, &self.file(name), header)
     }
 }
@@ -67,7 +67,7 @@ impl Staged {
 impl Library {
     /// The library in this directory, a new one if there is nothing. Waits while somebody else
     /// changes it, and says so.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         // In the directory of another user, or one of his, he could put links for files.
         refuse_stranger(path)?;
         let alone = || -> io::Result<Place> {
@@ -86,7 +86,7 @@ impl Library {
                         "{} is no library, and not empty\n  = help: name a new directory",
                         path.display()
                     );
-                    return Err(Coded::error(exit::USAGE, text));
+                    return Err(RunError::new(Kind::Usage, text));
                 }
                 library.mend_index()?;
             }
@@ -102,7 +102,7 @@ impl Library {
     }
 
     /// The library in this directory, if there is one, whatever became of its index.
-    pub(crate) fn existing(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn existing(path: &Path) -> Result<Self> {
         match Index::read(path) {
             Err(unread) if !has_loads(path) => Err(unread.told(&path.join(INDEX_FILE))),
             _ => Self::open(path),
@@ -110,7 +110,7 @@ impl Library {
     }
 
     /// Writes the index of what is there, and tells what had to be left out; answers it.
-    pub(crate) fn make_index(&self) -> anyhow::Result<Index> {
+    pub(crate) fn make_index(&self) -> Result<Index> {
         let (index, left_out) = self.index_of_what_is_there()?;
         for reason in left_out {
             tell(&format!("warning: left out of the index: {reason}"));
@@ -120,17 +120,17 @@ impl Library {
     }
 
     /// The same without a word: whoever opens a library makes its index once more in the end.
-    fn mend_index(&self) -> anyhow::Result<()> {
+    fn mend_index(&self) -> Result<()> {
         self.write_index(&self.index_of_what_is_there()?.0)
     }
 
     /// The names of everything in the directory, in their order.
-    fn entries(&self) -> anyhow::Result<Vec<String>> {
+    fn entries(&self) -> Result<Vec<String>> {
         names_in(&self.path)
     }
 
     /// Takes away what a process that ended early left: nobody else is at work here.
-    fn take_away_unfinished(&self) -> anyhow::Result<()> {
+    fn take_away_unfinished(&self) -> Result<()> {
         for entry in self.entries()? {
             let path = self.path.join(&entry);
             let name = entry.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
@@ -144,7 +144,7 @@ impl Library {
     }
 
     /// Begins a load of this name.
-    pub(crate) fn stage(&self, name: &Name) -> anyhow::Result<Staged> {
+    pub(crate) fn stage(&self, name: &Name) -> Result<Staged> {
         let there = self.path.join(name.as_str());
         if fs::symlink_metadata(&there).is_ok() {
             let text = format!(
@@ -152,7 +152,7 @@ impl Library {
                  choose another --name, or take it away first",
                 there.display()
             );
-            return Err(Coded::error(exit::OUTPUT, text));
+            return Err(RunError::new(Kind::Output, text));
         }
         let staged = format!(".{name}{PARTIAL}");
         let path = self.path.join(&staged);
@@ -161,7 +161,7 @@ impl Library {
     }
 
     /// Gives the load its name, and writes the index.
-    pub(crate) fn publish(&self, staged: Staged) -> anyhow::Result<()> {
+    pub(crate) fn publish(&self, staged: Staged) -> Result<()> {
         let path = self.path.join(staged.name.as_str());
         let publish = || -> io::Result<()> {
             staged.place.sync()?;
@@ -174,7 +174,7 @@ impl Library {
     }
 
     /// The index as the loads themselves have it, and why loads are not in it.
-    fn index_of_what_is_there(&self) -> anyhow::Result<(Index, Vec<String>)> {
+    fn index_of_what_is_there(&self) -> Result<(Index, Vec<String>)> {
         let (mut index, mut left_out) = (Index::default(), Vec::new());
         for name in loads_in(&self.path)? {
             match facts_of(&self.path, &name) {
@@ -185,7 +185,7 @@ impl Library {
         Ok((index, left_out))
     }
 
-    fn write_index(&self, index: &Index) -> anyhow::Result<()> {
+    fn write_index(&self, index: &Index) -> Result<()> {
         let mut json = serde_json::to_vec_pretty(index)?;
         json.push(b'\n');
         let index = self.path.join(INDEX_FILE);
@@ -200,20 +200,20 @@ fn is_directory(path: &Path) -> bool {
 }
 
 /// The names of what is in a directory, in their order.
-fn names_in(path: &Path) -> anyhow::Result<Vec<String>> {
+fn names_in(path: &Path) -> Result<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
         entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     };
     let mut names = read().map_err(|error| {
-        Coded::error(exit::TRACE, format!("cannot read {}: {error}", path.display()))
+        RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
     })?;
     names.sort_unstable();
     Ok(names)
 }
 
 /// The loads in the directory of a library, whatever its index says.
-pub(crate) fn loads_in(library: &Path) -> anyhow::Result<Vec<Name>> {
+pub(crate) fn loads_in(library: &Path) -> Result<Vec<Name>> {
     let names = names_in(library)?.into_iter().filter_map(|name| Name::try_from(name).ok());
     Ok(names.filter(|name| is_directory(&library.join(name.as_str()))).collect())
 }
@@ -231,26 +231,17 @@ pub(crate) fn facts_of(library: &Path, name: &Name) -> Result<Facts, String> {
     let bytes = regular::read_below(library, &[name.as_str(), FACTS_FILE])
         .map_err(|error| format!("cannot read {shown}: {error}"))?;
     let text = String::from_utf8(bytes).map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let no_facts = |error: toml::de::Error| {
-        let reason = visible(error.message());
-        format!("{shown} does not say what a load is: {reason}")
-    };
-    let table: toml::Table = text.parse().map_err(no_facts)?;
-    let version = table.get("version").and_then(toml::Value::as_integer).unwrap_or_default();
-    if version > LIBRARY_VERSION.into() {
-        return Err(format!(
-            "{shown} is of version {version}, and this program knows {LIBRARY_VERSION}"
-        ));
-    }
-    let facts: Facts = table.try_into().map_err(no_facts)?;
+    let facts: Facts = stored::from_toml(&text, LIBRARY_VERSION).map_err(|unread| {
+        format!("{shown} does not say what a load is: {}", visible(&unread.what()))
+    })?;
     if facts.name != *name {
         return Err(format!("{shown} is of another load, called {}", facts.name));
     }
     Ok(facts)
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
-    Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", path.display()))
+fn unwritable(path: &Path, error: &io::Error) -> RunError {
+    RunError::new(Kind::Output, format!("cannot write {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -4,22 +4,23 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::facts::Facts;
 use super::folder::has_loads;
 use super::named::named;
 use super::{INDEX_FILE, LIBRARY_VERSION};
 use crate::commands::visible;
-use crate::exit::{self, Coded};
 use crate::regular;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::fetch::{self, Location, digest, is_url};
+use crate::run::stored;
 
 /// How many names a message lists.
 const NAMES_SHOWN: usize = 20;
 
 /// `library.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Index {
     /// [`LIBRARY_VERSION`].
     pub(crate) version: u32,
@@ -51,7 +52,7 @@ impl Unread {
     }
 
     /// The error for the index at this path.
-    pub(crate) fn told(&self, index: &Path) -> anyhow::Error {
+    pub(crate) fn told(&self, index: &Path) -> RunError {
         let directory = index.parent().unwrap_or(index);
         let shown = directory.display();
         let help = match self {
@@ -67,7 +68,7 @@ impl Unread {
             Self::Missing(_) => format!("{shown} is no library: {INDEX_FILE} {reason}"),
             _ => format!("{}: {reason}", index.display()),
         };
-        Coded::error(exit::TRACE, format!("{text}\n  = help: {help}"))
+        RunError::new(Kind::Trace, format!("{text}\n  = help: {help}"))
     }
 }
 
@@ -79,7 +80,7 @@ impl Default for Index {
 
 impl Index {
     /// The index of the library in this directory or at this URL.
-    pub(crate) fn of(library: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn of(library: &Path) -> Result<Self> {
         if is_url(library) {
             return Self::fetch(&fetch::parse(library)?);
         }
@@ -90,7 +91,7 @@ impl Index {
                 visible(name),
                 directory.display()
             );
-            return Err(Coded::error(exit::TRACE, text));
+            return Err(RunError::new(Kind::Trace, text));
         }
         Self::read(library).map_err(|unread| unread.told(&library.join(INDEX_FILE)))
     }
@@ -102,37 +103,35 @@ impl Index {
     }
 
     /// The index of the library at this URL.
-    pub(crate) fn fetch(library: &Location) -> anyhow::Result<Self> {
+    pub(crate) fn fetch(library: &Location) -> Result<Self> {
         let location = library.in_library(INDEX_FILE);
         Self::published(&location, &fetch::bytes(&location)?)
     }
 
     /// The same as it is now, whatever was fetched before, by way of a directory of the caller's.
-    pub(crate) fn fetch_afresh(library: &Location, directory: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn fetch_afresh(library: &Location, directory: &Path) -> Result<Self> {
         let location = library.in_library(INDEX_FILE);
         Self::published(&location, &fetch::bytes_afresh(&location, directory)?)
     }
 
     /// The index in the bytes of the file at this URL.
-    fn published(location: &Location, bytes: &[u8]) -> anyhow::Result<Self> {
+    fn published(location: &Location, bytes: &[u8]) -> Result<Self> {
         Self::understand(bytes).map_err(|unread| {
             let (reason, help) = match &unread {
                 Unread::Later(_) => (unread.reason(), NEWER),
                 _ => (unread.reason(), "tell the owner of the library"),
             };
-            Coded::error(exit::TRACE, format!("{location}: {reason}\n  = help: {help}"))
+            RunError::new(Kind::Trace, format!("{location}: {reason}\n  = help: {help}"))
         })
     }
 
     /// The index in these bytes.
     fn understand(bytes: &[u8]) -> Result<Self, Unread> {
-        let broken = |error: serde_json::Error| Unread::Broken(error.to_string());
-        let value: Value = serde_json::from_slice(bytes).map_err(broken)?;
-        let version = value.get("version").and_then(Value::as_u64);
-        if let Some(version) = version.filter(|version| *version > LIBRARY_VERSION.into()) {
-            return Err(Unread::Later(version));
-        }
-        let index: Self = serde_json::from_value(value).map_err(broken)?;
+        let index: Self =
+            stored::from_json(bytes, LIBRARY_VERSION).map_err(|unread| match unread {
+                stored::Unread::Newer { found, .. } => Unread::Later(found),
+                broken @ stored::Unread::Broken { .. } => Unread::Broken(broken.what()),
+            })?;
         match index.loads.iter().find(|load| !digest::is_digest(&load.sha256)) {
             Some(load) => Err(Unread::Broken(format!("the hash of {} is no SHA-256", load.name))),
             None => Ok(index),
@@ -140,26 +139,26 @@ impl Index {
     }
 
     /// What is known of the load of this name in the library called `library`.
-    pub(crate) fn load(&self, name: &str, library: &str) -> anyhow::Result<&Facts> {
+    pub(crate) fn load(&self, name: &str, library: &str) -> Result<&Facts> {
         self.loads.iter().find(|load| load.name.as_str() == name).ok_or_else(|| {
             let text = format!(
                 "{library}: no load here is called '{}'\n  = help: there are: {}",
                 visible(name),
                 self.names()
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         })
     }
 
     /// The error where a load is asked for and the library called `library` was named.
-    pub(crate) fn is_no_load(&self, library: &str) -> anyhow::Error {
+    pub(crate) fn is_no_load(&self, library: &str) -> RunError {
         let library = library.strip_suffix(INDEX_FILE).unwrap_or(library).trim_end_matches('/');
         let text = format!(
             "{library} is a library of loads, and no load\n  = help: name one of them, as \
              {library}#NAME; there are: {}",
             self.names()
         );
-        Coded::error(exit::TRACE, text)
+        RunError::new(Kind::Trace, text)
     }
 
     /// The names of the loads, as many as fit into a message.

@@ -9,8 +9,8 @@ use ioecho_trace::TraceError;
 
 use super::index::Index;
 use super::{FACTS_FILE, Facts, INDEX_FILE, LOAD_FILE};
-use crate::exit::{self, Coded};
 use crate::regular;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::fetch::digest;
 
 /// The library and the name of the load that a path is, if it is no file itself.
@@ -46,7 +46,7 @@ pub(crate) fn load_of(directory: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// If the library has no such load, or it is another one than was added.
-pub(crate) fn load_file(library: &Path, name: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn load_file(library: &Path, name: &str) -> Result<PathBuf> {
     let index = Index::of(library)?;
     let Facts { name, sha256: stated, .. } = index.load(name, &library.display().to_string())?;
     let file = library.join(name.as_str()).join(LOAD_FILE);
@@ -60,7 +60,7 @@ pub(crate) fn load_file(library: &Path, name: &str) -> anyhow::Result<PathBuf> {
             file.display(),
             library.display()
         );
-        return Err(Coded::error(exit::NOT_AS_PUBLISHED, text));
+        return Err(RunError::new(Kind::NotAsPublished, text));
     }
     Ok(file)
 }

@@ -7,10 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::target::Ground;
-use ioecho_trace::transform::Asked;
+use ioecho_trace::transform::{Asked, Load};
 
 use super::owned::is_result;
-use crate::args::LoadArgs;
 use crate::library;
 use crate::run::directory::RunDirectory;
 
@@ -31,8 +30,8 @@ impl Inputs {
     }
 
     /// A trace, and what is made of it.
-    pub(crate) fn of_load(trace: &Path, load: &LoadArgs) -> Self {
-        let others = load.transforms.chain.iter().filter_map(Asked::other_trace);
+    pub(crate) fn of_load(trace: &Path, load: &Load) -> Self {
+        let others = load.chain.iter().filter_map(Asked::other_trace);
         others.fold(Self::of([trace]), Self::and)
     }
 

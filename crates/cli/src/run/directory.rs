@@ -11,129 +11,17 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::Place;
-use ioecho_linux::target::{Layer, TargetContent};
-use ioecho_linux::{HostFacts, TargetFacts};
-use ioecho_replay::conflict::ConflictMode;
-use ioecho_replay::plan::{Alignment, TimingMode, Writes};
 use ioecho_stats::run_summary::RunSummary;
-use ioecho_stats::verdict::Verdict;
 use ioecho_trace::{Header, Sink};
-use serde::Serialize;
 
-use crate::exit::{self, Coded};
 use crate::outputs::{refuse_stranger, trace_in};
 use crate::print::visible;
-use crate::run::verify::line::Continued;
-use crate::run::witness::WitnessEntry;
-
-/// The version of `run.toml` and of the directory as a whole.
-pub(crate) const RUN_VERSION: i64 = 1;
+use crate::regular;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{RunFacts, State};
 
 /// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
 const RESERVE_BYTES: usize = 12 << 20;
-
-/// `run.toml`.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct RunFacts {
-    /// [`RUN_VERSION`].
-    pub(crate) version: i64,
-    /// `running`, `complete` or `incomplete`.
-    pub(crate) state: State,
-    /// Why it is incomplete.
-    pub(crate) reason: Option<String>,
-    /// The version of this program.
-    pub(crate) ioecho: &'static str,
-    /// The run's number, as it stands in every sector that it wrote.
-    pub(crate) run: String,
-    pub(crate) started: String,
-    pub(crate) ended: Option<String>,
-    /// The command line that repeats the run.
-    pub(crate) command: Vec<String>,
-    /// The replay's time zero on `CLOCK_MONOTONIC`, ns, by which the kernel's own traces count too;
-    /// none in simulation.
-    pub(crate) zero_monotonic_ns: Option<i64>,
-    /// The process, for whoever wonders whether it still lives.
-    pub(crate) pid: u32,
-    pub(crate) verdict: Option<Verdict>,
-    /// The run that this one goes on from.
-    pub(crate) continues: Option<Continued>,
-    pub(crate) plan: PlanFacts,
-    /// In the order in which results name them.
-    pub(crate) targets: Vec<TargetEntry>,
-    pub(crate) host: HostFacts,
-    /// What was recorded of it at the devices, where that was asked for.
-    pub(crate) witness: Option<WitnessEntry>,
-    pub(crate) trace: Header,
-}
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum State {
-    Running,
-    Complete,
-    Incomplete,
-}
-
-/// The plan as `run.toml` holds it.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct PlanFacts {
-    pub(crate) trace: PathBuf,
-    pub(crate) start_ns: Option<i64>,
-    pub(crate) duration_ns: Option<i64>,
-    pub(crate) timing: TimingMode,
-    pub(crate) speedup: f64,
-    pub(crate) iops_scale: f64,
-    pub(crate) follow_in_flight: bool,
-    pub(crate) bundle_ns: i64,
-    pub(crate) writes: Writes,
-    pub(crate) sync_writes: bool,
-    pub(crate) alignment: Alignment,
-    /// Where the volumes of the trace go, in words.
-    pub(crate) map: Vec<String>,
-    pub(crate) fill_random_percent: u8,
-    pub(crate) dedup: f64,
-    /// The storage's cache, as its user named it.
-    pub(crate) cache_bytes: Option<u64>,
-    pub(crate) verify: &'static str,
-    pub(crate) conflicts: ConflictMode,
-    pub(crate) strong: u8,
-    pub(crate) in_flight_max: u32,
-    pub(crate) errors_max: Option<u64>,
-    pub(crate) start_grace_ns: i64,
-    /// `hybrid`, `spin` or `sleep`.
-    pub(crate) pacing: &'static str,
-    /// How long before a deadline the issuing thread stops sleeping, once that was measured.
-    pub(crate) spin_ns: Option<i64>,
-    /// Half of the sleeps ended no later than this after their time.
-    pub(crate) wake_up_p50_ns: Option<i64>,
-    /// 99 of 100 sleeps ended no later than this after their time.
-    pub(crate) wake_up_p99_ns: Option<i64>,
-    /// Checks that the run is required to pass.
-    pub(crate) require: Vec<String>,
-    /// What the host was asked for and gave.
-    pub(crate) host_setup: Vec<String>,
-}
-
-/// A target as `run.toml` holds it.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum TargetEntry {
-    Real {
-        /// How requests reach the kernel.
-        backend: String,
-        #[serde(flatten)]
-        facts: Box<TargetFacts>,
-        /// What it held before the run.
-        content: Box<TargetContent>,
-        /// What lies below it; the verdict tells what of it matters.
-        #[serde(skip)]
-        layers: Vec<Layer>,
-    },
-    Simulated {
-        simulated: String,
-    },
-}
 
 /// A directory that holds a run, held on to: whatever its path leads to by now, what is written
 /// goes into it, and no link in it is followed.
@@ -155,11 +43,16 @@ impl RunDirectory {
     }
 
     /// Makes the directory for a new run. It must not exist, or be empty.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
         let name = path.display();
-        if path.exists() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            let text = format!("{name} is not empty\n  = help: name a new directory with -o");
-            return Err(Coded::error(exit::OUTPUT, text));
+        let there = fs::read_dir(path).into_iter().flatten().flatten().next();
+        if let Some(there) = there {
+            // By its name, because some do not show in a listing.
+            let text = format!(
+                "{name} is not empty: it holds {}\n  = help: name a new directory with -o",
+                there.file_name().display()
+            );
+            return Err(RunError::new(Kind::Output, text));
         }
         // In the directory of another user, or one of his, he could put links for files.
         refuse_stranger(path)?;
@@ -173,7 +66,7 @@ impl RunDirectory {
             Ok((Place::make(path)?, true))
         };
         let (place, made) = make().map_err(|error: io::Error| {
-            Coded::error(exit::OUTPUT, format!("cannot make the run's directory {name}: {error}"))
+            RunError::new(Kind::Output, format!("cannot make the run's directory {name}: {error}"))
         })?;
         Ok(Self { path: path.to_owned(), place, made })
     }
@@ -232,7 +125,7 @@ impl RunDirectory {
     }
 
     /// Takes the reserve of disk space.
-    pub(crate) fn take_reserve(&self) -> anyhow::Result<()> {
+    pub(crate) fn take_reserve(&self) -> Result<()> {
         let write = || -> io::Result<()> {
             let mut file = self.new_file(&self.reserve())?;
             file.write_all(&vec![0xA5; RESERVE_BYTES])?;
@@ -240,13 +133,16 @@ impl RunDirectory {
         };
         write().map_err(|error| {
             let _ = self.remove(&self.reserve());
+            if self.made {
+                let _ = fs::remove_dir(&self.path);
+            }
             let text = format!(
                 "no room for results in {}: {error}\n  = help: a run needs at least {} MiB and \
                  about 100 bytes per request; name another directory with -o",
                 self.path.display(),
                 RESERVE_BYTES >> 20
             );
-            Coded::error(exit::OUTPUT, text)
+            RunError::new(Kind::Output, text)
         })
     }
 
@@ -256,51 +152,30 @@ impl RunDirectory {
     }
 
     /// Writes `run.toml`.
-    pub(crate) fn write_facts(&self, facts: &RunFacts) -> anyhow::Result<()> {
-        // Process names are in the requests' own header; TOML has no numbers as keys.
-        let mut facts = facts.clone();
-        facts.trace.processes.clear();
-        self.put(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+    pub(crate) fn write_facts(&self, facts: &RunFacts) -> Result<()> {
+        self.put(&self.facts_file(), facts.text()?.as_bytes())
     }
 
-    /// `run.toml` as it is.
-    pub(crate) fn read_facts(&self) -> anyhow::Result<toml::Table> {
+    /// Reads `run.toml`.
+    pub(crate) fn read_facts(&self) -> Result<RunFacts> {
         let path = self.facts_file();
         let broken = |error: String| {
-            Coded::error(exit::TRACE, format!("cannot read {}: {error}", path.display()))
+            RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
         };
-        let text = fs::read_to_string(&path).map_err(|error| broken(error.to_string()))?;
-        let facts: toml::Table =
-            text.parse().map_err(|error: toml::de::Error| broken(error.to_string()))?;
-        match facts.get("version").and_then(toml::Value::as_integer) {
-            Some(RUN_VERSION) => Ok(facts),
-            Some(newer) if newer > RUN_VERSION => Err(broken(format!(
-                "it is of version {newer}, and this program knows {RUN_VERSION}\n  = help: use a \
-                 newer ioecho"
-            ))),
-            _ => Err(broken("it has no version that this program knows".to_owned())),
-        }
-    }
-
-    /// The replayed trace's header as it was when the run began.
-    pub(crate) fn trace_header(&self) -> Option<Header> {
-        self.read_facts().ok()?.get("trace")?.clone().try_into().ok()
+        let bytes = regular::read(&path).map_err(|error| broken(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
+        RunFacts::read(&text).map_err(|unread| broken(unread.to_string()))
     }
 
     /// Writes into `run.toml` how the run ended, for a run that could not do it itself.
-    pub(crate) fn mark_settled(
-        &self,
-        mut facts: toml::Table,
-        summary: &RunSummary,
-    ) -> anyhow::Result<()> {
+    pub(crate) fn mark_settled(&self, mut facts: RunFacts, summary: &RunSummary) -> Result<()> {
         let incomplete = &summary.engine.incomplete;
-        let state = if incomplete.is_empty() { "complete" } else { "incomplete" };
-        facts.insert("state".to_owned(), state.into());
+        facts.state = State::ended(incomplete);
         if !incomplete.is_empty() {
-            facts.insert("reason".to_owned(), incomplete.as_str().into());
+            facts.reason = Some(incomplete.clone());
         }
-        facts.insert("verdict".to_owned(), toml::Value::try_from(&summary.verdict)?);
-        self.put(&self.facts_file(), toml::to_string(&facts)?.as_bytes())
+        facts.verdict = Some(summary.verdict.clone());
+        self.write_facts(&facts)
     }
 
     /// Takes away what a killed run had half written.
@@ -330,18 +205,18 @@ impl RunDirectory {
     }
 
     /// Writes a file of the run so that it appears whole or not at all.
-    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn put(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let name = file.file_name().unwrap_or_default();
         let put = self.own().and_then(|place| place.put(name, bytes));
         put.map_err(|error| {
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })
     }
 
     /// Begins a trace in the run.
-    pub(crate) fn trace(&self, file: &Path, header: &Header) -> anyhow::Result<Box<dyn Sink>> {
+    pub(crate) fn trace(&self, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
         let place = self.own().map_err(|error| {
-            Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", file.display()))
+            RunError::new(Kind::Output, format!("cannot write {}: {error}", file.display()))
         })?;
         trace_in(place, file, header)
     }
@@ -359,21 +234,9 @@ impl RunDirectory {
     }
 }
 
-/// The targets of a run, from its facts. Runs of the first version have one, under another name.
-pub(crate) fn targets_of(facts: &toml::Table) -> Vec<&toml::Table> {
-    let tables = |value: &'static str| facts.get(value);
-    match (tables("targets"), tables("target")) {
-        (Some(toml::Value::Array(targets)), _) => {
-            targets.iter().filter_map(toml::Value::as_table).collect()
-        }
-        (_, Some(target)) => target.as_table().into_iter().collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// The facts of the run at `path`, if it is one and readable.
-pub(crate) fn read_facts(path: &Path) -> Option<toml::Table> {
-    RunDirectory::at(path)?.read_facts().ok()
+/// The facts of the run at `path`; `None` of what is no run.
+pub(crate) fn facts_of(path: &Path) -> Result<Option<RunFacts>> {
+    RunDirectory::at(path).map(|run| run.read_facts()).transpose()
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! What the threads of a run leave when they have ended, and what it says of the run.
 
+use ioecho_linux::target::Layer;
 use ioecho_stats::facts::{ClockFacts, CpuFacts, EngineFacts, HostFacts};
 
-use crate::run::directory::{RunFacts, TargetEntry};
+use crate::run::facts::{RunFacts, TargetEntry};
 use crate::run::feeder::FeederEnd;
 use crate::run::lane::{Agreed, LaneEnd};
 use crate::run::load;
 use crate::run::plan::ReplayPlan;
 use crate::run::verification;
 use crate::run::writer::WriterEnd;
-
-/// File systems that keep files in memory.
-pub(crate) const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 /// What the engines and the threads around them left.
 pub(crate) struct Ends {
@@ -56,50 +54,30 @@ impl Ends {
 
 /// What is known of the engine and its targets before the run begins, and does not change any more.
 pub(crate) fn facts_beforehand(plan: &ReplayPlan, facts: &RunFacts) -> EngineFacts {
-    let real = |of: &dyn Fn(&ioecho_linux::TargetFacts) -> bool| {
-        let of_entry = |target: &TargetEntry| match target {
-            TargetEntry::Real { facts, .. } => of(facts),
-            TargetEntry::Simulated { .. } => false,
-        };
-        facts.targets.iter().map(of_entry).collect::<Vec<bool>>()
-    };
-    let in_memory =
-        real(&|target| target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind)));
     EngineFacts {
-        simulated: plan.targets.iter().any(crate::run::target::Target::is_simulated),
-        direct: real(&|target| target.direct).into_iter().all(|direct| direct),
-        memory: in_memory.into_iter().any(|memory| memory),
+        simulated: facts.targets.iter().any(TargetEntry::is_simulated),
+        direct: facts.targets.iter().all(TargetEntry::is_direct),
+        memory: facts.targets.iter().any(TargetEntry::is_in_memory),
         speedup: plan.timing.speedup,
         timing: plan.timing.mode,
         targets: plan.targets.len() as u32,
-        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
         in_flight_max: plan.scheduler.in_flight_max,
         ..EngineFacts::default()
     }
 }
 
-/// What the run's engines say of it together.
+/// What the run's engines say of it together; `below` are the layers below each target.
 pub(crate) fn engine_facts(
     plan: &ReplayPlan,
     facts: &RunFacts,
+    below: &[Vec<Layer>],
     ends: &Ends,
     agreed: Option<Agreed>,
 ) -> EngineFacts {
     let planned = ends.feeder.totals;
     let sum = |of: fn(&LaneEnd) -> u64| ends.lanes.iter().map(of).sum::<u64>();
     let most = |of: fn(&LaneEnd) -> i64| ends.lanes.iter().map(of).max().unwrap_or_default();
-    let real = |of: &dyn Fn(&ioecho_linux::TargetFacts) -> bool| {
-        facts
-            .targets
-            .iter()
-            .map(|target| match target {
-                TargetEntry::Real { facts, .. } => of(facts),
-                TargetEntry::Simulated { .. } => false,
-            })
-            .collect::<Vec<bool>>()
-    };
-    let in_memory =
-        real(&|target| target.file_system.as_deref().is_some_and(|kind| MEMORY.contains(&kind)));
     let request_cost = agreed.map_or(0, |agreed| agreed.request_cost.0);
     EngineFacts {
         planned: planned.planned,
@@ -121,9 +99,9 @@ pub(crate) fn engine_facts(
         results_lost: sum(|lane| lane.results_lost) + ends.writer.lost,
         demanded_duration_ns: planned.last_scheduled.0,
         incomplete: ends.incomplete(plan),
-        simulated: plan.targets.iter().any(crate::run::target::Target::is_simulated),
-        direct: real(&|target| target.direct).into_iter().all(|direct| direct),
-        memory: in_memory.into_iter().any(|memory| memory),
+        simulated: facts.targets.iter().any(TargetEntry::is_simulated),
+        direct: facts.targets.iter().all(TargetEntry::is_direct),
+        memory: facts.targets.iter().any(TargetEntry::is_in_memory),
         speedup: plan.timing.speedup,
         timing: plan.timing.mode,
         targets: plan.targets.len() as u32,
@@ -133,12 +111,12 @@ pub(crate) fn engine_facts(
         substituted: planned.substituted,
         device_errors: sum(|lane| u64::from(lane.error.is_some())),
         verify: verification::figures(plan, &ends.lanes),
-        empty_share: (!plan.is_scratch).then(|| empty_share(facts)).flatten(),
+        empty_share: (!plan.spec.scratch).then(|| empty_share(facts)).flatten(),
         in_flight_max: plan.scheduler.in_flight_max,
         paced_rate_max: (request_cost > 0).then(|| 1e9 / request_cost as f64),
         demanded_rate_peak: ends.feeder.peak_per_s,
         host: host_facts(ends),
-        load: load::facts(plan, facts, ends),
+        load: load::facts(plan, facts, below, ends),
         witness: None,
     }
 }
@@ -161,13 +139,11 @@ fn host_facts(ends: &Ends) -> HostFacts {
 /// The largest share of a target that is empty. A target that was prepared, if only where a load
 /// touches it, is not: the sample looks everywhere.
 fn empty_share(facts: &RunFacts) -> Option<f64> {
-    let shares = facts.targets.iter().filter_map(|target| match target {
-        TargetEntry::Real { content, .. } if content.samples > 0 => {
-            let is_prepared = content.runs.iter().any(|run| run.prepared);
-            let empty = content.zeroes.max(content.never_written.unwrap_or(0.0));
-            Some(if is_prepared { 0.0 } else { empty })
-        }
-        _ => None,
+    let contents = facts.targets.iter().filter_map(|target| Some(&target.real()?.content));
+    let shares = contents.filter(|content| content.samples > 0).map(|content| {
+        let is_prepared = content.runs.iter().any(|run| run.prepared);
+        let empty = content.zeroes.max(content.never_written.unwrap_or(0.0));
+        if is_prepared { 0.0 } else { empty }
     });
     shares.max_by(f64::total_cmp)
 }

@@ -12,9 +12,11 @@ use ioecho_stats::analysis::{Analysis, AnalysisFigures, Asked, Settings, Summary
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunFigures;
 use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Request, Stop};
 
-use crate::args::LoadArgs;
+use crate::run::error::Result;
+use crate::run::open::Opener;
 use crate::run::pass::{self, Counted, Input};
 
 /// What is counted of a load or of a run.
@@ -101,27 +103,29 @@ impl Found {
 
 /// Reads a trace or a run to its end.
 pub(crate) fn count(
+    opener: &dyn Opener,
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     stop: &Stop,
-) -> anyhow::Result<Found> {
-    count_and(path, options, load, stop, |_| ()).map(|(found, ())| found)
+) -> Result<Found> {
+    count_and(opener, path, options, load, stop, |_| ()).map(|(found, ())| found)
 }
 
 /// The same; while the figures are made of what was counted, which takes one thread, another one
 /// does what is to be done besides, with the trace's own zero.
 pub(crate) fn count_and<T: Send>(
+    opener: &dyn Opener,
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     stop: &Stop,
     besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
-) -> anyhow::Result<(Found, T)> {
+) -> Result<(Found, T)> {
     let settings = Settings::default();
     let origin = OnceLock::new();
     let threads = pass::threads();
-    let input = Input { path, options, load, threads, stop, origin: Some(&origin) };
+    let input = Input { opener, path, options, load, threads, stop, origin: Some(&origin) };
     let new = || Everything {
         run: RunFigures::default(),
         load: RunPicture::new(),

@@ -3,53 +3,56 @@
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write as _};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use ioecho_linux::thread::none_left;
 use ioecho_linux::{HostFacts, MonotonicClock};
 use ioecho_replay::Planner;
-use ioecho_replay::engine::Control;
+use ioecho_replay::engine::{Control, PacingMode};
 use ioecho_replay::journal;
 use ioecho_stats::run_summary::{RunSummary, VerifyFigures};
 use ioecho_trace::units::counted_in;
 use ioecho_trace::{Header, Source};
 
-use crate::args::{PacingArg, VerifyArg};
-use crate::exit::{self, Coded};
-use crate::run::directory::{PlanFacts, RUN_VERSION, RunDirectory, RunFacts, State, TargetEntry};
+use crate::run::directory::RunDirectory;
 use crate::run::ends::{Ends, engine_facts};
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{
+    PlanFacts, RUN_VERSION, RunFacts, RunNumber, RunNumbers, State, TargetEntry,
+};
 use crate::run::feeder::Feeding;
 use crate::run::lane::{Lane, LaneWork, Start};
 use crate::run::lanes::Lanes;
-use crate::run::live::Live;
+use crate::run::observer::{Meters, Observer, Stopping};
 use crate::run::plan::{ReplayPlan, known_duration};
-use crate::run::progress::{Progress, Watched};
-use crate::run::signals::{Signals, stop_on_signals};
 use crate::run::target::Target;
 use crate::run::verify::line::Continues;
 use crate::run::watch::host::HostWatch;
 use crate::run::witness::{Witness, Witnessed};
-use crate::run::writer::{self, WriterOptions};
+use crate::run::writer::{self, Moments, WriterOptions};
 use crate::run::{feeder, load, settle, verification, witness};
 
 /// A run that has ended, however it ended.
 pub(crate) struct Finished {
     pub(crate) run: RunDirectory,
     pub(crate) summary: RunSummary,
-    /// What told of it while it went on, where it may have more to tell.
-    pub(crate) live: Option<Live>,
     /// What may still hold the targets. Dropped last, it says whom the process waits for.
     _lanes: Lanes,
 }
 
-/// Runs the plan. An error means that nothing was replayed; a run that ended early is a result.
-pub(crate) fn execute(plan: &ReplayPlan, source: Box<dyn Source>) -> anyhow::Result<Finished> {
-    plan.guard()?;
-    let signals = stop_on_signals()?;
+/// Runs the plan until it ends or is asked to. An error means that nothing was replayed; a run that
+/// ended early is a result.
+pub(crate) fn execute(
+    plan: &ReplayPlan,
+    source: Box<dyn Source>,
+    stopping: &Stopping,
+    observer: &Arc<dyn Observer>,
+) -> Result<Finished> {
+    plan.guard()?.iter().for_each(|warning| observer.tell(warning));
     let run = RunDirectory::create(&plan.output)?;
     run.take_reserve()?;
-    let result = replay(plan, source, &run, &signals);
+    let result = replay(plan, source, &run, stopping, observer);
     run.free_reserve();
     if result.is_err() && has_no_results(&run) {
         // Nothing happened yet: leave no half-made directory that looks like a run.
@@ -70,20 +73,20 @@ fn replay(
     plan: &ReplayPlan,
     source: Box<dyn Source>,
     run: &RunDirectory,
-    signals: &Signals,
-) -> anyhow::Result<Finished> {
-    let stop = &signals.stop;
+    stopping: &Stopping,
+    observer: &Arc<dyn Observer>,
+) -> Result<Finished> {
     let clock = MonotonicClock::new();
-    let mut lanes = Vec::new();
-    let mut entries = Vec::new();
+    let (mut lanes, mut entries, mut below) = (Vec::new(), Vec::new(), Vec::new());
     for target in &plan.targets {
-        let (lane, entry) = Lane::open(plan, target, clock)?;
+        let (lane, entry, layers) = Lane::open(plan, target, clock)?;
         if lane.limits().capacity.0 == 0 {
             let text = format!("the target {} holds nothing", target.name());
-            return Err(Coded::error(exit::TARGET, text));
+            return Err(RunError::new(Kind::Target, text));
         }
         lanes.push(lane);
         entries.push(entry);
+        below.push(layers);
     }
     let limits: Vec<_> = lanes.iter().map(Lane::limits).collect();
     let planner = plan.planner(&limits, source.header())?;
@@ -93,39 +96,38 @@ fn replay(
     let mut facts = facts(plan, run_number, entries, source.header());
     // Where there is no choice a map says nothing.
     if plan.targets.len() > 1 || source.header().volumes.len() > 1 || !plan.routes.is_empty() {
-        facts.plan.map = map.routes().iter().map(ToString::to_string).collect();
+        facts.plan.map = Some(map.routes().iter().map(ToString::to_string).collect());
     }
     // Before the directory says that a run goes on: however the process ends, it can be read.
     let journal = begin_journal(run, run_number)?;
-    let witness = Witness::start(plan, run)?;
+    let witness = Witness::start(plan, run, observer.as_ref())?;
     facts.witness = witness.as_ref().map(|witness| witness.entry().clone());
     run.write_facts(&facts)?;
     run.log(&format!("started: {}", facts.command.join(" ")));
 
-    let live = Live::start(plan, run, &facts, &signals.asked)?;
+    observer.begins(plan, &facts)?;
     let (ends, start, lanes) =
-        work(plan, run, journal, lanes, source, planner, run_number, stop, live.as_ref())?;
+        work(plan, run, journal, lanes, source, planner, run_number, stopping, observer)?;
     // A signal that has ended the run does not end this as well: the next one ends the process.
     let never = AtomicBool::new(false);
-    let asked = if signals.asked.load(Relaxed) { &never } else { &*signals.asked };
-    facts.witness = witness.map(|witness| witness.finish(run, asked));
+    let asked = if stopping.is_asked() { &never } else { &**stopping.asked() };
+    facts.witness = witness.map(|witness| witness.finish(run, asked, observer.as_ref()));
     if let Some(agreed) = start.agreed() {
         let near = agreed.near;
         facts.zero_monotonic_ns = Some((clock.origin() + agreed.start_at).0);
-        facts.plan.spin_ns = (plan.pacing.mode != PacingArg::Spin).then_some(agreed.spin.0);
+        facts.plan.spin_ns = (plan.spec.pacing != PacingMode::Spin).then_some(agreed.spin.0);
         facts.plan.wake_up_p50_ns = near.map(|near| near.wake_up.p50.0);
         facts.plan.wake_up_p99_ns = near.map(|near| near.wake_up.p99.0);
     }
     facts.plan.host_setup =
-        ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default();
-    let mut engine = engine_facts(plan, &facts, &ends, start.agreed());
+        Some(ends.lanes.first().map(|lane| lane.host_facts.clone()).unwrap_or_default());
+    let mut engine = engine_facts(plan, &facts, &below, &ends, start.agreed());
     engine.load.size = size;
     let is_complete = engine.incomplete.is_empty() && engine.results_lost == 0;
-    verification::keep(plan, run, run_number, &ends.lanes);
+    let kept = verification::keep(plan, run, run_number, &ends.lanes);
+    kept.unwrap_or_else(|error| observer.tell(&format!("warning: {error}")));
     facts.trace = ends.feeder.header;
-    let witnessed = facts.witness.as_ref();
-    let zero_ns = facts.zero_monotonic_ns;
-    let witnessed = witnessed.map(|entry| Witnessed::new(entry, zero_ns, plan.timing.mode));
+    let witnessed = Witnessed::of(&facts);
     let damage = engine.verify.clone().filter(VerifyFigures::is_damaged);
     let unkept = |error| unkept(error, damage.as_ref());
     let summary = settle::settle(run, &facts.trace, engine, witnessed.as_ref()).map_err(unkept)?;
@@ -134,7 +136,7 @@ fn replay(
     facts.verdict = Some(summary.verdict.clone());
     let incomplete = &summary.engine.incomplete;
     facts.reason = (!incomplete.is_empty()).then(|| incomplete.clone());
-    facts.state = if incomplete.is_empty() { State::Complete } else { State::Incomplete };
+    facts.state = State::ended(incomplete);
     run.free_reserve();
     run.write_facts(&facts).map_err(unkept)?;
     settle::drop_journal(run, &summary.engine).map_err(unkept)?;
@@ -142,22 +144,22 @@ fn replay(
         verification::drop_rings(plan, run);
     }
     run.log(&format!("ended: {}", summary.verdict.summary));
-    Ok(Finished { run: run.clone(), summary, live, _lanes: lanes })
+    Ok(Finished { run: run.clone(), summary, _lanes: lanes })
 }
 
 /// The error of results that cannot be kept. It hides no damage that was found on a target.
-fn unkept(error: anyhow::Error, damage: Option<&VerifyFigures>) -> anyhow::Error {
+fn unkept(error: RunError, damage: Option<&VerifyFigures>) -> RunError {
     let Some(damage) = damage else { return error };
     let sectors = damage.damaged_sectors + damage.unreadable_sectors;
     let text = format!(
         "{} not as they must be, and the results cannot be kept: {error:#}",
         counted_in(sectors, "sector is", "sectors are")
     );
-    Coded::error(exit::DATA_DAMAGED, text)
+    RunError::new(Kind::DataDamaged, text)
 }
 
 /// Begins the journal, which is locked for as long as the run goes on.
-fn begin_journal(run: &RunDirectory, run_number: u64) -> anyhow::Result<File> {
+fn begin_journal(run: &RunDirectory, run_number: u64) -> Result<File> {
     let begin = || {
         let mut file = run.new_file(&run.journal())?;
         file.lock()?;
@@ -165,7 +167,7 @@ fn begin_journal(run: &RunDirectory, run_number: u64) -> anyhow::Result<File> {
         Ok(file)
     };
     begin().map_err(|error: io::Error| {
-        Coded::error(exit::OUTPUT, format!("cannot write {}: {error}", run.journal().display()))
+        RunError::new(Kind::Output, format!("cannot write {}: {error}", run.journal().display()))
     })
 }
 
@@ -185,13 +187,15 @@ fn work(
     source: Box<dyn Source>,
     planner: Planner,
     run_number: u64,
-    stop: &Arc<AtomicBool>,
-    live: Option<&Live>,
-) -> anyhow::Result<(Ends, Arc<Start>, Lanes)> {
+    stopping: &Stopping,
+    observer: &Arc<dyn Observer>,
+) -> Result<(Ends, Arc<Start>, Lanes)> {
     let mut verifiers = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
-        verifiers.push(verification::verifier(plan, run, run_number, number, lane)?);
+        let tell = &|text: &str| observer.tell(text);
+        verifiers.push(verification::verifier(plan, run, run_number, number, lane, tell)?);
     }
+    let stop = stopping.stop();
     // One of each lane; the wish to stop is one for all.
     let control = || Control { stop: Arc::clone(stop), ..Control::default() };
     let controls: Vec<Arc<Control>> = lanes.iter().map(|_| Arc::new(control())).collect();
@@ -201,35 +205,35 @@ fn work(
         controls: controls.clone(),
         stop: Arc::clone(stop),
         timed: plan.timing.mode.has_schedule(),
-        interval: live.map(|_| plan.live.interval),
+        interval: observer.interval(),
         run: run.clone(),
     })?;
-    let tally = live.map(|live| live.tally(&controls, &feeder.demand));
+    let moments = Arc::<Mutex<Moments>>::default();
+    let counter = observer.starts(Meters {
+        controls: controls.clone(),
+        demand: Arc::clone(&feeder.demand),
+        moments: Arc::clone(&moments),
+        duration: known_duration(plan),
+    })?;
     // Whether every lane has handed over what it has, or never will.
     let ended = Arc::new(AtomicBool::new(false));
-    let durable = plan.verify != VerifyArg::Off;
+    let durable = plan.spec.verify.is_on();
     let simulated = plan.targets.iter().any(Target::is_simulated);
     let options = WriterOptions {
         targets: lanes.len(),
         durable,
-        inside: plan.expert.is_some(),
+        inside: plan.spec.expert.is_some(),
         real: !simulated,
     };
-    let (writer, recorders, moments) =
-        writer::spawn(run, journal, Arc::clone(stop), Arc::clone(&ended), options, tally)?;
-    let progress = (!plan.quiet).then(|| {
-        let demand = Arc::clone(&feeder.demand);
-        let duration = known_duration(plan);
-        let hidden = live.and_then(Live::has_terminal);
-        Progress::start(Watched {
-            controls: controls.clone(),
-            demand,
-            live: moments,
-            duration,
-            hidden,
-        })
-    });
-    let progress = progress.transpose()?;
+    let (writer, recorders) = writer::spawn(
+        run,
+        journal,
+        Arc::clone(stop),
+        Arc::clone(&ended),
+        options,
+        moments,
+        counter,
+    )?;
     let host = (!simulated).then(|| HostWatch::start(plan.host.cpus.as_ref())).transpose()?;
     let start = Arc::new(Start::new(lanes.len()));
     let parts = lanes.into_iter().zip(inputs).zip(recorders).zip(verifiers);
@@ -244,29 +248,20 @@ fn work(
         verifier,
         run_number,
     });
-    let mut lanes = Lanes::start(plan, run, &start, work.collect());
+    let mut lanes = Lanes::start(plan, run, &start, work.collect(), observer);
     let ends = lanes.as_mut().map(Lanes::wait);
     let host = host.map(HostWatch::finish);
     run.log("replayed: what was measured is put in order");
     // The feeder may be waiting for room in a ring, or for its input.
     stop.store(true, Relaxed);
     ended.store(true, Relaxed);
-    let panicked = |_| anyhow::anyhow!("a thread of the run panicked");
+    let panicked = |_| RunError::new(Kind::Failure, "a thread of the run panicked");
     let feeder = feeder.end().map_err(panicked)?;
     let writer = writer.join().map_err(panicked)?;
-    if let Some(progress) = progress {
-        progress.finish();
-    }
-    if let Some(live) = live {
-        live.run_ended();
-    }
+    observer.ends();
     let mut ends = ends.map_err(|error| none_left(error))??;
     if let Some(error) = ends.iter_mut().find_map(|lane| lane.host_error.take()) {
-        // The guard's refusal has a code of its own; what the host does not give has none.
-        let refusal = error.downcast::<Coded>();
-        return Err(
-            refusal.map_or_else(|error| Coded::error(exit::USAGE, error.to_string()), Into::into)
-        );
+        return Err(error);
     }
     Ok((Ends { lanes: ends, feeder, writer, host }, start, lanes?))
 }
@@ -281,47 +276,48 @@ fn facts(
         version: RUN_VERSION,
         state: State::Running,
         reason: None,
-        ioecho: env!("CARGO_PKG_VERSION"),
-        run: format!("{run_number:016x}"),
+        ioecho: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        run: RunNumbers(vec![RunNumber(run_number)]),
         started: now(),
         ended: None,
         command: plan.command.clone(),
         zero_monotonic_ns: None,
-        pid: std::process::id(),
+        pid: Some(std::process::id()),
         verdict: None,
         continues: plan.continues.as_ref().map(Continues::entry),
         plan: PlanFacts {
-            trace: plan.recorded_trace.clone(),
-            start_ns: plan.window.start.map(|at| at.0),
-            duration_ns: plan.window.duration.map(|span| span.0),
-            timing: plan.timing.mode,
-            speedup: plan.timing.speedup,
-            iops_scale: plan.timing.iops_scale,
-            follow_in_flight: plan.scheduler.follow_in_flight,
-            bundle_ns: plan.scheduler.bundle.0,
-            writes: plan.timing.writes,
-            sync_writes: plan.timing.sync_writes,
-            alignment: plan.timing.alignment,
-            map: Vec::new(),
-            fill_random_percent: plan.fill.random,
-            dedup: plan.fill.dedup,
-            cache_bytes: plan.cache_size.map(|size| size.0),
-            verify: plan.verify.name(),
-            conflicts: plan.scheduler.conflicts,
-            strong: plan.strong_level,
-            in_flight_max: plan.scheduler.in_flight_max,
-            errors_max: plan.pacing.errors_max,
-            start_grace_ns: plan.pacing.start_grace.0,
-            pacing: plan.pacing.mode.name(),
+            trace: Some(plan.recorded_trace.clone()),
+            start_ns: plan.spec.start.map(|at| at.0),
+            duration_ns: plan.spec.duration.map(|span| span.0),
+            timing: Some(plan.timing.mode),
+            speedup: Some(plan.timing.speedup),
+            iops_scale: Some(plan.timing.iops_scale),
+            follow_in_flight: Some(plan.scheduler.follow_in_flight),
+            bundle_ns: Some(plan.scheduler.bundle.0),
+            writes: Some(plan.timing.writes),
+            sync_writes: Some(plan.timing.sync_writes),
+            alignment: Some(plan.timing.alignment),
+            map: Some(Vec::new()),
+            fill_random_percent: Some(plan.fill.random),
+            dedup: Some(plan.fill.dedup),
+            cache_bytes: plan.spec.cache_size.map(|size| size.0),
+            verify: Some(plan.spec.verify),
+            conflicts: Some(plan.scheduler.conflicts),
+            strong: Some(plan.scheduler.strong),
+            in_flight_max: Some(plan.scheduler.in_flight_max),
+            errors_max: plan.spec.errors_max,
+            start_grace_ns: Some(plan.spec.start_grace.0),
+            pacing: Some(plan.spec.pacing),
             spin_ns: None,
             wake_up_p50_ns: None,
             wake_up_p99_ns: None,
-            require: plan.required.iter().map(ToString::to_string).collect(),
-            host_setup: Vec::new(),
+            require: Some(plan.spec.require.clone()),
+            host_setup: Some(Vec::new()),
         },
         targets,
         host: HostFacts::collect(),
         witness: None,
+        merged: Vec::new(),
         trace: trace.clone(),
     }
 }

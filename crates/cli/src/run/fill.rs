@@ -15,7 +15,7 @@ use ioecho_replay::{Clock, Completion, Device, Io};
 use ioecho_trace::units::SECTOR;
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 
 /// Writes in flight: enough for the queue of a disk array, little enough to be fair to others.
 pub(crate) const DEPTH: u32 = 8;
@@ -69,7 +69,7 @@ pub(crate) fn fill(
     clock: &impl Clock,
     stop: &AtomicBool,
     mut progress: impl FnMut(u64),
-) -> anyhow::Result<Filled> {
+) -> Result<Filled> {
     let mut filler = Filler {
         payload: FillPayload::new(fill_run(job.seed)),
         free: (0..DEPTH).collect(),
@@ -133,9 +133,9 @@ impl Filler<'_> {
     }
 
     /// Hands over what is prepared and takes what has completed.
-    fn advance(&mut self, clock: &impl Clock) -> anyhow::Result<()> {
+    fn advance(&mut self, clock: &impl Clock) -> Result<()> {
         let broken = |error: io::Error| {
-            Coded::error(exit::TARGET, format!("the device failed while it was filled: {error}"))
+            RunError::new(Kind::Target, format!("the device failed while it was filled: {error}"))
         };
         if self.unsubmitted > 0 {
             let (_, taken) = self.device.submit().map_err(broken)?;
@@ -154,7 +154,7 @@ impl Filler<'_> {
     }
 
     /// Puts everything written on stable storage.
-    fn flush(&mut self, clock: &impl Clock) -> anyhow::Result<()> {
+    fn flush(&mut self, clock: &impl Clock) -> Result<()> {
         self.prepare(Op::Flush, 0, 0);
         while !self.is_idle() {
             self.advance(clock)?;
@@ -162,7 +162,7 @@ impl Filler<'_> {
         Ok(())
     }
 
-    fn fail(&self) -> anyhow::Result<()> {
+    fn fail(&self) -> Result<()> {
         let Some((offset, outcome)) = self.failed else { return Ok(()) };
         let why = match outcome {
             Outcome::Error(number) => io::Error::from_raw_os_error(number).to_string(),
@@ -173,7 +173,7 @@ impl Filler<'_> {
             "writing at byte {offset} failed: {why}\n  = help: what lies below is filled; go on \
              with --resume when the cause is gone"
         );
-        Err(Coded::error(exit::TARGET, text))
+        Err(RunError::new(Kind::Target, text))
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn resume(
     target: &OpenedTarget,
     extent: &Extent,
     seed: Option<u64>,
-) -> anyhow::Result<(u64, u64)> {
+) -> Result<(u64, u64)> {
     let facts = target.facts();
     let name = facts.path.display();
     let unit = facts.logical_block.0.max(BLOCK);
@@ -201,17 +201,17 @@ pub(crate) fn resume(
             "{name} does not begin with what `ioecho prepare` wrote: there is nothing to go on \
              with\n  = help: begin anew without --resume"
         );
-        return Err(Coded::error(exit::TARGET, text));
+        return Err(RunError::new(Kind::Target, text));
     };
     if let Some(seed) = seed.filter(|seed| fill_run(*seed) != fill_run(found)) {
         let text = format!(
             "{name} was being filled with --seed {found}, not {seed}\n  = help: leave --seed away, \
              or begin anew without --resume"
         );
-        return Err(Coded::error(exit::USAGE, text));
+        return Err(RunError::new(Kind::Usage, text));
     }
     let run = fill_run(found);
-    let mut is_there = |at: u64| -> anyhow::Result<bool> {
+    let mut is_there = |at: u64| -> Result<bool> {
         // A block that cannot be read is not there.
         let Ok(block) = reader.read(at) else { return Ok(false) };
         Ok((at..).step_by(SECTOR as usize).zip(block.chunks(SECTOR as usize)).all(
@@ -232,7 +232,7 @@ pub(crate) fn resume(
                 "{name} was written to since it was filled: byte {at} holds something else\n  = \
                  help: begin anew without --resume"
             );
-            return Err(Coded::error(exit::TARGET, text));
+            return Err(RunError::new(Kind::Target, text));
         }
     }
     Ok((found, from))

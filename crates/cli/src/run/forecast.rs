@@ -7,6 +7,7 @@ use ioecho_stats::judge;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Batch, Bytes, Source};
 
+use crate::run::error::Result;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
 
@@ -78,7 +79,7 @@ impl fmt::Display for Forecast {
 }
 
 /// Reads the whole trace and says what a replay would do.
-pub(crate) fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> anyhow::Result<Forecast> {
+pub(crate) fn forecast(plan: &ReplayPlan, source: &mut dyn Source) -> Result<Forecast> {
     let limits: Vec<_> = plan.targets.iter().map(Target::limits).collect();
     let mut planner = plan.planner(&limits, source.header())?;
     let mut batch = Batch::new(source.header().columns);

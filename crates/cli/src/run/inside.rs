@@ -14,6 +14,7 @@ use ioecho_stats::inside::{InsideFigures, Level, Line, Spans, Spent, VERSION};
 use ioecho_trace::units::counted;
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::regular;
 use crate::run::directory::RunDirectory;
 
 /// Intervals that a ring holds: at the shortest interval a second, otherwise ten and more.
@@ -171,7 +172,7 @@ fn spans(spans: &engine::Spans) -> Spans {
 /// the run was killed is counted, like any other that is none.
 pub(crate) fn read(run: &RunDirectory) -> InsideFigures {
     let mut figures = InsideFigures::default();
-    let Ok(file) = File::open(run.inside()) else { return figures };
+    let Ok(file) = regular::open(&run.inside()) else { return figures };
     let mut reader = BufReader::new(file);
     let mut text = Vec::new();
     loop {

@@ -9,23 +9,23 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use ioecho_linux::target::{Places, TargetContent};
+use ioecho_linux::target::{Layer, Places, TargetContent};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
-use ioecho_replay::engine::{Control, Pacing, Replay, Totals, Verification};
+use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
 use ioecho_replay::pattern::Pattern;
 use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::schedule::Counts;
 use ioecho_replay::sim::{SimClock, SimDevice, SimSpec};
-use ioecho_replay::verify::{Verifier, final_pass};
+use ioecho_replay::verify::{Verifier, VerifyMode, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, Op};
 
-use crate::args::{PacingArg, VerifyArg};
-use crate::commands::tell;
 use crate::run::ahead::{self, PlacesSeen};
-use crate::run::directory::TargetEntry;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::run::feeder::{Demand, RingInput};
+use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::{READS_ALONE, Target};
 use crate::run::watch::lane::{LaneSeen, LaneWatch};
@@ -51,28 +51,28 @@ pub(crate) enum Lane {
 }
 
 impl Lane {
-    /// Opens a target for the run, and says what it is.
+    /// Opens a target for the run, and says what it is and what lies below it.
     pub(crate) fn open(
         plan: &ReplayPlan,
         target: &Target,
         clock: MonotonicClock,
-    ) -> anyhow::Result<(Self, TargetEntry)> {
+    ) -> Result<(Self, TargetEntry, Vec<Layer>)> {
         match target {
             Target::Simulated { text, spec } => {
-                let entry = TargetEntry::Simulated { simulated: text.clone() };
-                Ok((Self::Simulated { spec: spec.clone() }, entry))
+                let entry = TargetEntry::Simulated(SimulatedTarget { simulated: text.clone() });
+                Ok((Self::Simulated { spec: spec.clone() }, entry, Vec::new()))
             }
             Target::Real { options, .. } => {
-                let opened = target.claim(&plan.destroy, READS_ALONE)?;
+                let opened = target.claim(&plan.spec.destroy, READS_ALONE)?;
                 let writes = options.access == Access::ReadWrite;
                 let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
-                let facts = Box::new(opened.facts().clone());
+                let facts = opened.facts().clone();
                 let content = Box::new(target::sample(&opened));
                 let (places, layers) = (Places::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
-                let backend = device.describe();
-                let entry = TargetEntry::Real { backend, facts, content: content.clone(), layers };
-                Ok((Self::Real { device, clock, content, places, recheck }, entry))
+                let entry = RealTarget::new(device.describe(), facts, (*content).clone());
+                let entry = TargetEntry::Real(Box::new(entry));
+                Ok((Self::Real { device, clock, content, places, recheck }, entry, layers))
             }
         }
     }
@@ -177,7 +177,7 @@ pub(crate) struct LaneEnd {
     /// The device as a whole failed.
     pub(crate) error: Option<io::Error>,
     /// The host refused what it was asked for, or the guard the target.
-    pub(crate) host_error: Option<anyhow::Error>,
+    pub(crate) host_error: Option<RunError>,
     pub(crate) results_lost: u64,
     /// What the host gave, and what of it will not do what it seems to.
     pub(crate) host_facts: Vec<String>,
@@ -236,7 +236,12 @@ impl LaneEnd {
 pub(crate) type Closing = Option<Box<dyn Device + Send>>;
 
 /// Runs a lane to its end, but does not close its device.
-pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd, Closing) {
+pub(crate) fn run(
+    plan: &ReplayPlan,
+    work: LaneWork,
+    start: &Start,
+    observer: &dyn Observer,
+) -> (LaneEnd, Closing) {
     let LaneWork { number, lane, mut input, filled, mut recorder, control, verifier, .. } = work;
     let control = &*control;
     let mut end = LaneEnd::new(verifier);
@@ -248,7 +253,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
             // Meanwhile a trace was read, perhaps for long. The data are held by then, who uses
             // them is not.
             let free = recheck.map_or(Ok(()), |recheck| {
-                plan.targets[number].recheck(&recheck, &plan.destroy, READS_ALONE)
+                plan.targets[number].recheck(&recheck, &plan.spec.destroy, READS_ALONE)
             });
             if let Err(refusal) = free {
                 end.host_error = Some(refusal);
@@ -262,10 +267,10 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
             let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
             end.places = places;
             if let Some(Target::Real { path, .. }) = plan.targets.get(number)
-                && !plan.is_scratch
+                && !plan.spec.scratch
                 && let Some(doubt) = target::doubt(path, empty.never_written, empty.zeroes)
             {
-                tell(&format!("warning: {doubt}"));
+                observer.tell(&format!("warning: {doubt}"));
             }
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
@@ -276,10 +281,9 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
             match &host {
                 Ok(given) => {
                     end.host_facts = given.facts();
-                    let spins = plan.pacing.mode != PacingArg::Sleep;
-                    for warning in given.warnings(spins) {
+                    for warning in given.warnings(plan.spec.pacing.spins()) {
                         if number == 0 {
-                            tell(&format!("warning: {warning}"));
+                            observer.tell(&format!("warning: {warning}"));
                         }
                         end.host_facts.push(warning);
                     }
@@ -288,11 +292,14 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
             }
             if number == 0 && host.is_ok() {
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                warn_of_demand(plan, agreed, &work.demand);
+                if let Some(warning) = too_much(plan, agreed, &work.demand) {
+                    observer.tell(&warning);
+                }
             }
             let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
-                end.host_error = host.err().map(anyhow::Error::from);
+                end.host_error =
+                    host.err().map(|error| RunError::new(Kind::Usage, error.to_string()));
                 return (end, Some(device));
             };
             let pacing =
@@ -318,8 +325,7 @@ pub(crate) fn run(plan: &ReplayPlan, work: LaneWork, start: &Start) -> (LaneEnd,
             start.wait(1);
             let clock = SimClock::new(SIM_LOOK);
             let device = SimDevice::new(*spec, clock.clone());
-            let mut device =
-                if plan.verify == VerifyArg::Off { device } else { device.with_data() };
+            let mut device = if plan.spec.verify.is_on() { device.with_data() } else { device };
             let pacing = Pacing { spin: Nanos::ZERO, ..pacing(plan) };
             replay(
                 plan,
@@ -348,8 +354,8 @@ fn replay<C: Clock>(
     let scheduler = Scheduler::new(plan.scheduler);
     let verify = end.verifier.as_mut().map(|verifier| Verification {
         verifier,
-        reread_writes: plan.verify == VerifyArg::Paranoia,
-        preread: plan.verify == VerifyArg::Preread,
+        reread_writes: plan.spec.verify == VerifyMode::Paranoia,
+        preread: plan.spec.verify == VerifyMode::Preread,
     });
     let (totals, result) = Replay {
         device: &mut *device,
@@ -367,7 +373,7 @@ fn replay<C: Clock>(
     end.error = result.err();
     // Before the last look at everything written, which is no part of the load.
     end.seen = end.watch.take().map(LaneWatch::end);
-    let whole = plan.verify >= VerifyArg::Final;
+    let whole = plan.spec.verify.ends_with_a_look();
     if let Some(verifier) = &mut end.verifier
         && whole
         && end.error.is_none()
@@ -389,19 +395,19 @@ fn replay<C: Clock>(
 /// How long to look for the end of the run, and when to give up.
 fn pacing(plan: &ReplayPlan) -> Pacing {
     Pacing {
-        start_grace: plan.pacing.start_grace,
-        errors_max: plan.pacing.errors_max,
-        inside_every: plan.expert,
+        start_grace: plan.spec.start_grace,
+        errors_max: plan.spec.errors_max,
+        inside_every: plan.spec.expert,
         ..Pacing::default()
     }
 }
 
 /// Measures how this host wakes threads and what a request costs it, and fixes the time zero.
 fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> Agreed {
-    let (spin, near) = match plan.pacing.mode {
-        PacingArg::Spin => (Nanos::MAX, None),
-        PacingArg::Sleep => (Nanos::ZERO, None),
-        PacingArg::Hybrid => {
+    let (spin, near) = match plan.spec.pacing {
+        PacingMode::Spin => (Nanos::MAX, None),
+        PacingMode::Sleep => (Nanos::ZERO, None),
+        PacingMode::Hybrid => {
             // As the engine will sleep: a device that cannot wait is found out by the run itself.
             let mut none = Vec::new();
             let sleep = |until| drop(device.wait(until, &mut none));
@@ -415,18 +421,20 @@ fn agree(plan: &ReplayPlan, device: &mut dyn Device, clock: &MonotonicClock) -> 
         cpu_time: &host_thread::thread_cpu_time,
     };
     let request_cost = calibrate::quick_cost(&mut host);
-    Agreed { start_at: clock.now() + plan.pacing.start_grace, spin, near, request_cost }
+    Agreed { start_at: clock.now() + plan.spec.start_grace, spin, near, request_cost }
 }
 
-/// Says beforehand when the load asks for more than this host can pace, as far as it is read yet.
-fn warn_of_demand(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) {
+/// What is to be said beforehand of a load that asks for more than this host can pace, as far as it
+/// is read yet.
+fn too_much(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) -> Option<String> {
     let peak = demand.lock().map_or(0.0, |demand| demand.peak_per_s());
     let cost = agreed.request_cost.0;
-    if plan.timing.mode.has_schedule() && cost > 0 && peak > 1e9 / cost as f64 {
-        tell(&format!(
+    let is_too_much = plan.timing.mode.has_schedule() && cost > 0 && peak > 1e9 / cost as f64;
+    is_too_much.then(|| {
+        format!(
             "warning: the load asks for up to {peak:.0} requests/s and this host can pace some \
              {:.0}; `ioecho calibrate` tells more",
             1e9 / cost as f64
-        ));
-    }
+        )
+    })
 }

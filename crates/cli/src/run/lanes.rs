@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use ioecho_replay::engine::{Control, Pacing};
 use ioecho_trace::Nanos;
 
-use crate::commands::tell;
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::lane::{self, LaneEnd, LaneWork, Start};
+use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
 use crate::run::target::Target;
 
@@ -45,6 +46,7 @@ pub(crate) struct Lanes {
     threads: Vec<LaneThread>,
     simulated: bool,
     run: RunDirectory,
+    observer: Arc<dyn Observer>,
 }
 
 impl Lanes {
@@ -54,19 +56,21 @@ impl Lanes {
         run: &RunDirectory,
         start: &Arc<Start>,
         work: Vec<LaneWork>,
+        observer: &Arc<dyn Observer>,
     ) -> std::io::Result<Self> {
         let simulated = plan.targets.iter().any(Target::is_simulated);
-        let mut lanes = Self { threads: Vec::new(), simulated, run: run.clone() };
+        let (run, theirs) = (run.clone(), Arc::clone(observer));
+        let mut lanes = Self { threads: Vec::new(), simulated, run, observer: theirs };
         let shared = Arc::new(plan.clone());
         let waiter = thread::current();
         for (work, target) in work.into_iter().zip(&plan.targets) {
             let (plan, waiter) = (Arc::clone(&shared), waiter.clone());
-            let (start, all) = (Arc::clone(start), start);
+            let (start, all, observer) = (Arc::clone(start), start, Arc::clone(observer));
             let (sender, end) = sync_channel(1);
             let control = Arc::clone(&work.control);
             let builder = Builder::new().name(format!("ioecho-lane-{}", work.number));
             let thread = builder.spawn(move || {
-                let (end, device) = lane::run(&plan, work, &start);
+                let (end, device) = lane::run(&plan, work, &start, observer.as_ref());
                 // Refused only where nobody wants it any more.
                 let _ = sender.send(end);
                 waiter.unpark();
@@ -81,7 +85,7 @@ impl Lanes {
     }
 
     /// Waits until every lane has ended or is given up, and answers what they leave.
-    pub(crate) fn wait(&mut self) -> anyhow::Result<Vec<LaneEnd>> {
+    pub(crate) fn wait(&mut self) -> Result<Vec<LaneEnd>> {
         let mut ends: Vec<Option<LaneEnd>> = self.threads.iter().map(|_| None).collect();
         loop {
             for (lane, end) in self.threads.iter_mut().zip(&mut ends) {
@@ -99,10 +103,12 @@ impl Lanes {
 
 impl LaneThread {
     /// What it leaves, if it has ended or is given up.
-    fn look(&mut self, simulated: bool, run: &RunDirectory) -> anyhow::Result<Option<LaneEnd>> {
+    fn look(&mut self, simulated: bool, run: &RunDirectory) -> Result<Option<LaneEnd>> {
         match self.end.try_recv() {
             Ok(end) => return Ok(Some(end)),
-            Err(TryRecvError::Disconnected) => anyhow::bail!("an issuing thread panicked"),
+            Err(TryRecvError::Disconnected) => {
+                return Err(RunError::new(Kind::Failure, "an issuing thread panicked"));
+            }
             Err(TryRecvError::Empty) => {}
         }
         let Control { now_ns, replaying, stop, .. } = &*self.control;
@@ -165,7 +171,7 @@ impl Drop for Lanes {
                      done, and this process ends when the device answers or is taken away"
                 );
                 self.run.log(&text);
-                tell(&text);
+                self.observer.tell(&text);
             }
         }
     }

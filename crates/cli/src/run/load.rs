@@ -9,18 +9,24 @@ use ioecho_trace::header::Volume;
 use ioecho_trace::{Bytes, Header};
 
 use crate::run::ahead::PlacesSeen;
-use crate::run::directory::{RunFacts, TargetEntry};
 use crate::run::ends::Ends;
+use crate::run::facts::{RunFacts, TargetEntry};
 use crate::run::lane::LaneEnd;
 use crate::run::plan::ReplayPlan;
 
-/// What is known when the run has ended; the sizes are those of the plan.
-pub(crate) fn facts(plan: &ReplayPlan, facts: &RunFacts, ends: &Ends) -> LoadFacts {
-    let targets = plan.targets.iter().zip(&facts.targets).zip(&ends.lanes);
+/// What is known when the run has ended; the sizes are those of the plan, `below` are the layers
+/// below each target.
+pub(crate) fn facts(
+    plan: &ReplayPlan,
+    facts: &RunFacts,
+    below: &[Vec<Layer>],
+    ends: &Ends,
+) -> LoadFacts {
+    let targets = facts.targets.iter().zip(below).zip(&ends.lanes);
     let recorded = &ends.feeder.header;
     LoadFacts {
         targets: targets
-            .map(|((target, entry), lane)| target_facts(plan, target.name(), entry, lane))
+            .map(|((entry, layers), lane)| target_facts(plan, entry, layers, lane))
             .collect(),
         recording: Some(Recording::of(recorded, ends.feeder.totals.planned)),
         size: None,
@@ -31,14 +37,16 @@ pub(crate) fn facts(plan: &ReplayPlan, facts: &RunFacts, ends: &Ends) -> LoadFac
 
 fn target_facts(
     plan: &ReplayPlan,
-    name: String,
     entry: &TargetEntry,
+    layers: &[Layer],
     lane: &LaneEnd,
 ) -> TargetFacts {
+    let name = entry.name();
     let told = plan
+        .spec
         .cache_size
         .map(|size| Cache { name: "the cache named with --cache-size".to_owned(), bytes: size.0 });
-    let TargetEntry::Real { content, layers, .. } = entry else {
+    let TargetEntry::Real(target) = entry else {
         return TargetFacts { name, caches: told.into_iter().collect(), ..TargetFacts::default() };
     };
     let known = layers.iter().filter_map(|layer| {
@@ -51,7 +59,7 @@ fn target_facts(
         unknown_cache: first(|layer| layer.unknown_cache.clone()),
         compressing: first(|layer| layer.compresses.clone()),
         in_memory: first(|layer| layer.in_memory.then(|| layer.name.clone())),
-        content: (!plan.is_scratch).then(|| content_facts(content, lane.places)),
+        content: (!plan.spec.scratch).then(|| content_facts(&target.content, lane.places)),
         name,
     }
 }

@@ -7,68 +7,74 @@ use std::path::{Path, PathBuf};
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_trace::formats::{self, Order, ReadOptions};
 use ioecho_trace::header::{NoteKind, Notes};
-use ioecho_trace::transform::{self, Asked, Context, Parts, Window};
+use ioecho_trace::transform::{self, Asked, Context, Load, Parts};
 use ioecho_trace::{Batch, Columns, Header, Source, Stop, TraceError, generate};
 
-use crate::args::LoadArgs;
-use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::regular;
 use crate::run::directory::RunDirectory;
-use crate::run::fetch;
+use crate::run::error::{Kind, Result, RunError};
 
-/// Opens the trace at `path`, cut to `window` and then transformed.
-pub(crate) fn trace(
-    path: &Path,
-    options: &ReadOptions,
-    load: &LoadArgs,
-) -> anyhow::Result<Box<dyn Source>> {
-    trace_until(&Stop::default(), path, options, load)
+/// Where the traces are that somebody names, and who hears what takes time or room.
+pub(crate) trait Opener: Sync {
+    /// The file behind a path, which may name something else: what is fetched, or kept elsewhere.
+    fn file(&self, path: &Path) -> Result<PathBuf>;
+
+    /// What is told of a path whose file is no trace.
+    fn unopened(&self, path: &Path, error: TraceError) -> RunError;
+
+    /// Hears what a person should know meanwhile.
+    fn tell(&self, text: &str);
 }
 
-/// The same, until an end is asked for.
+/// Paths are files of this host, and nobody hears anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Files;
+
+impl Opener for Files {
+    fn file(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_owned())
+    }
+
+    fn unopened(&self, _path: &Path, error: TraceError) -> RunError {
+        error.into()
+    }
+
+    fn tell(&self, _text: &str) {}
+}
+
+/// Opens the trace at `path`, cut to `window` and then transformed, until an end is asked for.
 pub(crate) fn trace_until(
+    opener: &dyn Opener,
     stop: &Stop,
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
-) -> anyhow::Result<Box<dyn Source>> {
-    refuse_two_inputs(path, &load.transforms.chain)?;
-    let file = fetch::local(path)?;
-    let opened = |file: &Path| {
-        formats::open(file, options).map_err(|error| match fetch::is_library(path) {
-            Some(library) => library,
-            // Where it is kept says nothing to whoever asked for it.
-            None if fetch::is_url(path) => {
-                anyhow::Error::from(error).context(path.display().to_string())
-            }
-            None => error.into(),
-        })
-    };
+    load: &Load,
+) -> Result<Box<dyn Source>> {
+    refuse_two_inputs(path, &load.chain)?;
+    let file = opener.file(path)?;
     let source: Box<dyn Source> = match RunDirectory::at(&file) {
         None => {
             if options.order == Order::Whole {
-                tell_spill("--sort-whole");
+                tell_spill(opener, "--sort-whole");
             }
-            opened(&file)?
+            formats::open(&file, options).map_err(|error| opener.unopened(path, error))?
         }
         Some(run) => {
             // A directory of a version that this program does not know is refused here.
-            run.read_facts()?;
+            let facts = run.read_facts()?;
             if run.requests().exists() {
                 // A run that was received may hold a pipe in its place, which nobody writes to.
                 regular::open(&run.requests())
                     .map_err(|error| TraceError::read(&run.requests(), error))?;
-                formats::open(&run.requests(), options)?
+                regular::trace(&run.requests(), options)?
             } else {
-                Box::new(JournalSource::open(&run)?)
+                Box::new(JournalSource::open(&run, &facts.trace)?)
             }
         }
     };
     let source = stop.over(source);
-    let part = Window { start: load.window.start, duration: load.window.duration };
-    let chain = &load.transforms.chain;
-    let is_part = part.start.is_some() || part.duration.is_some();
+    let Load { window: part, chain } = load;
+    let is_part = !part.is_all();
     if !is_part && chain.is_empty() && !generate::is_line(path) {
         return Ok(source);
     }
@@ -76,8 +82,9 @@ pub(crate) fn trace_until(
         return Err(has_no_end(&unending));
     }
     let source = if is_part { part.of(source) } else { source };
-    tell_spills(chain);
-    let mut source = in_context(stop, options, |context| transform::apply(chain, source, context))?;
+    tell_spills(opener, chain);
+    let mut source =
+        in_context(opener, stop, options, |context| transform::apply(chain, source, context))?;
     // A window beside the trace is a slip of the hand, and its replay would be perfect.
     let mut first = Batch::new(source.header().columns);
     if !source.next_batch(&mut first)? {
@@ -86,7 +93,7 @@ pub(crate) fn trace_until(
             let text = format!(
                 "{name}: it makes no request\n  = help: give it a longer `duration`, or a rate"
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
         let is_filtered = chain.iter().any(|asked| asked.kind.name == "filter");
         let help = match (is_filtered, is_part) {
@@ -102,13 +109,13 @@ pub(crate) fn trace_until(
             _ => format!("`ioecho info {name}` says when its requests were issued"),
         };
         let text = format!("{name}: no request is left of it\n  = help: {help}");
-        return Err(Coded::error(exit::USAGE, text));
+        return Err(RunError::new(Kind::Usage, text));
     }
     Ok(Box::new(Begun { first: Some(first), source }))
 }
 
 /// Refuses to read the standard input twice: the first reader would take all of it.
-fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> anyhow::Result<()> {
+fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> Result<()> {
     let merges = |asked: &&Asked| {
         let file = asked.text.split(',').next().unwrap_or_default().trim();
         asked.kind.name == "merge" && file == "-"
@@ -119,29 +126,34 @@ fn refuse_two_inputs(path: &Path, chain: &[Asked]) -> anyhow::Result<()> {
     }
     let text = "the standard input is named twice, and can be read once\n  = help: put one of the \
                 traces into a file";
-    Err(Coded::error(exit::USAGE, text))
+    Err(RunError::new(Kind::Usage, text))
 }
 
 /// Says which transforms need room on a disk, and where.
-fn tell_spills(chain: &[Asked]) {
+fn tell_spills(opener: &dyn Opener, chain: &[Asked]) {
     for asked in chain.iter().filter(|asked| asked.spills()) {
-        tell_spill(asked.kind.name);
+        tell_spill(opener, asked.kind.name);
     }
 }
 
-fn tell_spill(name: &str) {
+fn tell_spill(opener: &dyn Opener, name: &str) {
     let directory = std::env::temp_dir();
-    tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
+    opener.tell(&format!("{name} keeps the trace in a temporary file in {}", directory.display()));
 }
 
 /// What transforms may need beside their source.
-fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'_>) -> T) -> T {
+fn in_context<T>(
+    opener: &dyn Opener,
+    stop: &Stop,
+    options: &ReadOptions,
+    run: impl FnOnce(&Context<'_>) -> T,
+) -> T {
     // What was said of the trace need not be true of one that is merged into it.
     let options = ReadOptions { all_apply: false, ..options.clone() };
     let open = |path: &Path| {
         let unfetched =
-            |error: anyhow::Error| TraceError::read(path, io::Error::other(error.to_string()));
-        let file = fetch::local(path).map_err(unfetched)?;
+            |error: RunError| TraceError::read(path, io::Error::other(error.to_string()));
+        let file = opener.file(path).map_err(unfetched)?;
         Ok(stop.over(formats::open(&file, &options)?))
     };
     run(&Context { open: &open, spill_directory: std::env::temp_dir(), stop: stop.clone() })
@@ -150,23 +162,24 @@ fn in_context<T>(stop: &Stop, options: &ReadOptions, run: impl FnOnce(&Context<'
 /// Opens the trace at `path` as [`trace_until`] does and divides it, if the last one of its
 /// transforms makes several traces of it. What `over` lays over the trace stands before that.
 pub(crate) fn parts(
+    opener: &dyn Opener,
     stop: &Stop,
     path: &Path,
     options: &ReadOptions,
-    load: &LoadArgs,
+    load: &Load,
     over: impl FnOnce(Box<dyn Source>) -> Box<dyn Source>,
-) -> anyhow::Result<Option<Box<dyn Parts>>> {
+) -> Result<Option<Box<dyn Parts>>> {
     let mut load = load.clone();
-    let last = load.transforms.chain.pop();
+    let last = load.chain.pop();
     let Some(divide) = last.as_ref().and_then(Asked::divide) else { return Ok(None) };
-    tell_spills(last.as_slice());
-    let source = over(trace_until(stop, path, options, &load)?);
-    Ok(Some(in_context(stop, options, |context| divide.divide(source, context))?))
+    tell_spills(opener, last.as_slice());
+    let source = over(trace_until(opener, stop, path, options, &load)?);
+    Ok(Some(in_context(opener, stop, options, |context| divide.divide(source, context))?))
 }
 
 /// Refuses a load without an end unless a window gives it one: who reads to the end would read for
 /// ever.
-pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()> {
+pub(crate) fn refuse_endless(path: &Path, load: &Load) -> Result<()> {
     match unending(path, load) {
         (Some(unending), _) | (None, Some(unending)) => Err(has_no_end(&unending)),
         (None, None) => Ok(()),
@@ -175,11 +188,11 @@ pub(crate) fn refuse_endless(path: &Path, load: &LoadArgs) -> anyhow::Result<()>
 
 /// The generated load without an end that a transform would read to its end, and the one that goes
 /// on behind all transforms, where there are such.
-fn unending(path: &Path, load: &LoadArgs) -> (Option<PathBuf>, Option<PathBuf>) {
+fn unending(path: &Path, load: &Load) -> (Option<PathBuf>, Option<PathBuf>) {
     let endless = |path: &Path| generate::is_endless(path).then(|| path.to_owned());
     let is_cut = load.window.duration.is_some();
     let mut unending = if is_cut { None } else { endless(path) };
-    for asked in &load.transforms.chain {
+    for asked in &load.chain {
         unending = unending.or_else(|| asked.other_trace().and_then(endless));
         if asked.ends() {
             unending = None;
@@ -191,13 +204,13 @@ fn unending(path: &Path, load: &LoadArgs) -> (Option<PathBuf>, Option<PathBuf>) 
     (None, unending)
 }
 
-fn has_no_end(path: &Path) -> anyhow::Error {
+fn has_no_end(path: &Path) -> RunError {
     let text = format!(
         "{} has no end\n  = help: give it a `duration` or a `count`, or cut it with --duration or \
          with --window START,DURATION before whatever needs the end",
         path.display()
     );
-    Coded::error(exit::USAGE, text)
+    RunError::new(Kind::Usage, text)
 }
 
 /// A source whose first batch has been read already.
@@ -234,25 +247,26 @@ pub(crate) struct JournalSource {
 }
 
 impl JournalSource {
-    /// The journal in this directory.
-    pub(crate) fn open(run: &RunDirectory) -> anyhow::Result<Self> {
+    /// The journal in this directory, of a run that replays the trace of this header.
+    pub(crate) fn open(run: &RunDirectory, trace: &Header) -> Result<Self> {
         let path = run.journal();
-        let file = File::open(&path).map_err(|error| {
+        let file = regular::open(&path).map_err(|error| {
             let text = format!(
                 "{} holds no results: {error}\n  = note: neither requests.parquet nor \
                  requests.journal can be read; a process that ends before it begins to replay \
                  leaves neither",
                 run.path().display()
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         })?;
         let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
             .map_err(|error| TraceError::read(&path, error))?;
-        let mut header = run.trace_header().unwrap_or_default();
-        header.columns = Columns { measured: true, ..header.columns };
-        header.damage = Some(
-            "the run goes on or was killed; its journal holds what there is so far".to_owned(),
-        );
+        let damage = "the run goes on or was killed; its journal holds what there is so far";
+        let header = Header {
+            columns: Columns { measured: true, ..trace.columns },
+            damage: Some(damage.to_owned()),
+            ..trace.clone()
+        };
         let (losses, guesses) = Default::default();
         Ok(Self { reader, header, losses, guesses, path, ended: false })
     }

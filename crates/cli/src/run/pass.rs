@@ -13,11 +13,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use ioecho_trace::formats::{ReadOptions, native};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Source, Stop, TraceError};
 
-use crate::args::LoadArgs;
 use crate::run::directory::RunDirectory;
-use crate::run::{fetch, open};
+use crate::run::error::Result;
+use crate::run::open::{self, Opener};
 
 /// How many batches may be on their way to a thread.
 const ON_THE_WAY: usize = 8;
@@ -53,9 +54,10 @@ pub(crate) trait Counted: Send + Sized {
 
 /// What is read, and how.
 pub(crate) struct Input<'a> {
+    pub(crate) opener: &'a dyn Opener,
     pub(crate) path: &'a Path,
     pub(crate) options: &'a ReadOptions,
-    pub(crate) load: &'a LoadArgs,
+    pub(crate) load: &'a Load,
     /// How many threads may count. Unpacking and reading ahead have their own.
     pub(crate) threads: usize,
     pub(crate) stop: &'a Stop,
@@ -120,7 +122,7 @@ fn fitting(processors: usize, available: Option<usize>) -> usize {
 pub(crate) fn count<C: Counted>(
     input: &Input<'_>,
     new: impl Fn() -> C + Sync,
-) -> anyhow::Result<(C, Header)> {
+) -> Result<(C, Header)> {
     open::refuse_endless(input.path, input.load)?;
     if input.threads > 1
         && let Some(file) = native_file(input)?
@@ -128,7 +130,8 @@ pub(crate) fn count<C: Counted>(
     {
         return Ok(counted);
     }
-    let source = open::trace_until(input.stop, input.path, input.options, input.load)?;
+    let source =
+        open::trace_until(input.opener, input.stop, input.path, input.options, input.load)?;
     let mut source = from_first(source, input);
     let counted = if input.threads > 1 {
         in_halves(&mut *source, new())?
@@ -147,14 +150,9 @@ fn from_first<'a>(source: Box<dyn Source>, input: &Input<'a>) -> Box<dyn Source 
 }
 
 /// The native file behind the path, if it is read as it is.
-fn native_file(input: &Input<'_>) -> anyhow::Result<Option<PathBuf>> {
-    let window = &input.load.window;
+fn native_file(input: &Input<'_>) -> Result<Option<PathBuf>> {
     let is_native = input.options.format.is_none_or(|format| format.name == native::FORMAT.name);
-    if !input.load.transforms.chain.is_empty()
-        || window.start.is_some()
-        || window.duration.is_some()
-        || !is_native
-    {
+    if !input.load.is_whole() || !is_native {
         return Ok(None);
     }
     let path = match RunDirectory::at(input.path) {
@@ -163,7 +161,7 @@ fn native_file(input: &Input<'_>) -> anyhow::Result<Option<PathBuf>> {
             run.read_facts()?;
             run.requests()
         }
-        None => fetch::local(input.path)?,
+        None => input.opener.file(input.path)?,
     };
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
     let mut first = [0; 4];
@@ -243,7 +241,7 @@ fn in_parts<C: Counted>(
     input: &Input<'_>,
     file: &Path,
     new: &(impl Fn() -> C + Sync),
-) -> anyhow::Result<Option<(C, Header)>> {
+) -> Result<Option<(C, Header)>> {
     let mut sources: Vec<Box<dyn Source + '_>> = Vec::with_capacity(input.threads);
     for part in 0..input.threads {
         let Some(source) = native::open_part(file, input.options, part, input.threads)? else {

@@ -2,26 +2,26 @@
 //! touched.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ioecho_linux::host::HostSetup;
-use ioecho_linux::{Access, Backend, DeviceOptions};
+use ioecho_linux::{Access, DeviceOptions};
 use ioecho_replay::map::{Map, RouteSpec};
 use ioecho_replay::pattern::Fill;
 use ioecho_replay::plan::{Alignment, Planner, TargetLimits, Timing, TimingMode, Writes};
 use ioecho_replay::schedule::Config;
-use ioecho_trace::formats::WholeSeconds;
+use ioecho_trace::formats::{ReadOptions, WholeSeconds};
 use ioecho_trace::header::NoteKind;
-use ioecho_trace::{Bytes, Header, Nanos, Source, generate};
+use ioecho_trace::transform::Load;
+use ioecho_trace::{Header, Nanos, Source, Stop, generate};
 
-use crate::args::{InterfaceArg, PacingArg, ReplayArgs, VerifyArg, WindowArgs};
-use crate::exit::{self, Coded};
-use crate::outputs::{Gate, Inputs};
-use crate::required::Requirement;
-use crate::run::live::LivePlan;
+use crate::outputs::Inputs;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::open::Opener;
+use crate::run::spec::ReplaySpec;
 use crate::run::target::{READS_ALONE, Target, guard_all};
 use crate::run::verify::line::Continues;
-use crate::run::{command, open, routes};
+use crate::run::{kept, open, routes};
 
 /// Requests that the look-ahead of the scheduler holds.
 const LOOK_AHEAD: usize = 1 << 12;
@@ -29,160 +29,117 @@ const LOOK_AHEAD: usize = 1 << 12;
 /// More targets than any host has, and as many as a result can name.
 const TARGETS_MAX: usize = 1024;
 
-/// How the issuing threads spend their time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PacingPlan {
-    pub(crate) mode: PacingArg,
-    pub(crate) start_grace: Nanos,
-    pub(crate) errors_max: Option<u64>,
-}
-
 /// A replay, resolved.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayPlan {
-    pub(crate) trace: PathBuf,
+    /// What was asked for.
+    pub(crate) spec: ReplaySpec,
     /// The command line, as the run's directory keeps it.
     pub(crate) command: Vec<String>,
     /// The trace's path, likewise.
     pub(crate) recorded_trace: PathBuf,
-    pub(crate) window: WindowArgs,
-    /// What else is made of the trace, in order.
-    pub(crate) transforms: Vec<String>,
+    /// What is read.
+    pub(crate) inputs: Inputs,
     pub(crate) timing: Timing,
     pub(crate) targets: Vec<Target>,
     pub(crate) routes: Vec<RouteSpec>,
-    pub(crate) destroy: Vec<PathBuf>,
     pub(crate) scheduler: Config,
-    pub(crate) strong_level: u8,
     pub(crate) device: DeviceOptions,
-    pub(crate) pacing: PacingPlan,
     pub(crate) host: HostSetup,
     pub(crate) fill: Fill,
-    pub(crate) verify: VerifyArg,
     /// The run that this one goes on from.
     pub(crate) continues: Option<Continues>,
-    /// The storage's cache, as its user named it.
-    pub(crate) cache_size: Option<Bytes>,
-    /// Checks that must pass.
-    pub(crate) required: Vec<Requirement>,
     pub(crate) output: PathBuf,
-    pub(crate) quiet: bool,
-    /// What is told while the run goes on.
-    pub(crate) live: LivePlan,
-    /// How long the intervals are in which the engines tell of themselves, if they are to.
-    pub(crate) expert: Option<Nanos>,
-    /// By which interface the kernel's view of the run is recorded, if it is to be.
-    pub(crate) witness: Option<InterfaceArg>,
-    /// Whether the target was made for this load alone, so that what the load does not touch need
-    /// not hold anything.
-    pub(crate) is_scratch: bool,
 }
 
 impl ReplayPlan {
-    /// Resolves what was typed, and opens the trace. Looks at the targets and their hazards, and
-    /// changes nothing.
-    pub(crate) fn new(args: &ReplayArgs) -> anyhow::Result<(Self, Box<dyn Source>)> {
-        contradictions(args)?;
+    /// Resolves what was asked for with this command line, and opens the trace as `opener` does.
+    /// Looks at the targets and their hazards, and changes nothing.
+    pub(crate) fn new(
+        spec: ReplaySpec,
+        command: Vec<String>,
+        opener: &dyn Opener,
+    ) -> Result<(Self, Box<dyn Source>)> {
+        spec.check()?;
         // A trace that cannot be opened is told before the target is so much as looked at.
-        let mut options = args.read.options();
+        let mut options = ReadOptions { all_apply: true, ..spec.read.clone() };
         if options.whole_seconds == WholeSeconds::Unchosen {
             // The instants of a replay are its point; nobody shall take invented ones for recorded.
             options.whole_seconds = WholeSeconds::Refuse;
         }
-        let source = open::trace(&args.trace, &options, &args.load)?;
-        refuse_unchosen_seconds(args, source.header())?;
-        follows_what_is_known(args, source.header())?;
-        let routes = routes::read(&args.map, args.map_file.as_deref())?;
-        let targets = targets(args, &routes)?;
-        let output = args.output.clone().unwrap_or_else(default_output);
-        let gate = gate(args, &targets, &output)?;
-        let continues = Continues::new(&args.data, &targets)?;
+        let load = spec.load();
+        let source = open::trace_until(opener, &Stop::default(), &spec.trace, &options, &load)?;
+        refuse_unchosen_seconds(&spec, source.header())?;
+        follows_what_is_known(&spec, source.header())?;
+        let routes = routes::read(&spec.map, spec.map_file.as_deref())?;
+        let targets = targets(&spec, &routes)?;
+        let output = spec.output.clone().unwrap_or_else(default_output);
+        let inputs = inputs(&spec, &load, &targets)?;
+        let continues = Continues::new(&spec, &targets)?;
         let scheduler = Config {
-            conflicts: args.engine.conflicts.mode(),
-            strong: crate::args::strong(args.engine.strong),
+            conflicts: spec.conflicts,
+            strong: spec.strong,
             look_ahead: LOOK_AHEAD,
-            timing: args.timing.timing,
-            follow_in_flight: args.timing.follow_in_flight,
-            bundle: args.timing.bundle,
-            ..Config::with_in_flight_max(args.engine.in_flight_max)
+            timing: spec.timing,
+            follow_in_flight: spec.follow_in_flight,
+            bundle: spec.bundle,
+            ..Config::with_in_flight_max(spec.in_flight_max)
         };
         let timing = Timing {
-            start: args.load.window.start,
-            speedup: args.timing.speedup,
-            iops_scale: args.timing.iops_scale,
-            mode: args.timing.timing,
-            writes: match (args.safety.read_only, args.safety.writes_as_reads) {
-                (true, _) => Writes::LeaveOut,
-                (_, true) => Writes::AsReads,
-                _ => Writes::Issue,
-            },
-            alignment: args.data.align.alignment(),
-            sync_writes: args.data.sync_writes,
+            start: spec.start,
+            speedup: spec.speedup,
+            iops_scale: spec.iops_scale,
+            mode: spec.timing,
+            writes: spec.writes,
+            alignment: spec.alignment,
+            sync_writes: spec.sync_writes,
         };
         let device = DeviceOptions {
-            backend: args.engine.backend.backend(),
+            backend: spec.backend,
             in_flight_max: scheduler.device_slots(),
-            threads: args.engine.threads,
-            sqpoll: args.engine.sqpoll,
-            iopoll: args.engine.iopoll,
+            threads: spec.threads,
+            sqpoll: spec.sqpoll,
+            iopoll: spec.iopoll,
             ..DeviceOptions::default()
         };
-        let cpus = args.host.cpus.as_deref().map(str::parse).transpose();
-        let cpus = cpus.map_err(|error| Coded::error(exit::USAGE, format!("--cpus {error}")))?;
         let plan = Self {
-            trace: args.trace.clone(),
-            command: command::recorded(args),
-            recorded_trace: command::recorded_trace(args),
-            window: args.load.window,
-            transforms: args.load.transforms.chain.iter().map(ToString::to_string).collect(),
+            command: kept::command(&spec, command),
+            recorded_trace: kept::trace(&spec),
+            inputs,
             timing,
             targets,
             routes,
-            destroy: args.safety.destroy.clone(),
             scheduler,
-            strong_level: args.engine.strong,
             device,
-            pacing: PacingPlan {
-                mode: args.host.pacing,
-                start_grace: args.timing.start_grace,
-                errors_max: args.safety.on_error.0,
-            },
             host: HostSetup {
-                cpus,
-                fifo: args.host.fifo,
-                lock_memory: args.host.lock_memory,
-                dma_latency: args.host.dma_latency,
+                cpus: spec.cpus.clone(),
+                fifo: spec.fifo,
+                lock_memory: spec.lock_memory,
+                dma_latency: spec.dma_latency,
             },
-            fill: Fill { random: args.data.fill_random, dedup: args.data.dedup },
-            verify: args.data.verify,
+            fill: Fill { random: spec.fill_random_percent, dedup: spec.dedup },
             continues,
-            cache_size: args.data.cache_size,
             output,
-            required: args.require.clone(),
-            quiet: args.quiet,
-            live: LivePlan::new(&args.live, gate),
-            expert: args.watched.expert,
-            witness: args.watched.witness,
-            is_scratch: false,
+            spec,
         };
-        plan.live.check(&plan)?;
         plan.every_target_is_used(source.header())?;
         Ok((plan, source))
     }
 
-    /// Refuses targets that may hold somebody's data, unless they were named for it.
-    pub(crate) fn guard(&self) -> anyhow::Result<()> {
-        guard_all(&self.targets, &self.destroy, READS_ALONE)?;
+    /// Refuses targets that may hold somebody's data, unless they were named for it; answers
+    /// warnings of those that were.
+    pub(crate) fn guard(&self) -> Result<Vec<String>> {
+        let warnings = guard_all(&self.targets, &self.spec.destroy, READS_ALONE)?;
         if self.timing.writes == Writes::Issue {
             // Of what is mounted that was told already; here a file below another is left.
             let place = Inputs::of_place(&self.output);
             self.targets.iter().try_for_each(|target| target.refuse_inputs(&place))?;
         }
-        Ok(())
+        Ok(warnings)
     }
 
     /// Refuses a target that no part of the trace goes to: its figures would be those of idleness.
-    fn every_target_is_used(&self, trace: &Header) -> anyhow::Result<()> {
+    fn every_target_is_used(&self, trace: &Header) -> Result<()> {
         let limits: Vec<_> = self.targets.iter().map(Target::limits).collect();
         let map = self.map(&limits, trace)?;
         if self.routes.is_empty() && trace.volumes.is_empty() {
@@ -201,27 +158,23 @@ impl ReplayPlan {
             trace.volumes.len().max(1),
             self.targets.len()
         );
-        Err(Coded::error(exit::USAGE, text))
+        Err(RunError::new(Kind::Usage, text))
     }
 
     /// What plans the requests of a trace for targets with these limits.
-    pub(crate) fn planner(
-        &self,
-        limits: &[TargetLimits],
-        trace: &Header,
-    ) -> anyhow::Result<Planner> {
+    pub(crate) fn planner(&self, limits: &[TargetLimits], trace: &Header) -> Result<Planner> {
         Ok(Planner::mapped(limits.to_vec(), self.map(limits, trace)?, self.timing))
     }
 
     /// Where the volumes of a trace go.
-    pub(crate) fn map(&self, limits: &[TargetLimits], trace: &Header) -> anyhow::Result<Map> {
+    pub(crate) fn map(&self, limits: &[TargetLimits], trace: &Header) -> Result<Map> {
         if self.routes.is_empty() {
             return Ok(Map::spread(&trace.volumes, limits));
         }
         let names = self.targets.iter().map(Target::name);
         let named: Vec<_> = names.zip(limits.iter().copied()).collect();
         Map::resolve(&self.routes, &trace.volumes, &named)
-            .map_err(|error| Coded::error(exit::USAGE, error.to_string()))
+            .map_err(|error| RunError::new(Kind::Usage, error.to_string()))
     }
 
     /// Whether nothing that overlaps a write is ever in flight with it.
@@ -232,82 +185,9 @@ impl ReplayPlan {
     }
 }
 
-/// Refuses options that cannot be meant together.
-fn contradictions(args: &ReplayArgs) -> anyhow::Result<()> {
-    let timed = args.timing.timing.has_schedule();
-    let backend = args.engine.backend.backend();
-    let not_uring = !matches!(backend, Backend::Auto | Backend::Uring);
-    let unscaled = (args.timing.speedup - 1.0).abs() < f64::EPSILON;
-    let verifies = args.data.verify != VerifyArg::Off;
-    let rules: [(bool, &str, &str); 11] = [
-        (
-            !timed && !unscaled,
-            "--speedup has no meaning without a schedule",
-            "leave it out, or take --timing timed",
-        ),
-        (
-            !timed && args.timing.follow_in_flight,
-            "--follow-in-flight belongs to --timing timed",
-            "--timing load follows the recorded in-flight number by itself",
-        ),
-        (
-            !timed && args.timing.bundle > Nanos::ZERO,
-            "--bundle has no meaning without a schedule",
-            "leave it out: what can go together does",
-        ),
-        (
-            verifies && args.data.dedup > 1.0,
-            "blocks that share their content (--dedup) cannot be verified",
-            "leave out --dedup or --verify",
-        ),
-        (
-            args.data.continues.is_some() && args.data.dedup > 1.0,
-            "blocks that share their content (--dedup) cannot be told from those of an earlier run",
-            "leave out --dedup or --continues",
-        ),
-        (
-            verifies && args.safety.reads_only() && args.data.continues.is_none(),
-            "a run that writes nothing has nothing to verify",
-            "leave out --verify; or name the run that wrote with --continues RUN",
-        ),
-        (
-            args.safety.reads_only() && !args.safety.destroy.is_empty(),
-            "a run that writes nothing destroys nothing",
-            "leave out --destroy",
-        ),
-        (
-            not_uring && (args.engine.sqpoll || args.engine.iopoll),
-            "--sqpoll and --iopoll belong to io_uring",
-            "take --backend uring",
-        ),
-        (
-            args.engine.threads.is_some() && backend != Backend::Threads,
-            "--threads belongs to the back end threads",
-            "take --backend threads, or cap requests in flight with --in-flight-max",
-        ),
-        (
-            args.safety.reads_only() && args.data.sync_writes,
-            "a run that writes nothing has no writes to be synchronous",
-            "leave out --sync-writes",
-        ),
-        (
-            args.watched.witness.is_some() && args.data.verify >= VerifyArg::Final,
-            "what --verify final, preread and paranoia read besides the load would stand among the \
-             witnessed requests",
-            "leave out --witness, or verify afterwards with `ioecho verify RUN`",
-        ),
-    ];
-    match rules.iter().find(|(broken, ..)| *broken) {
-        Some((_, what, help)) => {
-            Err(Coded::error(exit::USAGE, format!("{what}\n  = help: {help}")))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Refuses a trace that was converted without a choice of what to make of whole seconds. A trace
 /// that such a trace was merged into has its note, too.
-fn refuse_unchosen_seconds(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()> {
+fn refuse_unchosen_seconds(spec: &ReplaySpec, trace: &Header) -> Result<()> {
     if !trace.guesses.has(NoteKind::UnchosenSecond) {
         return Ok(());
     }
@@ -315,61 +195,53 @@ fn refuse_unchosen_seconds(args: &ReplayArgs, trace: &Header) -> anyhow::Result<
         "{}: its recording knew no more than the second of a request, and nobody chose where in it \
          to put them\n  = help: convert the original again with --whole-seconds even, poisson or \
          burst",
-        args.trace.display()
+        spec.trace.display()
     );
-    Err(Coded::error(exit::TRACE, text))
+    Err(RunError::new(Kind::Trace, text))
 }
 
 /// Refuses to follow what the recording does not tell.
-fn follows_what_is_known(args: &ReplayArgs, trace: &Header) -> anyhow::Result<()> {
-    let follows = args.timing.follow_in_flight || args.timing.timing.follows_recorded();
+fn follows_what_is_known(spec: &ReplaySpec, trace: &Header) -> Result<()> {
+    let follows = spec.follow_in_flight || spec.timing.follows_recorded();
     if follows && !trace.columns.latency {
         let text = format!(
             "{} does not tell how long its requests took, so nobody knows how many were in \
              flight\n  = help: record with completions, or cap the number with --in-flight-max N",
-            args.trace.display()
+            spec.trace.display()
         );
-        return Err(Coded::error(exit::USAGE, text));
+        return Err(RunError::new(Kind::Usage, text));
     }
     Ok(())
 }
 
-/// What the files of this replay go through. Refuses targets that hold what the replay reads: it
-/// would be overwritten.
-fn gate(args: &ReplayArgs, targets: &[Target], output: &Path) -> anyhow::Result<Gate> {
-    let inputs = Inputs::of_load(&args.trace, &args.load);
-    let inputs = args.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
-    let is_written = !args.safety.reads_only();
-    let mut gate = Gate::reading(inputs.clone()).and_run(output);
-    for target in targets {
-        if is_written {
-            target.refuse_inputs(&inputs)?;
-        }
-        if let Target::Real { path, .. } = target {
-            gate = gate.and_target(path, is_written);
-        }
+/// What this replay reads. Refuses targets that hold any of it: it would be overwritten.
+fn inputs(spec: &ReplaySpec, load: &Load, targets: &[Target]) -> Result<Inputs> {
+    let inputs = Inputs::of_load(&spec.trace, load);
+    let inputs = spec.map_file.iter().fold(inputs, |inputs, file| inputs.and(file));
+    if !spec.writes.reads_only() {
+        targets.iter().try_for_each(|target| target.refuse_inputs(&inputs))?;
     }
-    Ok(gate)
+    Ok(inputs)
 }
 
 /// The targets that were named, and those that only the map names.
-fn targets(args: &ReplayArgs, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target>> {
-    let mut names = args.target.clone();
+fn targets(spec: &ReplaySpec, routes: &[RouteSpec]) -> Result<Vec<Target>> {
+    let mut names = spec.targets.clone();
     for route in routes {
         let is_number = route.target.parse().is_ok_and(|n: usize| (1..=names.len()).contains(&n));
         if !is_number && !names.contains(&route.target) {
             names.push(route.target.clone());
         }
     }
-    let usage = |text: String| Err(Coded::error(exit::USAGE, text));
+    let usage = |text: String| Err(RunError::new(Kind::Usage, text));
     if names.len() > TARGETS_MAX {
         return usage(format!("{} targets are too many; {TARGETS_MAX} are possible", names.len()));
     }
-    let reads_only = args.safety.reads_only();
+    let reads_only = spec.writes.reads_only();
     let mut targets: Vec<Target> = Vec::with_capacity(names.len());
     for name in &names {
-        let target = Target::look_at(name, reads_only, args.safety.allow_cached)?;
-        if !reads_only && target.is_file(&args.trace) {
+        let target = Target::look_at(name, reads_only, spec.allow_cached)?;
+        if !reads_only && target.is_file(&spec.trace) {
             return usage(format!("{name} is both the trace and the target"));
         }
         if targets.iter().any(|other| other.is_same(&target)) {
@@ -389,7 +261,7 @@ fn targets(args: &ReplayArgs, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target
     }
     let block = |target: &Target| target.limits().block_size;
     if let Some(other) = targets.iter().find(|target| block(target) != block(&targets[0]))
-        && args.data.align.alignment() == Alignment::Refuse
+        && spec.alignment == Alignment::Refuse
     {
         return usage(format!(
             "{} has blocks of {} and {} has blocks of {}: what fits the one may not fit the \
@@ -406,17 +278,17 @@ fn targets(args: &ReplayArgs, routes: &[RouteSpec]) -> anyhow::Result<Vec<Target
 
 impl fmt::Display for ReplayPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "trace         {}", self.trace.display())?;
-        let from = self.window.start.map_or("its first request".to_owned(), |at| at.to_string());
-        let length =
-            self.window.duration.map_or("its end".to_owned(), |span| format!("{span} later"));
+        let spec = &self.spec;
+        writeln!(f, "trace         {}", spec.trace.display())?;
+        let from = spec.start.map_or("its first request".to_owned(), |at| at.to_string());
+        let length = spec.duration.map_or("its end".to_owned(), |span| format!("{span} later"));
         let timing = match self.timing.mode {
             TimingMode::Timed => format!("speed {}", self.timing.speedup),
             TimingMode::Afap => "as fast as possible".to_owned(),
             TimingMode::Load => "as fast as the recorded in-flight number allows".to_owned(),
         };
         writeln!(f, "part          from {from} to {length}, {timing}")?;
-        for transform in &self.transforms {
+        for transform in &spec.transforms {
             writeln!(f, "transform     {transform}")?;
         }
         for target in &self.targets {
@@ -443,11 +315,11 @@ impl fmt::Display for ReplayPlan {
         writeln!(
             f,
             "engine        conflicts {}, strong {}, at most {in_flight_max} in flight",
-            format!("{conflicts:?}").to_lowercase(),
-            self.strong_level
+            conflicts.name(),
+            spec.strong.level()
         )?;
-        if self.verify != VerifyArg::Off {
-            writeln!(f, "verification  {}", self.verify.name())?;
+        if spec.verify.is_on() {
+            writeln!(f, "verification  {}", spec.verify.name())?;
         }
         if let Some(continues) = &self.continues {
             writeln!(f, "continues     {continues}")?;
@@ -455,11 +327,11 @@ impl fmt::Display for ReplayPlan {
         if !self.host.is_empty() {
             writeln!(f, "host          {}", self.host)?;
         }
-        if let Some(every) = self.expert {
+        if let Some(every) = spec.expert {
             writeln!(f, "expert        what the engines do, every {every}")?;
         }
-        if !self.required.is_empty() {
-            let names: Vec<String> = self.required.iter().map(ToString::to_string).collect();
+        if !spec.require.is_empty() {
+            let names: Vec<String> = spec.require.iter().map(ToString::to_string).collect();
             writeln!(f, "required      {}", names.join(", "))?;
         }
         write!(f, "results       {}", self.output.display())
@@ -484,8 +356,9 @@ pub(crate) fn dated(prefix: &str) -> PathBuf {
 /// How long the replay is to take, where the plan alone tells.
 pub(crate) fn known_duration(plan: &ReplayPlan) -> Option<Nanos> {
     let timed = plan.timing.mode.has_schedule();
-    let described = || generate::duration(&plan.trace).filter(|_| plan.transforms.is_empty());
-    let span = match (plan.window.duration, plan.window.start) {
+    let spec = &plan.spec;
+    let described = || generate::duration(&spec.trace).filter(|_| spec.transforms.is_empty());
+    let span = match (spec.duration, spec.start) {
         (Some(window), _) => Some(described().map_or(window, |all| all.min(window))),
         (None, None) => described(),
         // What is left of it behind its start.

@@ -2,18 +2,15 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ioecho_replay::engine::Control;
 use ioecho_trace::Nanos;
 
 use crate::print::{is_watched, tell};
-use crate::run::feeder::Demand;
-use crate::run::writer::Live;
+use crate::run::observer::Meters;
 
 /// How often the line is drawn on a terminal: rates of shorter spans jump about.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
@@ -23,12 +20,7 @@ const PRINT_EVERY: Duration = Duration::from_secs(10);
 
 /// What the line is made of.
 pub(crate) struct Watched {
-    /// One of each target.
-    pub(crate) controls: Vec<Arc<Control>>,
-    pub(crate) demand: Arc<Mutex<Demand>>,
-    pub(crate) live: Arc<Mutex<Live>>,
-    /// How long the run is to take, where that is known.
-    pub(crate) duration: Option<Nanos>,
+    pub(crate) meters: Meters,
     /// Raised while the terminal belongs to somebody else.
     pub(crate) hidden: Option<Arc<AtomicBool>>,
 }
@@ -92,21 +84,21 @@ fn watch(watched: &Watched, end: &AtomicBool) {
 }
 
 fn line(watched: &Watched, elapsed: Duration) -> String {
-    let clocks = watched.controls.iter().map(|control| control.now_ns.load(Relaxed));
+    let Meters { controls, demand, moments, duration } = &watched.meters;
+    let clocks = controls.iter().map(|control| control.now_ns.load(Relaxed));
     let now = Nanos(clocks.max().unwrap_or_default().max(0));
     let per_second = |count: u64| count as f64 / elapsed.as_secs_f64().max(1e-3);
-    let demanded = watched.demand.lock().map_or(0, |mut demand| demand.due_until(now.0));
-    let (achieved, lateness) = match watched.live.lock() {
-        Ok(mut live) => {
-            let live = std::mem::take(&mut *live);
-            (live.completed, live.lateness.quantile(0.99))
+    let demanded = demand.lock().map_or(0, |mut demand| demand.due_until(now.0));
+    let (achieved, lateness) = match moments.lock() {
+        Ok(mut moments) => {
+            let moments = std::mem::take(&mut *moments);
+            (moments.completed, moments.lateness.quantile(0.99))
         }
         Err(_) => (0, None),
     };
-    let in_flight: u32 =
-        watched.controls.iter().map(|control| control.in_flight.load(Relaxed)).sum();
+    let in_flight: u32 = controls.iter().map(|control| control.in_flight.load(Relaxed)).sum();
     let lateness = lateness.map_or("-".to_owned(), |span| span.to_string());
-    let (total, left) = match watched.duration {
+    let (total, left) = match *duration {
         Some(total) => {
             let left = (total - now).max(Nanos::ZERO);
             (format!(" of {:.0} s", total.as_secs_f64()), format!("{:.0} s", left.as_secs_f64()))

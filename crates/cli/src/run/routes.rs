@@ -5,11 +5,11 @@ use std::path::Path;
 
 use ioecho_replay::map::RouteSpec;
 
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 
 /// The routes of the command line and then those of the file, one in each line; `#` begins a
 /// comment.
-pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> anyhow::Result<Vec<RouteSpec>> {
+pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> Result<Vec<RouteSpec>> {
     let mut routes = typed.to_vec();
     let Some(path) = file else { return Ok(routes) };
     let text = fs::read_to_string(path).map_err(|error| {
@@ -18,14 +18,14 @@ pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> anyhow::Result<V
              line, as --map takes them",
             path.display()
         );
-        Coded::error(exit::USAGE, text)
+        RunError::new(Kind::Usage, text)
     })?;
     for (number, line) in text.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
         if !line.is_empty() {
             routes.push(line.parse().map_err(|error| {
                 let text = format!("{}:{}: {error}", path.display(), number + 1);
-                Coded::error(exit::USAGE, text)
+                RunError::new(Kind::Usage, text)
             })?);
         }
     }
@@ -34,7 +34,7 @@ pub(crate) fn read(typed: &[RouteSpec], file: Option<&Path>) -> anyhow::Result<V
             "the map {} holds no route\n  = help: write one in each line: VOLUME=TARGET",
             path.display()
         );
-        return Err(Coded::error(exit::USAGE, text));
+        return Err(RunError::new(Kind::Usage, text));
     }
     Ok(routes)
 }

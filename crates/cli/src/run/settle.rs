@@ -1,25 +1,22 @@
 //! From the journal to the final files: results in the order of issue, summary, verdict, report.
 
-use std::fs::{self, File};
-
-use anyhow::Context;
 use ioecho_report::{Chart, Page, Section, charts};
 use ioecho_stats::facts::HostFacts;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
+use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted;
-use ioecho_trace::{Batch, Columns, Header, Source, Stop, TimingMode, formats};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use ioecho_trace::{Batch, Columns, Header, Source, Stop, formats};
+use serde::Serialize;
 
-use crate::args::LoadArgs;
-use crate::exit::{self, Coded};
-use crate::run::directory::{RunDirectory, targets_of};
-use crate::run::ends::MEMORY;
+use crate::regular;
+use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::everything::{self, Found};
-use crate::run::inside;
-use crate::run::open::JournalSource;
+use crate::run::facts::{RunFacts, TargetEntry};
+use crate::run::open::{Files, JournalSource};
 use crate::run::witness::{self, Witnessed};
+use crate::run::{inside, stored};
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
 ///
@@ -30,15 +27,15 @@ pub(crate) fn settle(
     trace: &Header,
     engine: EngineFacts,
     witnessed: Option<&Witnessed>,
-) -> anyhow::Result<RunSummary> {
+) -> Result<RunSummary> {
     if !run.path().is_dir() {
         let text = format!(
             "the run's directory {} went away while the run went on, and its results with it",
             run.path().display()
         );
-        return Err(Coded::error(exit::OUTPUT, text));
+        return Err(RunError::new(Kind::Output, text));
     }
-    let mut source = JournalSource::open(run)?;
+    let mut source = JournalSource::open(run, trace)?;
     let mut header = trace.clone();
     header.columns = Columns { measured: true, ..trace.columns };
     header.run = Some(run.path().display().to_string());
@@ -85,131 +82,76 @@ pub(crate) fn settle(
 /// killed run is recovered from. Where results are missing it stays: it alone knows the numbers of
 /// the requests, and `ioecho verify` needs them, for sectors bear the number of the request that
 /// wrote them.
-pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> anyhow::Result<()> {
+pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<()> {
     if engine.incomplete.is_empty() && engine.results_lost == 0 && run.requests().exists() {
-        run.remove(&run.journal()).context("removing the journal")?;
+        run.remove(&run.journal())
+            .map_err(|error| RunError::from(error).within("removing the journal"))?;
     }
     Ok(())
 }
 
 /// Settles a run that was killed; refuses one that still goes on.
-pub(crate) fn recover(run: &RunDirectory) -> anyhow::Result<RunSummary> {
+pub(crate) fn recover(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.journal();
-    let journal = File::open(&path).map_err(|error| {
-        Coded::error(exit::TRACE, format!("{} holds no results: {error}", run.path().display()))
+    let journal = regular::open(&path).map_err(|error| {
+        RunError::new(Kind::Trace, format!("{} holds no results: {error}", run.path().display()))
     })?;
     if journal.try_lock().is_err() {
         let text = format!(
             "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
             run.path().display()
         );
-        return Err(Coded::error(exit::INCOMPLETE, text));
+        return Err(RunError::new(Kind::Incomplete, text));
     }
-    let facts = run.read_facts()?;
-    let known = facts.get("reason").and_then(toml::Value::as_str);
-    let reason =
-        known.unwrap_or("the process was killed; results up to that moment are here").to_owned();
+    let mut facts = run.read_facts()?;
+    let killed = || "the process was killed; results up to that moment are here".to_owned();
+    let incomplete = facts.reason.clone().unwrap_or_else(killed);
     let mut figures = RunFigures::default();
-    let mut source = JournalSource::open(run)?;
+    let mut source = JournalSource::open(run, &facts.trace)?;
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {
         figures.observe(&batch);
     }
-    let timing = timing_of(run, &facts)?;
-    let targets = targets_of(&facts);
-    let speedup = facts.get("plan").and_then(|plan| plan.get("speedup"));
+    let targets = &facts.targets;
     let engine = EngineFacts {
-        incomplete: reason.clone(),
-        simulated: targets.iter().any(|target| target.contains_key("simulated")),
-        direct: targets
-            .iter()
-            .all(|target| target.get("direct").and_then(toml::Value::as_bool).unwrap_or(false)),
-        memory: targets.iter().any(|target| {
-            let kind = target.get("file_system").and_then(toml::Value::as_str);
-            kind.is_some_and(|kind| MEMORY.contains(&kind))
-        }),
+        incomplete,
+        simulated: targets.iter().any(TargetEntry::is_simulated),
+        direct: targets.iter().all(TargetEntry::is_direct),
+        memory: targets.iter().any(TargetEntry::is_in_memory),
         targets: targets.len() as u32,
-        timing,
-        speedup: speedup.and_then(toml::Value::as_float).unwrap_or(1.0),
+        timing: facts.timing(),
+        speedup: facts.plan.speedup.unwrap_or(1.0),
         ..figures.engine_facts()
     };
     run.free_reserve();
     run.remove_partial_files();
-    let header = run.trace_header().unwrap_or_default();
-    let mut facts = facts;
-    let witnessed = Witnessed::recovered(run, &mut facts, timing);
-    let summary = settle(run, &header, engine, witnessed.as_ref())?;
+    let witnessed = Witnessed::recovered(run, &mut facts);
+    let summary = settle(run, &facts.trace, engine, witnessed.as_ref())?;
     run.mark_settled(facts, &summary)?;
     run.log("recovered after the process was killed");
     Ok(summary)
 }
 
-/// When the requests of a run were issued, as its `run.toml` says. Runs made before there was a
-/// choice say nothing of it and went by the schedule.
-pub(crate) fn timing_of(run: &RunDirectory, facts: &toml::Table) -> anyhow::Result<TimingMode> {
-    let Some(word) = facts.get("plan").and_then(|plan| plan.get("timing")) else {
-        return Ok(TimingMode::Timed);
-    };
-    word.clone().try_into().map_err(|error: toml::de::Error| {
-        let file = run.facts_file();
-        let text = format!(
-            "cannot read {}: plan.timing: {}\n  = help: use the ioecho that made it, or a \
-             newer one",
-            file.display(),
-            error.message()
-        );
-        Coded::error(exit::TRACE, text)
-    })
-}
-
 /// The summary of a settled run.
-pub(crate) fn read_summary(run: &RunDirectory) -> anyhow::Result<RunSummary> {
-    /// What decides whether the rest can be understood.
-    #[derive(Deserialize)]
-    struct Versioned {
-        version: u32,
-    }
+pub(crate) fn read_summary(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.summary();
     let unreadable = |reason: String| {
-        Coded::error(exit::TRACE, format!("cannot read {}: {reason}", path.display()))
+        RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
     };
-    let text = fs::read_to_string(&path).map_err(|error| unreadable(error.to_string()))?;
-    let Versioned { version } = from_json(&text).map_err(unreadable)?;
-    if version != SUMMARY_VERSION {
-        return Err(unreadable(format!(
-            "it is of version {version}, and this program knows version {SUMMARY_VERSION}\n  = \
-             help: use the ioecho that made it, or a newer one"
-        )));
-    }
-    from_json(&text).map_err(unreadable)
-}
-
-/// Reads JSON as what wrote it; an error says at which key.
-fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    let mut json = serde_json::Deserializer::from_str(text);
-    let found = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        match error.path().to_string().as_str() {
-            "." => error.inner().to_string(),
-            key => format!("{key}: {}", error.inner()),
-        }
-    })?;
-    json.end().map_err(|error| error.to_string())?;
-    Ok(found)
+    let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
 }
 
 /// Everything that the report page shows.
-pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> anyhow::Result<Page> {
+pub(crate) fn page(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
     let options = formats::ReadOptions::default();
-    let found = everything::count(run.path(), &options, &LoadArgs::default(), &Stop::default())?;
+    let found =
+        everything::count(&Files, run.path(), &options, &Load::default(), &Stop::default())?;
     page_of(run, summary, &found)
 }
 
 /// The same, of what was found already.
-pub(crate) fn page_of(
-    run: &RunDirectory,
-    summary: &RunSummary,
-    found: &Found,
-) -> anyhow::Result<Page> {
+pub(crate) fn page_of(run: &RunDirectory, summary: &RunSummary, found: &Found) -> Result<Page> {
     if found.run.recorded() != summary.recorded {
         let text = format!(
             "{} holds {} requests and summary.json tells of {}: they are not of the same run",
@@ -217,7 +159,7 @@ pub(crate) fn page_of(
             found.run.recorded(),
             summary.recorded
         );
-        return Err(Coded::error(exit::TRACE, text));
+        return Err(RunError::new(Kind::Trace, text));
     }
     let facts = run.read_facts()?;
     let mut warnings = Vec::new();
@@ -263,10 +205,8 @@ fn expert(run: &RunDirectory, found: &Found) -> Vec<Chart> {
 }
 
 /// The command that does the run again, as it is typed into a shell.
-fn command_of(facts: &toml::Table) -> String {
-    let words = facts.get("command").and_then(toml::Value::as_array);
-    let words = words.into_iter().flatten().filter_map(toml::Value::as_str);
-    words.map(quoted).collect::<Vec<_>>().join(" ")
+fn command_of(facts: &RunFacts) -> String {
+    facts.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// A word as a shell takes it for one.
@@ -279,7 +219,7 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 /// The page of a run that goes on: what was made of its results so far.
-pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: RunPicture) -> Page {
+pub(crate) fn page_so_far(facts: &RunFacts, summary: &RunSummary, picture: RunPicture) -> Page {
     Page {
         title: title(facts),
         verdict: Some(summary.verdict.clone()),
@@ -298,70 +238,65 @@ pub(crate) fn page_so_far(facts: &toml::Table, summary: &RunSummary, picture: Ru
 }
 
 /// The trace and the target.
-pub(crate) fn title(facts: &toml::Table) -> String {
-    let text = |table: &str, key: &str| facts.get(table)?.get(key)?.as_str();
-    let trace = text("plan", "trace").unwrap_or("trace");
+pub(crate) fn title(facts: &RunFacts) -> String {
+    let trace = facts.plan.trace.as_ref().map(|path| path.display().to_string());
+    let trace = trace.as_deref().unwrap_or("trace");
     let name = trace.rsplit('/').next().unwrap_or(trace);
     let target = names_of_targets(facts).collect::<Vec<_>>().join(", ");
     format!("{name} → {target}")
 }
 
 /// What the run's targets are called, in their order.
-fn names_of_targets(facts: &toml::Table) -> impl Iterator<Item = String> {
-    targets_of(facts).into_iter().map(|target| {
-        let named = target.get("path").or(target.get("simulated")).and_then(toml::Value::as_str);
-        named.unwrap_or("target").to_owned()
-    })
+fn names_of_targets(facts: &RunFacts) -> impl Iterator<Item = String> {
+    facts.targets.iter().map(TargetEntry::name)
 }
 
 /// The run's facts as the page lays them out: what was run, on what, from what.
-fn sections(facts: &toml::Table, summary: &RunSummary) -> Vec<Section> {
-    let engine = toml::Table::try_from(&summary.engine).unwrap_or_default();
-    let watched = watched(&summary.engine.host);
-    let top: toml::Table = facts
-        .iter()
-        .filter(|(key, value)| !value.is_table() && *key != "targets")
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let table = |key: &str| facts.get(key).and_then(toml::Value::as_table);
-    let targets = targets_of(facts);
-    let several = targets.len() > 1;
-    let targets = targets.into_iter().enumerate().map(|(number, target)| {
-        (if several { format!("Target {number}") } else { "Target".to_owned() }, Some(target))
+fn sections(facts: &RunFacts, summary: &RunSummary) -> Vec<Section> {
+    // Tables and targets have sections of their own.
+    let mut run = table(facts);
+    run.retain(|key, value| !value.is_table() && key != "targets");
+    let several = facts.targets.len() > 1;
+    let targets = facts.targets.iter().enumerate().map(|(number, target)| {
+        let heading = if several { format!("Target {number}") } else { "Target".to_owned() };
+        (heading, table(target))
     });
     let named = |heading: &str, table| (heading.to_owned(), table);
-    [named("Run", Some(&top)), named("Plan", table("plan"))]
+    [named("Run", run), named("Plan", table(&facts.plan))]
         .into_iter()
         .chain(targets)
         .chain([
-            named("Trace", table("trace")),
-            named("Engine", Some(&engine)),
-            named("Host", table("host")),
+            named("Trace", table(&facts.trace)),
+            named("Engine", table(&summary.engine)),
+            named("Host", table(&facts.host)),
         ])
-        .chain(watched.iter().map(|(heading, table)| (heading.clone(), Some(table))))
-        .filter_map(|(heading, table)| {
-            let rows = table?
+        .chain(watched(&summary.engine.host))
+        .map(|(heading, table)| {
+            let rows = table
                 .iter()
                 .filter(|(key, _)| !TOLD_ELSEWHERE.contains(&key.as_str()))
                 .map(|(key, value)| (label(key), shown(key, value)))
                 .filter(|(_, value)| !value.is_empty())
                 .collect();
-            Some(Section { heading, rows })
+            Section { heading, rows }
         })
         .collect()
 }
 
+/// Facts by the keys that they are stored with.
+fn table(facts: &impl Serialize) -> toml::Table {
+    toml::Table::try_from(facts).unwrap_or_default()
+}
+
 /// What was seen of the host and the devices during the run, a table each.
 fn watched(host: &HostFacts) -> Vec<(String, toml::Table)> {
-    fn table(heading: &str, facts: &impl Serialize) -> (String, toml::Table) {
-        (heading.to_owned(), toml::Table::try_from(facts).unwrap_or_default())
-    }
+    let named = |heading: &str, table| (heading.to_owned(), table);
     let HostFacts { devices, clock, cpu, recorder } = host;
     let mut all: Vec<_> =
-        devices.iter().map(|device| table("Device during the run", device)).collect();
-    all.extend(clock.iter().map(|clock| table("Clocks during the run", clock)));
-    all.extend(cpu.iter().map(|cpu| table("Processors during the run", cpu)));
-    all.extend(recorder.iter().map(|recorder| table("Writing of results", recorder)));
+        devices.iter().map(|device| named("Device during the run", table(device))).collect();
+    all.extend(clock.iter().map(|clock| named("Clocks during the run", table(clock))));
+    all.extend(cpu.iter().map(|cpu| named("Processors during the run", table(cpu))));
+    all.extend(recorder.iter().map(|recorder| named("Writing of results", table(recorder))));
     all
 }
 
@@ -429,24 +364,6 @@ pub(crate) fn shown(key: &str, value: &toml::Value) -> String {
 }
 
 /// Writes the report page of a run.
-pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> anyhow::Result<()> {
+pub(crate) fn write_report(run: &RunDirectory, page: &Page) -> Result<()> {
     run.put(&run.report(), ioecho_report::html(page)?.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timing_that_nobody_knows_is_refused_with_file_and_key_and_none_is_that_of_old_runs() {
-        let home = tempfile::tempdir().unwrap();
-        let run = RunDirectory::create(home.path()).unwrap();
-        let of = |text: &str| timing_of(&run, &text.parse().unwrap());
-        assert_eq!(of("[plan]\ntiming = 'load'").unwrap(), TimingMode::Load);
-        assert_eq!(of("version = 1").unwrap(), TimingMode::Timed);
-        for odd in ["[plan]\ntiming = 'sometimes'", "[plan]\ntiming = 7"] {
-            let error = of(odd).unwrap_err().to_string();
-            assert!(error.contains("run.toml: plan.timing: "), "{error}");
-        }
-    }
 }

@@ -28,6 +28,8 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals as Incoming;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::run::observer::Stopping;
+
 /// What people send who want an end; a second one is meant as it was the first time.
 const ASKING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
@@ -42,20 +44,13 @@ pub(crate) const ONE_SIGNAL: Duration = Duration::from_secs(1);
 /// So long a recorder may take to bring to its files what it has, and to leave the kernel.
 const RECORDER_ENDS: Duration = Duration::from_secs(10);
 
-/// What the signals to end raise.
-pub(crate) struct Signals {
-    /// Ends the run. Raised at a normal end, too.
-    pub(crate) stop: Arc<AtomicBool>,
-    /// Raised by signals alone.
-    pub(crate) asked: Arc<AtomicBool>,
-}
-
 /// From now on the first signal asks the run to end, and a later one ends the process.
-pub(crate) fn stop_on_signals() -> anyhow::Result<Signals> {
-    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+pub(crate) fn stop_on_signals() -> anyhow::Result<Stopping> {
+    let stopping = Stopping::default();
     for signal in ending() {
-        flag::register(signal, Arc::clone(&asked))?;
-        flag::register(signal, Arc::clone(&stop))?;
+        for raised in stopping.flags() {
+            flag::register(signal, Arc::clone(raised))?;
+        }
     }
     let mut incoming = Incoming::new(ending().filter(|signal| ASKING.contains(signal)))?;
     ioecho_linux::thread::start("signals", move || {
@@ -66,7 +61,7 @@ pub(crate) fn stop_on_signals() -> anyhow::Result<Signals> {
             }
         }
     })?;
-    Ok(Signals { stop, asked })
+    Ok(stopping)
 }
 
 /// Raises `stop` at the first signal that asks for an end; a second one that people send ends the

@@ -19,9 +19,8 @@ use ioecho_replay::plan::TargetLimits;
 use ioecho_replay::sim::SimSpec;
 use ioecho_trace::{Bytes, Op};
 
-use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::outputs::Inputs;
+use crate::run::error::{Kind, Result, RunError};
 
 /// How long a target that somebody uses is looked at before it is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -47,15 +46,11 @@ pub(crate) enum Target {
 
 impl Target {
     /// Resolves what was typed, and looks at what it names; changes nothing.
-    pub(crate) fn look_at(
-        name: &str,
-        reads_only: bool,
-        allow_cached: bool,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn look_at(name: &str, reads_only: bool, allow_cached: bool) -> Result<Self> {
         if let Some(text) = name.strip_prefix("sim:").or((name == "sim").then_some("")) {
             let spec = text
                 .parse()
-                .map_err(|error| Coded::error(exit::USAGE, format!("--target {error}")))?;
+                .map_err(|error| RunError::new(Kind::Usage, format!("--target {error}")))?;
             return Ok(Self::Simulated { text: name.to_owned(), spec: Box::new(spec) });
         }
         let path = Path::new(name);
@@ -96,7 +91,7 @@ impl Target {
 
     /// Refuses a target that shares bytes with what the command reads, by whatever names: what is
     /// written to the one changes the other.
-    pub(crate) fn refuse_inputs(&self, inputs: &Inputs) -> anyhow::Result<()> {
+    pub(crate) fn refuse_inputs(&self, inputs: &Inputs) -> Result<()> {
         let Self::Real { path, .. } = self else { return Ok(()) };
         let ground = Ground::of(path).ok();
         let Some(input) = ground.as_ref().and_then(|ground| inputs.touched_by(ground)) else {
@@ -107,7 +102,7 @@ impl Target {
              help: take another target, or move {input} to another disk",
             path.display()
         );
-        Err(Coded::error(exit::USAGE, text))
+        Err(RunError::new(Kind::Usage, text))
     }
 
     /// The limits that the target sets, as far as they are known without opening it for writing.
@@ -121,13 +116,9 @@ impl Target {
     }
 
     /// Opens the target for this run alone, and looks at it once more.
-    pub(crate) fn claim(
-        &self,
-        destroy: &[PathBuf],
-        otherwise: &str,
-    ) -> anyhow::Result<OpenedTarget> {
+    pub(crate) fn claim(&self, destroy: &[PathBuf], otherwise: &str) -> Result<OpenedTarget> {
         let Self::Real { path, options, .. } = self else {
-            return Err(Coded::error(exit::USAGE, "a simulated target cannot be opened"));
+            return Err(RunError::new(Kind::Usage, "a simulated target cannot be opened"));
         };
         let opened = target::claim(path, *options)?;
         self.look_again(&opened, destroy, otherwise)?;
@@ -141,7 +132,7 @@ impl Target {
         opened: &OpenedTarget,
         destroy: &[PathBuf],
         otherwise: &str,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let Self::Real { path, facts, .. } = self else { return Ok(()) };
         if !opened.facts().is_same_as(facts) {
             return Err(TargetError::Changed { path: path.clone() }.into());
@@ -160,35 +151,31 @@ impl Target {
         recheck: &Recheck,
         destroy: &[PathBuf],
         otherwise: &str,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let hazards = lasting(PATIENCE_OPENED, || Ok(recheck.users()))?;
         self.refuse(&hazards, destroy, otherwise)
     }
 
-    /// Refuses a target that may hold somebody's data, unless `destroy` names it, and says what of
+    /// Refuses a target that may hold somebody's data, unless `destroy` names it; answers what of
     /// it cannot be told. `otherwise` ends the help: what can be done all the same.
-    fn guard(&self, destroy: &[PathBuf], otherwise: &str) -> anyhow::Result<()> {
-        let Self::Real { path, hazards, options, .. } = self else { return Ok(()) };
+    fn guard(&self, destroy: &[PathBuf], otherwise: &str) -> Result<Vec<String>> {
+        let Self::Real { path, hazards, options, .. } = self else { return Ok(Vec::new()) };
         if options.access == Access::ReadOnly {
-            return Ok(());
+            return Ok(Vec::new());
         }
         self.refuse(hazards, destroy, otherwise)?;
-        for hazard in hazards.iter().filter(|hazard| is_unknown(hazard)) {
-            tell(&format!(
+        let unknown = hazards.iter().filter(|hazard| is_unknown(hazard));
+        let warning = |hazard| {
+            format!(
                 "warning: {}: {hazard}\n  = help: it was named in --destroy, so ioecho goes on",
                 path.display()
-            ));
-        }
-        Ok(())
+            )
+        };
+        Ok(unknown.map(warning).collect())
     }
 
     /// Refuses the target for those of the hazards that it was not named for.
-    fn refuse(
-        &self,
-        hazards: &[Hazard],
-        destroy: &[PathBuf],
-        otherwise: &str,
-    ) -> anyhow::Result<()> {
+    fn refuse(&self, hazards: &[Hazard], destroy: &[PathBuf], otherwise: &str) -> Result<()> {
         let Self::Real { path, .. } = self else { return Ok(()) };
         let named = destroy.iter().any(|named| same_file(named, path));
         let against: Vec<&Hazard> =
@@ -213,7 +200,7 @@ impl Target {
             "{name} is not overwritten; nothing was touched:\n{}\n  = help: {help}",
             against.join("\n")
         );
-        Err(Coded::error(exit::REFUSED, text))
+        Err(RunError::new(Kind::Refused, text))
     }
 }
 
@@ -221,13 +208,13 @@ fn is_unknown(hazard: &Hazard) -> bool {
     matches!(hazard, Hazard::CannotTell { .. })
 }
 
-/// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them.
-/// `otherwise` ends the help: what can be done with a refused target all the same.
+/// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them; answers
+/// warnings of those that are not refused. `otherwise` ends the help: what can be done with a refused target all the same.
 pub(crate) fn guard_all(
     targets: &[Target],
     destroy: &[PathBuf],
     otherwise: &str,
-) -> anyhow::Result<()> {
+) -> Result<Vec<String>> {
     for named in destroy {
         if !targets.iter().any(|target| target.is_file(named)) {
             let names: Vec<String> = targets.iter().map(Target::name).collect();
@@ -236,10 +223,14 @@ pub(crate) fn guard_all(
                 named.display(),
                 names.join(" or ")
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
     }
-    targets.iter().try_for_each(|target| target.guard(destroy, otherwise))
+    let mut warnings = Vec::new();
+    for target in targets {
+        warnings.extend(target.guard(destroy, otherwise)?);
+    }
+    Ok(warnings)
 }
 
 /// What speaks against writing to a target, by this look. The kernel takes down what a killed

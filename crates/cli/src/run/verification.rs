@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use ioecho_replay::verify::{Verifier, VerifyConfig};
 use ioecho_stats::facts::VerifyFigures;
 
-use crate::args::VerifyArg;
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 use crate::run::lane::{Lane, LaneEnd};
 use crate::run::plan::ReplayPlan;
 use crate::run::verify;
@@ -24,8 +24,9 @@ pub(crate) fn verifier(
     run_number: u64,
     target: usize,
     lane: &Lane,
-) -> anyhow::Result<Option<Verifier>> {
-    if plan.verify == VerifyArg::Off {
+    tell: &dyn Fn(&str),
+) -> Result<Option<Verifier>> {
+    if !plan.spec.verify.is_on() {
         return Ok(None);
     }
     let config =
@@ -34,7 +35,7 @@ pub(crate) fn verifier(
     let simulated = plan.targets[target].is_simulated();
     let capacity = lane.limits().capacity;
     let mut verifier =
-        verify::verifier(run, config, plan.continues.as_ref(), capacity, tags, simulated)?;
+        verify::verifier(run, config, plan.continues.as_ref(), capacity, tags, simulated, tell)?;
     for fill in lane.fills() {
         verifier.is_filled_by(fill);
     }
@@ -43,11 +44,11 @@ pub(crate) fn verifier(
 
 /// What verification found on all targets together; `None` where nothing is verified.
 pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigures> {
-    if plan.verify == VerifyArg::Off {
+    if !plan.spec.verify.is_on() {
         return None;
     }
     let mut all = VerifyFigures {
-        mode: plan.verify.name().to_owned(),
+        mode: plan.spec.verify.name().to_owned(),
         requests: 0,
         sectors: 0,
         intact_sectors: 0,
@@ -90,15 +91,21 @@ pub(crate) fn figures(plan: &ReplayPlan, lanes: &[LaneEnd]) -> Option<VerifyFigu
 }
 
 /// Leaves every finding with the run. The tables of versions have served their time.
-pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes: &[LaneEnd]) {
-    if plan.verify == VerifyArg::Off {
-        return;
+pub(crate) fn keep(
+    plan: &ReplayPlan,
+    run: &RunDirectory,
+    run_number: u64,
+    lanes: &[LaneEnd],
+) -> Result<()> {
+    if !plan.spec.verify.is_on() {
+        return Ok(());
     }
     let mut found = Vec::new();
     for (number, (lane, target)) in lanes.iter().zip(&plan.targets).enumerate() {
         let _ = run.remove(&run.versions(number));
         let Some(verifier) = &lane.verifier else { continue };
-        let mut notes = vec![format!("while the run went on, --verify {}", plan.verify.name())];
+        let mut notes =
+            vec![format!("while the run went on, --verify {}", plan.spec.verify.name())];
         if !lane.verify_passed {
             notes.push(why_not_whole(plan, lane));
         }
@@ -113,12 +120,12 @@ pub(crate) fn keep(plan: &ReplayPlan, run: &RunDirectory, run_number: u64, lanes
             findings: verifier.findings().to_vec(),
         });
     }
-    result::keep(run, run_number, "run", &found);
+    result::keep(run, run_number, "run", &found)
 }
 
 /// Why not everything that was written was looked at.
 fn why_not_whole(plan: &ReplayPlan, lane: &LaneEnd) -> String {
-    if plan.verify < VerifyArg::Final {
+    if !plan.spec.verify.ends_with_a_look() {
         "only what the load itself read was looked at; `ioecho verify RUN` looks at all".to_owned()
     } else if let Some(error) = &lane.verify_error {
         format!("the last look at everything written broke off: {error}")

@@ -22,7 +22,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::run::directory::RunDirectory;
 use crate::run::inside::{self, InsideSender, InsideWriter};
-use crate::run::live::Tally;
+use crate::run::observer::Counter;
 
 /// Results that the ring holds: at 100,000 requests/s more than a second.
 const RING: usize = 1 << 17;
@@ -42,9 +42,9 @@ const GO: usize = 4096;
 /// How much is gathered at most.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What the progress line shows of the results of the last moments.
+/// The results since somebody last looked, who takes them away.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
+pub(crate) struct Moments {
     pub(crate) lateness: Latencies,
     pub(crate) completed: u64,
 }
@@ -121,9 +121,6 @@ pub(crate) struct WriterOptions {
     pub(crate) real: bool,
 }
 
-/// The thread that writes, what the lanes hand their results to, and the moments of the run.
-type Started = (JoinHandle<WriterEnd>, Vec<RingRecorder>, Arc<Mutex<Live>>);
-
 /// Starts the thread. It ends when the recorders are dropped, or `ended` says that nothing more
 /// comes from those that are not, and everything is written. When the disk is full it stops the
 /// run, frees the reserve and goes on.
@@ -133,8 +130,9 @@ pub(crate) fn spawn(
     stop: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
     options: WriterOptions,
-    tally: Option<Tally>,
-) -> io::Result<Started> {
+    moments: Arc<Mutex<Moments>>,
+    counter: Option<Box<dyn Counter>>,
+) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>)> {
     let (senders, inside) =
         options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
@@ -145,7 +143,6 @@ pub(crate) fn spawn(
             (RingRecorder { producer, lost: 0, blocking: false, inside }, consumer)
         })
         .unzip();
-    let live = Arc::new(Mutex::new(Live::default()));
     let writer = Writer {
         journal,
         run: run.clone(),
@@ -155,14 +152,13 @@ pub(crate) fn spawn(
         buffered: 0,
         durable: options.durable,
         synced: Instant::now(),
-        tally,
+        counter,
         inside,
         end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
-    let their_live = Arc::clone(&live);
     let thread =
-        ioecho_linux::thread::start("ioecho-writer", move || writer.work(consumers, &their_live))?;
-    Ok((thread, recorders, live))
+        ioecho_linux::thread::start("ioecho-writer", move || writer.work(consumers, &moments))?;
+    Ok((thread, recorders))
 }
 
 struct Writer {
@@ -175,28 +171,29 @@ struct Writer {
     durable: bool,
     synced: Instant,
     /// What counts results into intervals, where anybody asks for them.
-    tally: Option<Tally>,
+    counter: Option<Box<dyn Counter>>,
     /// What writes what the engines tell of themselves, where anybody asks.
     inside: Option<InsideWriter>,
     end: WriterEnd,
 }
 
 impl Writer {
-    fn work(mut self, mut consumers: Vec<Consumer<Record>>, live: &Mutex<Live>) -> WriterEnd {
+    fn work(mut self, mut consumers: Vec<Consumer<Record>>, moments: &Mutex<Moments>) -> WriterEnd {
         let mut flushed = Instant::now();
         loop {
             let abandoned =
                 self.ended.load(Relaxed) || consumers.iter().all(Consumer::is_abandoned);
             // Looked at before the rings: what a lane put in before it came so far is there.
-            let running = consumers.iter().map(|consumer| !consumer.is_abandoned());
-            let clock = self.tally.as_ref().and_then(|tally| tally.clock(running));
-            let counts = consumers.iter_mut().map(|consumer| self.take(consumer, live));
+            let running: Vec<bool> =
+                consumers.iter().map(|consumer| !consumer.is_abandoned()).collect();
+            let clock = self.counter.as_ref().and_then(|counter| counter.clock(&running));
+            let counts = consumers.iter_mut().map(|consumer| self.take(consumer, moments));
             let counts: Vec<usize> = counts.collect();
             let taken: usize = counts.iter().sum();
-            if let (Some(tally), Some(now)) = (&mut self.tally, clock)
+            if let (Some(counter), Some(now)) = (&mut self.counter, clock)
                 && counts.iter().all(|count| *count < GO)
             {
-                tally.close_until(now);
+                counter.close_until(now);
             }
             if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
@@ -208,8 +205,8 @@ impl Writer {
             if taken == 0 {
                 if abandoned {
                     self.flush();
-                    if let Some(tally) = self.tally {
-                        tally.finish();
+                    if let Some(counter) = &mut self.counter {
+                        counter.finish();
                     }
                     for text in self.inside.map(InsideWriter::finish).unwrap_or_default() {
                         self.run.log(&text);
@@ -221,7 +218,7 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, consumer: &mut Consumer<Record>, live: &Mutex<Live>) -> usize {
+    fn take(&mut self, consumer: &mut Consumer<Record>, moments: &Mutex<Moments>) -> usize {
         let waiting = consumer.slots();
         self.end.peak = self.end.peak.max(waiting);
         let count = waiting.min(GO);
@@ -229,15 +226,15 @@ impl Writer {
         if count == 0 {
             return 0;
         }
-        let mut live = live.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut moments = moments.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for record in chunk {
             self.buffer.extend_from_slice(&encode(&record));
             self.buffered += 1;
-            live.completed += 1;
-            if let Some(tally) = &mut self.tally {
-                tally.add(&record);
+            moments.completed += 1;
+            if let Some(counter) = &mut self.counter {
+                counter.add(&record);
             }
-            record.measured.lateness().inspect(|lateness| live.lateness.record(*lateness));
+            record.measured.lateness().inspect(|lateness| moments.lateness.record(*lateness));
         }
         count
     }

@@ -238,7 +238,8 @@ fn a_witness_of_a_run_is_held_to_its_seal_whatever_asked_for_it() {
         checked(&[text(&original), text(&run)]).1
     };
     both(0);
-    let targets = "\n[witness]\ntargets = [{ target = 0, device = 'sim' }]\n";
+    let targets = "\n[witness]\ninterface = 'tracefs'\nwhy = ''\nwithout = []\nnotes = []\n\
+                   lost = 0\ncpu_ns = 0\ntargets = [{ target = 0, device = 'sim' }]\n";
     says(&format!("{targets}bytes = 1\nsha256 = ''\n"));
     assert!(both(DAMAGED)["changed"].as_str().unwrap().contains("was changed"));
     let whole = fs::read(&witness).unwrap();

@@ -8,12 +8,14 @@ use std::io;
 use std::path::PathBuf;
 
 use ioecho_trace::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::buffers::BUFFER_MEMORY;
 use super::ring::IN_FLIGHT_MAX;
 
 /// How requests reach the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// `io_uring` where it is allowed, or else Linux AIO, or else threads.
     #[default]
@@ -27,8 +29,11 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Uring, Self::Aio, Self::Threads];
+
     /// As it stands on the command line.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Uring => "uring",

@@ -603,12 +603,19 @@ mod tests {
         let deadline = clock.now() + Nanos::from_secs(30);
         while outcomes.len() < ops.len() {
             assert!(clock.now() < deadline, "{outcomes:?}");
-            queue.wait(deadline, &mut |done, _| outcomes.push(done.outcome)).unwrap();
-            queue.reap(&mut |done, _| outcomes.push(done.outcome)).unwrap();
+            queue.wait(deadline, &mut |done, _| outcomes.push((done.tag, done.outcome))).unwrap();
+            queue.reap(&mut |done, _| outcomes.push((done.tag, done.outcome))).unwrap();
         }
-        // A file system that does not poll refuses reads and writes, and one in memory the rest.
-        let is_told = |outcome: &Outcome| matches!(outcome, Outcome::Ok | Outcome::Unsupported);
-        assert!(outcomes.iter().all(is_told), "{outcomes:?}");
+        outcomes.sort_by_key(|(tag, _)| *tag);
+        let (tags, told): (Vec<u32>, Vec<Outcome>) = outcomes.iter().copied().unzip();
+        assert_eq!(tags, [0, 1, 2, 3, 4, 5], "each once");
+        // A file system that does not poll refuses reads and writes alike, and one in memory
+        // discards. A flush is a helper's, which does not poll.
+        let transfers = [told[0], told[1], told[2], told[5]];
+        let all = |expected| transfers == [expected; 4];
+        assert!(all(Outcome::Ok) || all(Outcome::Unsupported), "{outcomes:?}");
+        assert_eq!(told[3], Outcome::Ok);
+        assert!(matches!(told[4], Outcome::Ok | Outcome::Unsupported), "{outcomes:?}");
         let until = clock.now() + Nanos::from_millis(20);
         queue.wait(until, &mut |done, _| panic!("{done:?} was not asked for")).unwrap();
         assert!(clock.now() >= until, "nothing can have woken it early");

@@ -9,11 +9,13 @@ use std::fs;
 use std::str::FromStr;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 
 use super::error::HostError;
 
-/// Processors by their numbers, ascending, at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Processors by their numbers, ascending, at least one. They are stored as such a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CpuList(Vec<usize>);
 
 impl CpuList {
@@ -71,6 +73,20 @@ impl FromStr for CpuList {
         cpus.sort_unstable();
         cpus.dedup();
         Ok(Self(cpus))
+    }
+}
+
+impl TryFrom<String> for CpuList {
+    type Error = CpuListError;
+
+    fn try_from(text: String) -> Result<Self, CpuListError> {
+        text.parse()
+    }
+}
+
+impl From<CpuList> for String {
+    fn from(cpus: CpuList) -> Self {
+        cpus.to_string()
     }
 }
 

@@ -6,9 +6,11 @@
 //! on half of the machines, and what it could not do must be said rather than worked around.
 
 pub use ioecho_trace::recording::Interface;
+use serde::{Deserialize, Serialize};
 
 /// Which interface is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum InterfaceChoice {
     /// Tracefs where it can be used, blktrace's ioctls otherwise.
     #[default]

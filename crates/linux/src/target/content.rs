@@ -16,7 +16,7 @@ use ioecho_replay::fill::seed_of;
 use ioecho_replay::pattern::{SplitMix64, read_stamp};
 use ioecho_trace::units::SECTOR;
 use rustix::fs::{SeekFrom, seek};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::facts::TargetKind;
 use super::open::OpenedTarget;
@@ -45,7 +45,8 @@ const PARTS: u64 = 64;
 const ALIGNMENT: usize = 4096;
 
 /// What a sample of a target holds. Shares are of the blocks that were looked at, 0 to 1.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TargetContent {
     /// How many blocks were looked at.
     pub samples: usize,
@@ -62,7 +63,7 @@ pub struct TargetContent {
     /// Never written, where the system can tell; of these blocks it was not asked what they read.
     pub never_written: Option<f64>,
     /// How the system can tell.
-    pub told_by: Option<&'static str>,
+    pub told_by: Option<ToldBy>,
     /// The runs that wrote, those with the most blocks first; eight at most.
     pub runs: Vec<WrittenBy>,
     /// How many bytes each of `parts` has; the last one perhaps fewer.
@@ -71,6 +72,27 @@ pub struct TargetContent {
     /// Equal parts of the target, with what was found in each.
     #[serde(skip)]
     pub parts: Vec<Part>,
+}
+
+/// How a system can tell where a target was never written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToldBy {
+    /// The file system knows holes.
+    #[serde(rename = "holes of the file")]
+    Holes,
+    /// The device knows how much of it holds anything.
+    #[serde(rename = "statistics of the device")]
+    Statistics,
+}
+
+impl ToldBy {
+    /// The words for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Holes => "holes of the file",
+            Self::Statistics => "statistics of the device",
+        }
+    }
 }
 
 /// What was found in a part of a target: numbers of blocks.
@@ -85,7 +107,8 @@ pub struct Part {
 }
 
 /// A run that wrote a part of what is there.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WrittenBy {
     /// Its number in hexadecimal, as in its `run.toml`.
     pub run: String,
@@ -131,7 +154,7 @@ impl fmt::Display for TargetContent {
             write!(f, ", {} unreadable", percent(self.unreadable))?;
         }
         if let (Some(share), Some(by)) = (self.never_written, self.told_by) {
-            write!(f, "; {} never written ({by})", percent(share))?;
+            write!(f, "; {} never written ({})", percent(share), by.name())?;
         }
         Ok(())
     }
@@ -256,9 +279,7 @@ impl Counts {
             other: share(self.other),
             unreadable: share(self.unreadable),
             never_written: by_holes.or(by_zram),
-            told_by: by_holes
-                .map(|_| "holes of the file")
-                .or(by_zram.map(|_| "statistics of the device")),
+            told_by: by_holes.map(|_| ToldBy::Holes).or(by_zram.map(|_| ToldBy::Statistics)),
             runs: runs.collect(),
             ..TargetContent::default()
         }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use ioecho_trace::Bytes;
 use rustix::fs::{major, minor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::storage::{Keeper, Storage};
 use crate::mounts::{Mount, mounts};
 use crate::sysfs::BlockNode;
 
 /// What kind of thing a target is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
     /// A disk, a partition or a virtual block device.
@@ -29,7 +29,7 @@ pub enum TargetKind {
 ///
 /// For a file, what is told about the queue (from `model` on) is that of the device below its file
 /// system, where there is a single one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetFacts {
     /// The path as it was given.
     pub path: PathBuf,
@@ -81,10 +81,8 @@ pub struct TargetFacts {
     /// `none`, `host-aware` or `host-managed` (`queue/zoned`).
     pub zoned: Option<String>,
     /// The device or file itself, whatever its path.
-    #[serde(skip)]
     keeper: Keeper,
     /// Where its bytes really are.
-    #[serde(skip)]
     pub(super) storage: Storage,
 }
 

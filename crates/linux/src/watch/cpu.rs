@@ -109,8 +109,12 @@ pub fn own_wait() -> Option<Nanos> {
     // The issuing thread asks while requests are due: it allocates nothing.
     let mut bytes = [0; 96];
     let count = File::open("/proc/thread-self/schedstat").ok()?.read(&mut bytes).ok()?;
-    let text = str::from_utf8(&bytes[..count]).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok().map(Nanos)
+    waited(str::from_utf8(&bytes[..count]).ok()?)
+}
+
+/// The second of three numbers: `ran waited timeslices` (Documentation/scheduler/sched-stats.rst).
+fn waited(schedstat: &str) -> Option<Nanos> {
+    schedstat.split_whitespace().nth(1)?.parse().ok().map(Nanos)
 }
 
 /// The processors that the calling thread may use.
@@ -168,6 +172,12 @@ mod tests {
 
     #[test]
     fn this_thread_knows_how_long_it_waited() {
-        assert!(own_wait().is_none_or(|wait| wait >= Nanos::ZERO));
+        assert_eq!(waited("70 42 3\n"), Some(Nanos(42)));
+        assert_eq!((waited(""), waited("70"), waited("70 x 3")), (None, None, None));
+        let before = own_wait();
+        (0..100).for_each(|_| std::thread::yield_now());
+        let after = own_wait();
+        assert_eq!(before.is_some(), after.is_some(), "some kernels count, and do so always");
+        assert!(after >= before, "{before:?}, then {after:?}");
     }
 }

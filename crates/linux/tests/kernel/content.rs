@@ -34,7 +34,7 @@ fn the_holes_behind_a_loop_device_were_never_written() {
     assert!(near(content.other, 0.25), "{content:?}");
     assert!(near(content.zeroes, 0.75), "{content:?}");
     assert!(content.never_written.is_some_and(|share| near(share, 0.75)), "{content:?}");
-    assert_eq!(content.told_by, Some("holes of the file"));
+    assert_eq!(content.told_by, Some(target::ToldBy::Holes));
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod final_pass;
 mod finding;
 mod intents;
 mod judgement;
+mod mode;
 mod origins;
 mod races;
 mod rebuild;
@@ -50,6 +51,7 @@ pub use finding::{Damage, Expected, FINDINGS_MAX, Finding, Look, VerifyFigures};
 pub use intents::{
     INTENT_BYTES, INTENTS_HEADER_BYTES, INTENTS_MAX, Intent, Intents, IntentsHeader, RingSlots,
 };
+pub use mode::VerifyMode;
 pub use origins::LINE_MAX;
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
 pub use sector::Found;

@@ -25,6 +25,19 @@ pub enum After {
     PowerCut,
 }
 
+impl After {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Kill, Self::PowerCut];
+
+    /// The name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::PowerCut => "power-cut",
+        }
+    }
+}
+
 /// A request of the run as its records tell it.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {

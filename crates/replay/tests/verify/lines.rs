@@ -2,7 +2,7 @@
 
 use ioecho_replay::pattern::{SplitMix64, Stamp, expected_sector};
 use ioecho_replay::verify::{
-    After, Change, DurableBefore, Expected, MemoryTable, Rebuild, Verifier, VerifyConfig,
+    After, DurableBefore, Expected, MemoryTable, Rebuild, Verifier, VerifyConfig,
 };
 use ioecho_replay::{Completion, Io};
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
@@ -66,16 +66,7 @@ fn rebuilt(known: Option<Verifier>, run: usize, history: &[Done]) -> Verifier {
     };
     for done in history {
         rebuild.record(done.io.request, false);
-        rebuild.apply(&Change {
-            request: done.io.request,
-            op: done.io.op,
-            flags: done.io.flags,
-            offset: done.io.offset,
-            length: done.io.length,
-            submitted: Nanos(done.submitted),
-            completed: done.completed.map(Nanos),
-            outcome: done.outcome,
-        });
+        rebuild.apply(&done.change());
     }
     rebuild.finish(false)
 }

@@ -2,6 +2,7 @@
 
 use ioecho_replay::Io;
 use ioecho_replay::pattern::{SplitMix64, Stamp, expected_sector};
+use ioecho_replay::verify::Change;
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
 pub(crate) const RUN: u64 = 0xFEED;
@@ -20,6 +21,20 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// What a later verification reads of it in the results.
+    pub(crate) fn change(&self) -> Change {
+        Change {
+            request: self.io.request,
+            op: self.io.op,
+            flags: self.io.flags,
+            offset: self.io.offset,
+            length: self.io.length,
+            submitted: Nanos(self.submitted),
+            completed: self.completed.map(Nanos),
+            outcome: self.outcome,
+        }
+    }
+
     pub(crate) fn covers(&self, sector: u64) -> bool {
         let first = self.io.offset.0 / 512;
         (first..first + self.io.length.0 / 512).contains(&sector)

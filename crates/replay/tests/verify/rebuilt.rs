@@ -3,9 +3,7 @@
 
 use ioecho_replay::Io;
 use ioecho_replay::pattern::SplitMix64;
-use ioecho_replay::verify::{
-    After, Change, DurableBefore, MemoryTable, Rebuild, Verifier, VerifyConfig,
-};
+use ioecho_replay::verify::{After, DurableBefore, MemoryTable, Rebuild, Verifier, VerifyConfig};
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
 
 use crate::model::{Content, Done, RUN, SECTORS, any_io, any_outcome, bytes, legal, permits};
@@ -42,29 +40,16 @@ fn run(random: &mut SplitMix64, isolated: bool, count: usize) -> Vec<Done> {
     history
 }
 
-fn change(done: &Done) -> Change {
-    Change {
-        request: done.io.request,
-        op: done.io.op,
-        flags: done.io.flags,
-        offset: done.io.offset,
-        length: done.io.length,
-        submitted: Nanos(done.submitted),
-        completed: done.completed.map(Nanos),
-        outcome: done.outcome,
-    }
-}
-
 fn rebuilt(history: &[Done], isolated: bool, after: After, tail_lost: bool) -> Verifier {
     let mut durable = DurableBefore::default();
     for done in history {
-        durable.look(&change(done));
+        durable.look(&done.change());
     }
     let config = VerifyConfig { run: RUN, target: 0, isolated };
     let mut rebuild = Rebuild::new(config, Box::new(MemoryTable::default()), after, durable);
     for done in history {
         rebuild.record(done.io.request, false);
-        rebuild.apply(&change(done));
+        rebuild.apply(&done.change());
     }
     rebuild.finish(tail_lost)
 }

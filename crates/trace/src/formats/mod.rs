@@ -9,7 +9,6 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::compression::{self, Peeked, Positioned, Unpacked};
 use crate::encoding;
@@ -17,7 +16,6 @@ use crate::error::TraceError;
 use crate::generate;
 use crate::stream::{Opened, Source};
 use crate::text;
-use crate::units::Bytes;
 
 pub mod alibaba;
 pub mod biosnoop;
@@ -48,6 +46,7 @@ pub mod members;
 pub mod msr;
 pub mod native;
 mod numbers;
+mod options;
 pub mod perfetto;
 #[cfg(test)]
 mod reading;
@@ -67,6 +66,7 @@ pub mod write;
 pub use self::described::{Description, DescriptionError, Separator, Words};
 pub use self::import::WholeSeconds;
 pub use self::members::Several;
+pub use self::options::{IssueEvent, ReadOptions};
 pub use self::write::{Writable, create};
 pub use crate::order::Order;
 
@@ -177,43 +177,6 @@ impl Opening<'_> {
             remedy: remedy.to_owned(),
         })
     }
-}
-
-/// Which event of a kernel recording is the instant of issue (blktrace's letters).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IssueEvent {
-    /// Queued if the recording has such events, else inserted, else issued to the driver.
-    #[default]
-    Auto,
-    /// `Q`: the request entered the block layer, as the file system or application sent it.
-    Queued,
-    /// `I`: it was inserted into the I/O scheduler's queue.
-    Inserted,
-    /// `D`: it was handed to the driver, after merging and scheduling.
-    Issued,
-}
-
-/// How to read a trace.
-#[derive(Clone, Debug, Default)]
-pub struct ReadOptions {
-    /// Stop at the first malformed line or record instead of counting it.
-    pub strict: bool,
-    /// For kernel recordings: the event to take.
-    pub event: IssueEvent,
-    /// The format to read as, whatever the file looks like.
-    pub format: Option<&'static Format>,
-    /// For formats whose instants are whole seconds: what to make of them.
-    pub whole_seconds: WholeSeconds,
-    /// For formats that do not say it: how many nanoseconds their unit of time is.
-    pub time_unit_ns: Option<i64>,
-    /// For formats that do not say it: how large the blocks are that they count in.
-    pub block_size: Option<Bytes>,
-    /// Refuse options that say nothing about the trace instead of ignoring them.
-    pub all_apply: bool,
-    /// For text that is of no format with a name: what is in its lines. It goes before all others.
-    pub described: Option<Arc<Description>>,
-    /// How far requests may be out of order.
-    pub order: Order,
 }
 
 /// Opens the trace at `path`, whatever its format; `-` is the standard input, and what begins with

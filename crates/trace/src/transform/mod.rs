@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::TraceError;
 use crate::stop::Stop;
 use crate::stream::{Opened, Source};
@@ -140,8 +142,10 @@ pub trait Transform: fmt::Debug + Send + Sync {
     }
 }
 
-/// A transform as it was asked for: `busiest 5m,by=bytes`.
-#[derive(Clone, Debug)]
+/// A transform as it was asked for: `busiest 5m,by=bytes`. It is stored as that line, with its key
+/// where it has one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Asked {
     /// Its kind.
     pub kind: &'static Kind,
@@ -192,12 +196,43 @@ impl FromStr for Asked {
     }
 }
 
+impl TryFrom<String> for Asked {
+    type Error = ArgumentError;
+
+    fn try_from(line: String) -> Result<Self, ArgumentError> {
+        line.parse()
+    }
+}
+
+impl From<Asked> for String {
+    fn from(asked: Asked) -> Self {
+        let blank = if asked.text.is_empty() { "" } else { " " };
+        format!("{}{blank}{}", asked.kind.name, asked.text)
+    }
+}
+
 impl fmt::Display for Asked {
     /// The line of provenance as it was asked for, without keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.transform.shown(&self.text);
         let blank = if text.is_empty() { "" } else { " " };
         write!(f, "{}{blank}{text}", self.kind.name)
+    }
+}
+
+/// What is made of a trace before it is used: a part of it, and then what transforms make of that.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    /// The part.
+    pub window: Window,
+    /// The transforms, the first one first.
+    pub chain: Vec<Asked>,
+}
+
+impl Load {
+    /// Whether the trace is used as it is.
+    pub fn is_whole(&self) -> bool {
+        self.window.is_all() && self.chain.is_empty()
     }
 }
 

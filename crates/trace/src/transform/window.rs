@@ -39,7 +39,7 @@ fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
 }
 
 /// The requests issued in `[start, start + duration)`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
     /// The first instant; `None` for that of the first request.
     pub start: Option<Nanos>,
@@ -48,6 +48,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// Whether nothing is cut off.
+    pub const fn is_all(&self) -> bool {
+        self.start.is_none() && self.duration.is_none()
+    }
+
     /// Keeps of `source` what lies in the window.
     pub fn of(self, source: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(Stage::new(source, Cut { window: self, start: self.start }))

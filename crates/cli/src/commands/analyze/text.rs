@@ -14,6 +14,7 @@ use ioecho_trace::{Bytes, Header, Nanos};
 
 use crate::commands::info::verdict_of;
 use crate::commands::visible;
+use crate::run::facts::RunFacts;
 
 /// How many volumes, and how many processes, are shown.
 const SHARES_SHOWN: usize = 3;
@@ -39,7 +40,7 @@ pub(super) fn print(
     file: &Path,
     figures: &AnalysisFigures,
     header: &Header,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> io::Result<()> {
     row!(out, "file", "{}", file.display())?;
     row!(out, "origin", "{}, {}", header.source, header.format)?;
@@ -214,7 +215,7 @@ fn print_flight(out: &mut impl Write, figures: &AnalysisFigures) -> io::Result<(
 fn print_steady(
     out: &mut impl Write,
     figures: &AnalysisFigures,
-    run: Option<&toml::Table>,
+    run: Option<&RunFacts>,
 ) -> io::Result<()> {
     for kind in &figures.steady.kinds {
         let steady = match kind.steady_from_ns {
@@ -243,13 +244,9 @@ fn print_steady(
 }
 
 /// What the verdict on a run says of the steady state of its device.
-fn steady_check(run: &toml::Table) -> Option<(&str, &str)> {
-    let checks = run.get("verdict")?.get("checks")?.as_array()?;
-    let is_it = |check: &&toml::Value| {
-        check.get("name").and_then(toml::Value::as_str) == Some("steady-state")
-    };
-    let found = checks.iter().find(is_it)?;
-    Some((found.get("grade")?.as_str()?, found.get("measured")?.as_str()?))
+fn steady_check(run: &RunFacts) -> Option<(&str, &str)> {
+    let found = run.verdict.as_ref()?.check("steady-state")?;
+    Some((found.grade.name(), &found.measured))
 }
 
 fn print_shares(out: &mut impl Write, kind: &str, shares: &[Share]) -> io::Result<()> {

@@ -3,21 +3,19 @@
 //! A check may say *faithful* of a run whose verdict has found another load on the device, and two
 //! recordings may count different events of the kernel. Neither shows in the figures.
 
+use ioecho_stats::verdict::{Check, Grade, Verdict};
+
 use super::Known;
 
-/// Grades of a check that are nothing to tell.
-const CALM: [&str; 2] = ["pass", "not-applicable"];
-
 /// What the verdict of a run says of other load on its devices, if there was any.
-pub(super) fn other_load(facts: &toml::Table) -> Option<String> {
-    let checks = facts.get("verdict")?.get("checks")?.as_array()?;
-    let text = |check: &toml::Value, key: &str| {
-        check.get(key).and_then(toml::Value::as_str).map(str::to_owned)
-    };
-    let is_it = |check: &&toml::Value| text(check, "name").as_deref() == Some("other-load");
-    let check = checks.iter().find(is_it)?;
-    let grade = text(check, "grade").filter(|grade| !CALM.contains(&grade.as_str()))?;
-    Some(format!("{} ({grade})", text(check, "measured")?))
+pub(super) fn other_load(verdict: &Verdict) -> Option<String> {
+    let Check { grade, measured, .. } = verdict.check("other-load")?;
+    match grade {
+        Grade::Pass | Grade::NotApplicable => None,
+        Grade::Limited | Grade::Suspect | Grade::Invalid => {
+            Some(format!("{measured} ({})", grade.name()))
+        }
+    }
 }
 
 /// That two traces count different events of the kernel as the issue, where they do.
@@ -35,19 +33,26 @@ pub(super) fn unlike_events(known: &Known) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ioecho_stats::verdict::{Finding, Validity};
 
     #[test]
     fn other_load_is_told_where_the_verdict_found_it() {
-        let of = |grade: &str| {
-            let text = format!(
-                "[[verdict.checks]]\nname = 'cpu'\ngrade = 'suspect'\nmeasured = 'x'\n\
-                 [[verdict.checks]]\nname = 'other-load'\ngrade = '{grade}'\nmeasured = '9 % more'"
-            );
-            other_load(&text.parse().unwrap())
+        let check = |name: &str, grade, measured: &str| Check {
+            name: name.to_owned(),
+            grade,
+            measured: measured.to_owned(),
+            threshold: String::new(),
+            advice: String::new(),
         };
-        assert_eq!(of("suspect").as_deref(), Some("9 % more (suspect)"));
-        assert_eq!((of("pass"), of("not-applicable")), (None, None));
-        assert_eq!(other_load(&toml::Table::new()), None);
+        let of = |checks: Vec<Check>| {
+            let (validity, finding) = (Validity::Valid, Finding::Faithful);
+            other_load(&Verdict { validity, finding, summary: String::new(), checks })
+        };
+        let cpu = check("cpu", Grade::Suspect, "x");
+        let graded = |grade| of(vec![cpu.clone(), check("other-load", grade, "9 % more")]);
+        assert_eq!(graded(Grade::Suspect).as_deref(), Some("9 % more (suspect)"));
+        assert_eq!((graded(Grade::Pass), graded(Grade::NotApplicable)), (None, None));
+        assert_eq!(of(vec![cpu.clone()]), None);
     }
 
     #[test]

@@ -6,20 +6,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ioecho_linux::target::TargetKind;
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::transform::Load;
 use ioecho_trace::{Header, Source, TraceError};
 use serde::Serialize;
 
 use super::beside;
-use crate::args::{CheckArgs, LoadArgs};
+use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
-use crate::run::directory::{RunDirectory, targets_of};
+use crate::opened;
+use crate::run::directory::RunDirectory;
+use crate::run::facts::{TargetEntry, WitnessEntry};
 use crate::run::witness::{self, aligned, seal};
-use crate::run::{fetch, open, settle};
-
-/// The run's zero in nanoseconds of `CLOCK_MONOTONIC`, in `run.toml`.
-const ZERO: &str = "zero_monotonic_ns";
+use crate::run::{fetch, settle};
 
 /// Two sides, open.
 pub(super) struct Sides {
@@ -103,58 +104,54 @@ fn of_run(args: &CheckArgs, run: &RunDirectory) -> anyhow::Result<Sides> {
         Some(path) => witness_of(path)?,
         None if own.is_file() => own.clone(),
         None => {
-            return Err(without_witness(run, &facts));
+            return Err(without_witness(run, facts.witness.as_ref()));
         }
     };
-    let targets = targets_of(&facts);
-    if targets.iter().all(|target| target.contains_key("simulated")) {
+    let targets = &facts.targets;
+    if targets.iter().all(TargetEntry::is_simulated) {
         let text = format!("{name} is simulated: no device saw it");
         return Err(Coded::error(exit::NOT_COMPARABLE, text));
     }
     let is_file =
-        |target: &&toml::Table| target.get("kind").and_then(toml::Value::as_str) == Some("file");
-    if targets.iter().all(is_file) && !targets.is_empty() {
+        |target: &TargetEntry| target.real().is_some_and(|target| target.kind == TargetKind::File);
+    if targets.iter().all(is_file) {
         let text = format!(
             "{name} went to a file: below its file system requests lie elsewhere, and nobody can \
              tell which is which\n  = help: replay on a device, such as a loop device on that file"
         );
         return Err(Coded::error(exit::NOT_COMPARABLE, text));
     }
-    let asked = open::trace(&args.asked, &ReadOptions::default(), &LoadArgs::default())?;
+    let asked = opened::trace(&args.asked, &ReadOptions::default(), &Load::default())?;
     let file = fetch::local(&path)?;
     let (damage, changed) = proof_of(&file)?;
     let seen = open_trace(&file, &args.read.options());
     let seen = seen.map_err(|error| unreadable(&path, error, changed.as_deref()))?;
     expect_recording(&path, seen.header())?;
     let is_own = is_same(&path, &own);
-    let of_witness = facts.get("witness").filter(|_| is_own);
-    let recorded = of_witness.and_then(|entry| entry.get("targets")?.as_array());
-    let recorded = recorded.map(|targets| {
-        let number = |target: &toml::Value| target.get("target")?.as_integer();
-        targets.iter().filter_map(number).filter_map(|target| u32::try_from(target).ok()).collect()
-    });
+    let of_witness = facts.witness.as_ref().filter(|_| is_own);
+    let recorded =
+        of_witness.map(|entry| entry.targets.iter().map(|target| target.target).collect());
     let known = Known {
         asked_for: args.asked.clone(),
         seen_in: path,
         damage,
         changed,
         is_run: true,
-        has_schedule: settle::timing_of(run, &facts)?.has_schedule(),
-        other_load: beside::other_load(&facts),
+        has_schedule: facts.timing().has_schedule(),
+        other_load: facts.verdict.as_ref().and_then(beside::other_load),
         ..Known::default()
     };
-    let shift_ns = aligned::shift(zero_of(&facts), seen.header(), duration_ns(run)?);
-    let volumes = Volumes::of_targets(&targets);
+    let shift_ns = aligned::shift(facts.zero_monotonic_ns, seen.header(), duration_ns(run)?);
+    let volumes = Volumes::of_targets(targets);
     Ok(Sides { known, asked, seen, shift_ns, volumes, recorded })
 }
 
 /// A run that nothing can be held against, and why.
-fn without_witness(run: &RunDirectory, facts: &toml::Table) -> anyhow::Error {
+fn without_witness(run: &RunDirectory, entry: Option<&WitnessEntry>) -> anyhow::Error {
     let name = run.path().display();
-    let without = witness::without(facts);
-    let entry = facts.get("witness");
-    let incomplete = entry.and_then(|entry| entry.get("incomplete")?.as_str());
-    let gone = seal::broken(run, facts);
+    let without = entry.map(|entry| &entry.without[..]).unwrap_or_default();
+    let incomplete = entry.and_then(|entry| entry.incomplete.as_deref());
+    let gone = seal::broken(run, entry);
     if incomplete.is_none() && witness::is_raw(run) {
         let text = format!(
             "{name} was not ended, and what its witness recorded is no trace yet\n  = help: \
@@ -251,7 +248,7 @@ fn open_trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Tra
 /// kept says nothing to whoever asked for it.
 fn named(path: &Path, error: TraceError) -> anyhow::Error {
     match fetch::is_library(path) {
-        Some(library) => library,
+        Some(library) => library.into(),
         None if fetch::is_url(path) => {
             anyhow::Error::from(error).context(path.display().to_string())
         }
@@ -268,7 +265,7 @@ fn witness_of(path: &Path) -> anyhow::Result<PathBuf> {
     let Some(run) = RunDirectory::at(path) else { return Ok(path.to_owned()) };
     let witness = run.witness();
     if !witness.is_file() {
-        return Err(without_witness(&run, &run.read_facts()?));
+        return Err(without_witness(&run, run.read_facts()?.witness.as_ref()));
     }
     Ok(witness)
 }
@@ -283,15 +280,10 @@ fn proof_of(recording: &Path) -> anyhow::Result<(Vec<String>, Option<String>)> {
     // A link elsewhere leads to the run all the same.
     let linked = || of(&recording.canonicalize().ok()?);
     let Some(run) = of(recording).or_else(linked) else { return Ok((Vec::new(), None)) };
-    let facts = run.read_facts()?;
-    let incomplete = facts.get("witness").and_then(|entry| entry.get("incomplete")?.as_str());
+    let entry = run.read_facts()?.witness;
+    let incomplete = entry.as_ref().and_then(|entry| entry.incomplete.as_ref());
     let damage = incomplete.map(|why| format!("the witness: {why}")).into_iter().collect();
-    Ok((damage, seal::broken(&run, &facts)))
-}
-
-/// When the run began, by the monotonic clock of its host.
-fn zero_of(facts: &toml::Table) -> Option<i64> {
-    facts.get(ZERO).and_then(toml::Value::as_integer)
+    Ok((damage, seal::broken(&run, entry.as_ref())))
 }
 
 /// When the run's last request was submitted, in nanoseconds behind its zero; zero of a run that
@@ -315,20 +307,11 @@ pub(super) struct Volumes {
 
 impl Volumes {
     /// Of a run: its targets, by path, by name and by device number.
-    fn of_targets(targets: &[&toml::Table]) -> Self {
+    fn of_targets(targets: &[TargetEntry]) -> Self {
         let names = targets.iter().map(|target| {
-            let text = |key: &str| target.get(key).and_then(toml::Value::as_str);
-            let paths = [text("path"), text("canonical")].into_iter().flatten();
-            let mut names: Vec<String> = Vec::new();
-            for path in paths {
-                names.push(path.to_owned());
-                names.extend(path.rsplit('/').next().map(str::to_owned));
-            }
-            if let Some(device) = text("device") {
-                names.push(device.to_owned());
-                names.push(device.replace(':', ","));
-            }
-            names
+            target.real().map_or_else(Vec::new, |target| {
+                names_of([&target.path, &target.canonical], &target.device)
+            })
         });
         Self { names: names.collect(), by_number: false, known: BTreeMap::new() }
     }
@@ -374,6 +357,16 @@ impl Volumes {
     }
 }
 
+/// What a device at these paths, with this number, may be called in a recording.
+fn names_of(paths: [&Path; 2], device: &str) -> Vec<String> {
+    let mut names = vec![device.to_owned(), device.replace(':', ",")];
+    for path in paths {
+        names.push(path.display().to_string());
+        names.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+    names
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,14 +381,14 @@ mod tests {
         Header { volumes: names.iter().enumerate().map(volume).collect(), ..Header::default() }
     }
 
+    fn named(names: Vec<Vec<String>>) -> Volumes {
+        Volumes { names, by_number: false, known: BTreeMap::new() }
+    }
+
     #[test]
     fn devices_of_a_recording_are_targets_by_path_name_or_number() {
-        let target = |path: &str, device: &str| {
-            let text = format!("path = '/dev/{path}'\ndevice = '{device}'");
-            text.parse::<toml::Table>().unwrap()
-        };
-        let (first, second) = (target("loop5", "7:5"), target("loop6", "7:6"));
-        let mut volumes = Volumes::of_targets(&[&first, &second]);
+        let target = |path: &str, device: &str| names_of([Path::new(path); 2], device);
+        let mut volumes = named(vec![target("/dev/loop5", "7:5"), target("/dev/loop6", "7:6")]);
         let seen = header(&["7:6", "loop5", "8:0", "7,6", "/dev/loop6"]);
         let numbers: Vec<_> = (0..5).map(|volume| volumes.number(volume, &seen)).collect();
         assert_eq!(numbers, [Some(1), Some(0), None, Some(1), Some(1)]);
@@ -403,10 +396,10 @@ mod tests {
 
     #[test]
     fn the_only_device_of_a_recording_is_the_only_target_whatever_it_is_called() {
-        let target = "path = '/dev/loop5'".parse::<toml::Table>().unwrap();
-        let mut volumes = Volumes::of_targets(&[&target]);
+        let target = || names_of([Path::new("/dev/loop5"); 2], "7:5");
+        let mut volumes = named(vec![target()]);
         assert_eq!(volumes.number(0, &header(&["0"])), Some(0));
-        let mut volumes = Volumes::of_targets(&[&target]);
+        let mut volumes = named(vec![target()]);
         assert_eq!(volumes.number(0, &header(&["0", "1"])), None);
     }
 

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use ioecho_linux::HostFacts;
 use ioecho_stats::compare::{Blocking, Cut, Obstacle, Replayed, RunProfile, obstacles as found};
 use ioecho_stats::run_summary::RunSummary;
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Source};
 use serde::Serialize;
 
 use crate::args::CompareArgs;
 use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::facts::{PlanFacts, RunFacts, TargetEntry};
 use crate::run::open::JournalSource;
 use crate::run::settle;
 
@@ -36,7 +39,7 @@ pub(super) struct Member {
     pub(super) system: usize,
     name: String,
     summary: RunSummary,
-    facts: toml::Table,
+    facts: RunFacts,
     pub(super) profile: RunProfile,
 }
 
@@ -87,7 +90,7 @@ struct Begun {
     name: String,
     directory: RunDirectory,
     summary: RunSummary,
-    facts: toml::Table,
+    facts: RunFacts,
 }
 
 /// Reads every run, several at a time; answers whether all replayed the same requests.
@@ -138,10 +141,7 @@ pub(super) fn read(systems: &Systems) -> anyhow::Result<(Vec<Member>, bool)> {
 /// alike to the nanosecond.
 fn refuse_the_same_twice(runs: &[Begun]) -> anyhow::Result<()> {
     for (number, run) in runs.iter().enumerate() {
-        let own = run.facts.get("run").and_then(toml::Value::as_str);
-        let is_same = |other: &&Begun| {
-            own.is_some() && own == other.facts.get("run").and_then(toml::Value::as_str)
-        };
+        let is_same = |other: &&Begun| other.facts.run == run.facts.run;
         if let Some(other) = runs[..number].iter().find(is_same) {
             let text = format!(
                 "{} and {} are the same run\n  = help: name each run once; repeat a run to know \
@@ -179,9 +179,9 @@ fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
 
 fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
     let mut source: Box<dyn Source> = if run.directory.requests().exists() {
-        formats::open(&run.directory.requests(), &ReadOptions::default())?
+        regular::trace(&run.directory.requests(), &ReadOptions::default())?
     } else {
-        Box::new(JournalSource::open(&run.directory)?)
+        Box::new(JournalSource::open(&run.directory, &run.facts.trace)?)
     };
     let mut batch = Batch::new(source.header().columns);
     let mut profile = RunProfile::new(blocking);
@@ -209,26 +209,22 @@ pub(super) fn obstacles(members: &[Member]) -> Vec<Obstacle> {
 }
 
 /// The conflict rule and its strength.
-fn rule(facts: &toml::Table) -> String {
-    let plan = facts.get("plan").and_then(toml::Value::as_table);
-    let of = |key: &str| plan.and_then(|plan| plan.get(key)).map(shown).unwrap_or_default();
-    format!("{} {}", of("conflicts"), of("strong")).trim().to_owned()
+fn rule(facts: &RunFacts) -> String {
+    let PlanFacts { conflicts, strong, .. } = &facts.plan;
+    let conflicts = conflicts.map(|mode| mode.name().to_owned());
+    let strong = strong.map(|strong| strong.level().to_string());
+    conflicts.into_iter().chain(strong).collect::<Vec<_>>().join(" ")
 }
 
 /// Facts of plan, targets and host in which the runs differ.
-pub(super) fn differences(members: &[Member]) -> Vec<Difference> {
-    let facts: Vec<BTreeMap<String, String>> = members
-        .iter()
-        .map(|member| {
-            let mut flat = BTreeMap::new();
-            for key in ["ioecho", "plan", "target", "targets", "host"] {
-                if let Some(value) = member.facts.get(key) {
-                    flatten(key, value, &mut flat);
-                }
-            }
-            flat
-        })
-        .collect();
+pub(super) fn differences(members: &[Member]) -> anyhow::Result<Vec<Difference>> {
+    let mut facts: Vec<BTreeMap<String, String>> = Vec::new();
+    for Member { facts: RunFacts { ioecho, plan, targets, host, .. }, .. } in members {
+        let mut flat = BTreeMap::new();
+        let told = toml::Value::try_from(Told { ioecho, plan, targets, host })?;
+        flatten("", &told, &mut flat);
+        facts.push(flat);
+    }
     let mut keys: Vec<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -239,14 +235,24 @@ pub(super) fn differences(members: &[Member]) -> Vec<Difference> {
         let is_alike = values.iter().all(|value| *value == values[0]);
         (!is_alike).then(|| Difference { key: key.clone(), values })
     });
-    differing.collect()
+    Ok(differing.collect())
+}
+
+/// What is held against each other, with the keys of `run.toml`.
+#[derive(Serialize)]
+struct Told<'a> {
+    ioecho: &'a Option<String>,
+    plan: &'a PlanFacts,
+    targets: &'a [TargetEntry],
+    host: &'a HostFacts,
 }
 
 fn flatten(key: &str, value: &toml::Value, flat: &mut BTreeMap<String, String>) {
     match value {
         toml::Value::Table(table) => {
             for (name, value) in table {
-                flatten(&format!("{key}.{name}"), value, flat);
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                flatten(&key, value, flat);
             }
         }
         toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {

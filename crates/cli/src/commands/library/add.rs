@@ -8,11 +8,12 @@ use anyhow::Context;
 use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::generate::PREFIX;
+use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted as counted_of;
 use ioecho_trace::{Batch, Header, Source, Stop, TraceError, stream};
 
 use super::refuse_url;
-use crate::args::{AddArgs, LoadArgs};
+use crate::args::AddArgs;
 use crate::commands::interrupt::stop_on_signals;
 use crate::commands::{tell, tell_import};
 use crate::exit::{self, Coded};
@@ -20,6 +21,7 @@ use crate::library::{
     FACTS_FILE, Facts, LIBRARY_VERSION, LOAD_FILE, Library, Mix, Name, REPORT_FILE, Recorded,
     RequestsHash, SUMMED_FILES, SUMS_FILE, Steady,
 };
+use crate::opened::{self, Named};
 use crate::print::Out;
 use crate::run::everything::{self, Found};
 use crate::run::fetch::digest;
@@ -29,10 +31,11 @@ use crate::run::{open, page};
 pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     refuse_url(&args.library)?;
     let name = name_of(args)?;
-    open::refuse_endless(&args.trace, &args.load)?;
+    let asked = args.load.asked();
+    open::refuse_endless(&args.trace, &asked)?;
     let stop = stop_on_signals()?;
     // A trace that cannot be read is told before a directory is made.
-    let source = open::trace_until(&stop, &args.trace, &args.read.options(), &args.load)?;
+    let source = opened::trace_until(&stop, &args.trace, &args.read.options(), &asked)?;
     let library = Library::open(&args.library)?;
     let staged = library.stage(&name)?;
     let load = staged.file(LOAD_FILE);
@@ -44,7 +47,7 @@ pub(super) fn run(args: &AddArgs, out: &mut Out) -> anyhow::Result<u8> {
     for note in written.lost.iter() {
         tell(&format!("lost: {note}"));
     }
-    let found = everything::count(&load, &ReadOptions::default(), &LoadArgs::default(), &stop)?;
+    let found = everything::count(&Named, &load, &ReadOptions::default(), &Load::default(), &stop)?;
     let facts = facts(args, &name, &load, &found, &stop)?;
     staged.write(FACTS_FILE, toml::to_string(&facts)?.as_bytes())?;
     staged.write(REPORT_FILE, report(&name, &load, &found)?.as_bytes())?;
@@ -142,7 +145,7 @@ pub(super) struct Of {
 /// Reads the native file to its end.
 pub(super) fn counted(file: &Path, stop: &Stop) -> anyhow::Result<Of> {
     let options = ReadOptions::default();
-    let mut source = open::trace_until(stop, file, &options, &LoadArgs::default())?;
+    let mut source = opened::trace_until(stop, file, &options, &Load::default())?;
     let (mut summary, mut hash) = (TraceSummary::default(), RequestsHash::new());
     let mut batch = Batch::new(source.header().columns);
     while source.next_batch(&mut batch)? {

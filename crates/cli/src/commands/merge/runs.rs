@@ -10,22 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
+use ioecho_linux::HostFacts;
 use ioecho_stats::merged::{self, MergedRun};
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
+use serde::{Deserialize, Serialize};
 
 use crate::args::{AlignArg, MergeArgs};
 use crate::commands::replay::print_outcome;
 use crate::exit::{self, Coded};
 use crate::print::Out;
-use crate::run::directory::{RUN_VERSION, RunDirectory, targets_of};
+use crate::regular;
+use crate::run::directory::RunDirectory;
+use crate::run::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
 use crate::run::{command, settle};
 
 /// A run to be merged.
 struct Part {
     name: String,
-    facts: toml::Table,
+    facts: RunFacts,
     summary: RunSummary,
     source: Box<dyn Source>,
     /// By how much its instants are moved.
@@ -76,7 +80,7 @@ fn open(path: &Path) -> anyhow::Result<Part> {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
     let summary = settle::read_summary(&run)?;
-    let source = formats::open(&run.requests(), &ReadOptions::default())?;
+    let source = regular::trace(&run.requests(), &ReadOptions::default())?;
     let batch = Batch::new(source.header().columns);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
     let volumes = BTreeMap::new();
@@ -98,7 +102,7 @@ fn refuse_unlike(parts: &[Part]) -> anyhow::Result<()> {
     let refuse = |text: String| Err(Coded::error(exit::NOT_COMPARABLE, text));
     for (number, part) in parts.iter().enumerate() {
         for other in &parts[..number] {
-            if numbers(part).any(|own| numbers(other).any(|known| known == own)) {
+            if part.facts.run.0.iter().any(|own| other.facts.run.0.contains(own)) {
                 return refuse(format!(
                     "{} and {} are the same run, or have one in common\n  = help: name each run \
                      once",
@@ -111,14 +115,6 @@ fn refuse_unlike(parts: &[Part]) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Between the numbers of the runs of which a merged one is made.
-const AND: &str = "+";
-
-/// The numbers of the single runs that a run is or was merged of.
-fn numbers(part: &Part) -> impl Iterator<Item = &str> {
-    part.facts.get("run").and_then(toml::Value::as_str).into_iter().flat_map(|all| all.split(AND))
 }
 
 /// The first of the runs and the first that had other rules of issue.
@@ -144,8 +140,7 @@ fn not_one_replay(parts: &[Part]) -> anyhow::Error {
 fn shift_by_wall_clock(parts: &mut [Part]) -> anyhow::Result<()> {
     let mut started = Vec::new();
     for part in &*parts {
-        let text = part.facts.get("started").and_then(toml::Value::as_str).unwrap_or_default();
-        let instant: jiff::Timestamp = text.parse().map_err(|error| {
+        let instant: jiff::Timestamp = part.facts.started.parse().map_err(|error| {
             let text = format!(
                 "{}: 'started' of its run.toml is not an instant: {error}\n  = help: merge with \
                  --align start",
@@ -275,59 +270,68 @@ fn write_facts(
     summary: &RunSummary,
     output: &RunDirectory,
 ) -> anyhow::Result<()> {
-    let all: Vec<&toml::Table> = parts.iter().map(|part| &part.facts).collect();
-    let (mut facts, differing) = common(&all);
-    let text = |part: &Part, key: &str| {
-        part.facts.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned()
-    };
-    let mut set = |key: &str, value: toml::Value| facts.insert(key.to_owned(), value);
-    set("version", RUN_VERSION.into());
+    let told =
+        parts.iter().map(|part| Told::of(&part.facts)).collect::<anyhow::Result<Vec<_>>>()?;
+    let (alike, otherwise) = common(&told.iter().collect::<Vec<_>>());
+    let Told { ioecho, plan, host } = alike.try_into()?;
+    let otherwise: Vec<Told> =
+        otherwise.into_iter().map(toml::Table::try_into).collect::<Result<_, _>>()?;
+    let merged = parts.iter().zip(otherwise).map(|(part, Told { ioecho, plan, host })| {
+        let Part { name, facts, summary, shift, .. } = part;
+        MergedEntry {
+            name: name.clone(),
+            run: facts.run.clone(),
+            started: facts.started.clone(),
+            shift_ns: shift.0,
+            requests: summary.recorded,
+            validity: summary.verdict.validity,
+            ioecho,
+            plan,
+            host,
+        }
+    });
+    let all = || parts.iter().map(|part| &part.facts);
     let incomplete = &summary.engine.incomplete;
-    set("state", if incomplete.is_empty() { "complete" } else { "incomplete" }.into());
-    if !incomplete.is_empty() {
-        set("reason", incomplete.as_str().into());
+    let continues = all().next().and_then(|first| first.continues.as_ref());
+    let continues =
+        continues.filter(|&one| all().all(|facts| facts.continues.as_ref() == Some(one)));
+    Ok(output.write_facts(&RunFacts {
+        version: RUN_VERSION,
+        state: State::ended(incomplete),
+        reason: (!incomplete.is_empty()).then(|| incomplete.clone()),
+        ioecho,
+        run: RunNumbers(all().flat_map(|facts| facts.run.0.clone()).collect()),
+        started: all().map(|facts| facts.started.clone()).min().unwrap_or_default(),
+        ended: all().filter_map(|facts| facts.ended.clone()).max(),
+        command: command::words(),
+        // Each run has its own witness, zero and process; the verdict says what they saw.
+        zero_monotonic_ns: None,
+        pid: None,
+        witness: None,
+        verdict: Some(summary.verdict.clone()),
+        continues: continues.cloned(),
+        plan: plan.unwrap_or_default(),
+        targets: all().flat_map(|facts| facts.targets.clone()).collect(),
+        host: host.unwrap_or_default(),
+        merged: merged.collect(),
+        trace: header.clone(),
+    })?)
+}
+
+/// What of a run's facts may be the same in all runs.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    ioecho: Option<String>,
+    plan: Option<PlanFacts>,
+    host: Option<HostFacts>,
+}
+
+impl Told {
+    /// That of a run, as a table.
+    fn of(facts: &RunFacts) -> anyhow::Result<toml::Table> {
+        let RunFacts { ioecho, plan, host, .. } = facts.clone();
+        Ok(toml::Table::try_from(Self { ioecho, plan: Some(plan), host: Some(host) })?)
     }
-    let numbers: Vec<String> = parts.iter().map(|part| text(part, "run")).collect();
-    set("run", numbers.join(AND).into());
-    set("started", parts.iter().map(|part| text(part, "started")).min().unwrap_or_default().into());
-    set("ended", parts.iter().map(|part| text(part, "ended")).max().unwrap_or_default().into());
-    set("command", command::words().into());
-    set("verdict", toml::Value::try_from(&summary.verdict)?);
-    let targets: Vec<toml::Value> = parts
-        .iter()
-        .flat_map(|part| targets_of(&part.facts))
-        .map(|target| toml::Value::Table(target.clone()))
-        .collect();
-    set("targets", targets.into());
-    let merged: Vec<toml::Value> = parts
-        .iter()
-        .zip(differing)
-        .map(|(part, differing)| {
-            let mut of = toml::Table::new();
-            of.insert("name".to_owned(), part.name.as_str().into());
-            of.insert("run".to_owned(), text(part, "run").into());
-            of.insert("started".to_owned(), text(part, "started").into());
-            of.insert("shift_ns".to_owned(), part.shift.0.into());
-            of.insert("requests".to_owned(), (part.summary.recorded as i64).into());
-            of.insert("validity".to_owned(), part.summary.verdict.validity.name().into());
-            for key in ["ioecho", "plan", "host"] {
-                of.extend(differing.get(key).map(|value| (key.to_owned(), value.clone())));
-            }
-            toml::Value::Table(of)
-        })
-        .collect();
-    set("merged", merged.into());
-    let mut header = header.clone();
-    // TOML has no numbers as keys; the requests' own header has the names.
-    header.processes.clear();
-    header.merged.iter_mut().for_each(|other| other.processes.clear());
-    set("trace", toml::Value::try_from(&header)?);
-    facts.remove("target");
-    facts.remove("pid");
-    // Each run has its own witness and its own zero; the verdict says what they saw.
-    facts.remove("witness");
-    facts.remove("zero_monotonic_ns");
-    output.put(&output.facts_file(), toml::to_string(&facts)?.as_bytes())
 }
 
 /// What all of the tables say alike, and of each what it says otherwise or alone.

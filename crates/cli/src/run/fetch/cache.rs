@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest;
 use super::location::Location;
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::lock;
 
 /// The rights of the cache's directory: its owner alone.
@@ -65,7 +65,7 @@ pub(crate) struct Place {
 }
 
 /// Where all loads are kept: `$XDG_CACHE_HOME/ioecho/loads`, or below `~/.cache`.
-pub(crate) fn root() -> anyhow::Result<PathBuf> {
+pub(crate) fn root() -> Result<PathBuf> {
     let directory = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
         path.is_absolute().then_some(path)
@@ -74,19 +74,19 @@ pub(crate) fn root() -> anyhow::Result<PathBuf> {
     let cache = cache.ok_or_else(|| {
         let text = "there is no place to keep fetched loads\n  = help: set XDG_CACHE_HOME to a \
                     directory, or HOME";
-        Coded::error(exit::OUTPUT, text)
+        RunError::new(Kind::Output, text)
     })?;
     Ok(cache.join("ioecho/loads"))
 }
 
 impl Place {
     /// The place of this URL, for this process alone until it is dropped.
-    pub(crate) fn of(location: &Location) -> anyhow::Result<Self> {
+    pub(crate) fn of(location: &Location) -> Result<Self> {
         Self::below(&root()?, location)
     }
 
     /// The place of this URL below another directory than that of the cache.
-    pub(crate) fn below(root: &Path, location: &Location) -> anyhow::Result<Self> {
+    pub(crate) fn below(root: &Path, location: &Location) -> Result<Self> {
         let directory = root.join(&digest::of_bytes(location.asked().as_bytes())[..32]);
         let open = || -> io::Result<(Directory, File)> {
             make_private(root)?;
@@ -120,7 +120,7 @@ impl Place {
         if goes_on { self.open.append(PART_FILE) } else { self.open.write_over(PART_FILE) }
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.open.put(name, bytes).map_err(|error| cannot_keep(&self.directory, &error))
     }
 
@@ -147,7 +147,7 @@ impl Place {
     }
 
     /// Notes what the rest must fit to, before anything is written.
-    pub(crate) fn note_begun(&self, validator: Option<String>) -> anyhow::Result<()> {
+    pub(crate) fn note_begun(&self, validator: Option<String>) -> Result<()> {
         if let Some(validator) = validator {
             return self.put(BEGUN_FILE, &serde_json::to_vec(&Begun { validator })?);
         }
@@ -162,7 +162,7 @@ impl Place {
     }
 
     /// Makes the part the file.
-    pub(crate) fn keep(&self, mut about: About) -> anyhow::Result<About> {
+    pub(crate) fn keep(&self, mut about: About) -> Result<About> {
         let keep = || -> io::Result<(u64, u64)> {
             // From here on until the new facts are there, nothing here is a load.
             match fs::remove_file(self.about_file()) {
@@ -224,11 +224,11 @@ fn state_of(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// The cache cannot be written.
-pub(crate) fn cannot_keep(directory: &Path, error: &io::Error) -> anyhow::Error {
+pub(crate) fn cannot_keep(directory: &Path, error: &io::Error) -> RunError {
     let text = format!(
         "cannot keep what is fetched in {}: {error}\n  = help: XDG_CACHE_HOME names another \
          directory",
         directory.display()
     );
-    Coded::error(exit::OUTPUT, text)
+    RunError::new(Kind::Output, text)
 }

@@ -17,8 +17,8 @@ use super::client::{self, Answer, Question};
 use super::location::Location;
 use super::{Settings, Wanted, digest, failed};
 use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::library::INDEX_FILE;
+use crate::run::error::{Kind, Result, RunError};
 
 /// How often in a row an attempt may bring nothing new.
 const FRUITLESS_MAX: u32 = 3;
@@ -49,7 +49,7 @@ enum Ended {
 }
 
 /// Sees to it that the file in its place is what the server has, and what is wanted.
-pub(super) fn bring(place: &Place, wanted: &Wanted, settings: Settings) -> anyhow::Result<About> {
+pub(super) fn bring(place: &Place, wanted: &Wanted, settings: Settings) -> Result<About> {
     bring_if_there(place, wanted, settings)?.ok_or_else(|| {
         let location = &wanted.location;
         if wanted.sha256.is_none()
@@ -73,7 +73,7 @@ pub(super) fn bring_if_there(
     place: &Place,
     wanted: &Wanted,
     settings: Settings,
-) -> anyhow::Result<Option<About>> {
+) -> Result<Option<About>> {
     let held = place.about();
     if let (Some(held), Some(hash)) = (&held, &wanted.sha256)
         && held.sha256 == *hash
@@ -143,7 +143,7 @@ pub(super) fn bring_if_there(
     }
 }
 
-fn refuse_if_stuck(fruitless: u32, location: &Location, reason: &str) -> anyhow::Result<()> {
+fn refuse_if_stuck(fruitless: u32, location: &Location, reason: &str) -> Result<()> {
     if fruitless < FRUITLESS_MAX {
         return Ok(());
     }
@@ -151,12 +151,12 @@ fn refuse_if_stuck(fruitless: u32, location: &Location, reason: &str) -> anyhow:
     Err(failed(location, reason, help))
 }
 
-fn offline(place: &Place, wanted: &Wanted, held: Option<About>) -> anyhow::Result<About> {
+fn offline(place: &Place, wanted: &Wanted, held: Option<About>) -> Result<About> {
     let location = &wanted.location;
     match held {
         Some(held) if wanted.sha256.is_none() => Ok(held),
-        Some(_) => Err(Coded::error(
-            exit::NOT_AS_PUBLISHED,
+        Some(_) => Err(RunError::new(
+            Kind::NotAsPublished,
             format!(
                 "{location}: what was fetched of it is not what its library says\n  = help: leave \
                  away --offline to fetch it again"
@@ -198,7 +198,7 @@ fn is_of(answer: &Answer, validator: &str) -> bool {
     named.is_none_or(|etag| etag == validator)
 }
 
-fn refused(location: &Location, status: u16) -> anyhow::Error {
+fn refused(location: &Location, status: u16) -> RunError {
     let (reason, help) = match status {
         401 | 403 | 407 => ("it is not given to everybody", "ask its owner for leave"),
         429 => ("the server is asked too often", "try again later"),
@@ -215,7 +215,7 @@ fn receive(
     mut answer: Answer,
     at: u64,
     settings: Settings,
-) -> anyhow::Result<Ended> {
+) -> Result<Ended> {
     let (location, limit) = (&wanted.location, settings.limit);
     let unkept = |error: &io::Error| cannot_keep(place.directory(), error);
     let end = answer.length.map(|length| at.saturating_add(length));
@@ -287,7 +287,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
-fn within(location: &Location, bytes: u64, limit: Bytes) -> anyhow::Result<()> {
+fn within(location: &Location, bytes: u64, limit: Bytes) -> Result<()> {
     if bytes <= limit.0 {
         return Ok(());
     }
@@ -296,7 +296,7 @@ fn within(location: &Location, bytes: u64, limit: Bytes) -> anyhow::Result<()> {
 }
 
 /// Refuses to fill the disk.
-fn room_for(directory: &Path, location: &Location, bytes: u64) -> anyhow::Result<()> {
+fn room_for(directory: &Path, location: &Location, bytes: u64) -> Result<()> {
     let Ok(disk) = rustix::fs::statvfs(directory) else { return Ok(()) };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if free >= bytes.saturating_add(ROOM_BYTES) {
@@ -309,7 +309,7 @@ fn room_for(directory: &Path, location: &Location, bytes: u64) -> anyhow::Result
         directory.display(),
         Bytes(ROOM_BYTES)
     );
-    Err(Coded::error(exit::OUTPUT, text))
+    Err(RunError::new(Kind::Output, text))
 }
 
 /// Keeps what was received, if it is what is wanted; `None` if it may be two files put together,
@@ -319,7 +319,7 @@ fn finish(
     wanted: &Wanted,
     called: (Option<String>, Option<String>),
     is_resumed: bool,
-) -> anyhow::Result<Option<About>> {
+) -> Result<Option<About>> {
     let location = &wanted.location;
     let unkept = |error| cannot_keep(place.directory(), &error);
     let sha256 = digest::of_file(&place.partial()).map_err(unkept)?;
@@ -335,7 +335,7 @@ fn finish(
              should be {hash}\n  = help: perhaps it is just being replaced: try again; or tell the \
              owner of the library"
         );
-        return Err(Coded::error(exit::NOT_AS_PUBLISHED, text));
+        return Err(RunError::new(Kind::NotAsPublished, text));
     }
     place.keep(About::new(location, called, sha256)).map(Some)
 }

@@ -24,8 +24,8 @@ use std::time::Duration;
 use ioecho_trace::secrets::url_shown;
 use ioecho_trace::{Bytes, Nanos};
 
-use crate::exit::{self, Coded};
 use crate::library::{self, INDEX_FILE, Index};
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::lock;
 
 use self::cache::Place;
@@ -111,7 +111,7 @@ struct Wanted {
 
 /// The file behind a path: the path itself, or what was fetched from the URL that it is, or the
 /// load that it names in a library here.
-pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn local(path: &Path) -> Result<PathBuf> {
     let named = if is_url(path) { None } else { library::named(path) };
     if !is_url(path) && named.is_none() {
         return match location::nearly_url(path).filter(|_| !path.exists()) {
@@ -121,7 +121,7 @@ pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
                     "'{scheme}…' is no file, and no URL\n  = help: an URL begins with {}://",
                     scheme.to_ascii_lowercase()
                 );
-                Err(Coded::error(exit::USAGE, text))
+                Err(RunError::new(Kind::Usage, text))
             }
             None => Ok(path.to_owned()),
         };
@@ -149,7 +149,7 @@ pub(crate) fn local(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The error for a path that is no load but a library, here or at an URL, or a load's directory.
-pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
+pub(crate) fn is_library(path: &Path) -> Option<RunError> {
     if is_url(path) {
         let location = parse(path).ok()?;
         return if location.fragment.is_none() { at(&location) } else { None };
@@ -160,7 +160,7 @@ pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
             "{shown} is the directory of a load\n  = help: name the load: {}",
             load.display()
         );
-        return Some(Coded::error(exit::TRACE, text));
+        return Some(RunError::new(Kind::Trace, text));
     }
     let directory = if path.ends_with(INDEX_FILE) { library::above(path)? } else { path };
     directory
@@ -171,13 +171,13 @@ pub(crate) fn is_library(path: &Path) -> Option<anyhow::Error> {
 }
 
 /// The same for an URL, of which nothing else was found.
-fn at(location: &Location) -> Option<anyhow::Error> {
+fn at(location: &Location) -> Option<RunError> {
     Some(Index::fetch(location).ok()?.is_no_load(&location.to_string()))
 }
 
 /// Fetches a file as it is now, whatever was fetched before, to be held against what is said of it;
 /// `None` if the server has none. The directory is the caller's own.
-pub(crate) fn afresh(location: &Location, directory: &Path) -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn afresh(location: &Location, directory: &Path) -> Result<Option<PathBuf>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
     let place = Place::below(directory, location)?;
@@ -202,7 +202,7 @@ impl Drop for Workshop {
 
 impl Workshop {
     /// An empty one, in which this library is to be fetched as it is on its server now.
-    pub(crate) fn open(library: &Location) -> anyhow::Result<Self> {
+    pub(crate) fn open(library: &Location) -> Result<Self> {
         if settings().offline {
             let reason = "to verify it everything is fetched anew, and --offline forbids that";
             return Err(failed(library, reason, "leave away --offline"));
@@ -236,16 +236,16 @@ pub(crate) fn clear_away() {
 }
 
 /// The bytes of a small file.
-pub(crate) fn bytes(location: &Location) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn bytes(location: &Location) -> Result<Vec<u8>> {
     bytes_in(&Place::of(location)?, location)
 }
 
 /// The same as they are now, whatever was fetched before. The directory is the caller's own.
-pub(crate) fn bytes_afresh(location: &Location, directory: &Path) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn bytes_afresh(location: &Location, directory: &Path) -> Result<Vec<u8>> {
     bytes_in(&Place::below(directory, location)?, location)
 }
 
-fn bytes_in(place: &Place, location: &Location) -> anyhow::Result<Vec<u8>> {
+fn bytes_in(place: &Place, location: &Location) -> Result<Vec<u8>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
     let limit = Bytes(settings().limit.0.min(INDEX_BYTES_MAX));
@@ -254,7 +254,7 @@ fn bytes_in(place: &Place, location: &Location) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The URL that a path is.
-pub(crate) fn parse(path: &Path) -> anyhow::Result<Location> {
+pub(crate) fn parse(path: &Path) -> Result<Location> {
     let text = path.to_str().unwrap_or_default();
     Location::parse(&secret::typed(text)).map_err(|reason| {
         let text = format!(
@@ -262,11 +262,11 @@ pub(crate) fn parse(path: &Path) -> anyhow::Result<Location> {
              or https://HOST/LIBRARY#NAME",
             url_shown(text)
         );
-        Coded::error(exit::USAGE, text)
+        RunError::new(Kind::Usage, text)
     })
 }
 
 /// Something cannot be fetched: why, and what to do.
-fn failed(location: &Location, reason: &str, help: &str) -> anyhow::Error {
-    Coded::error(exit::FETCH, format!("{location}: cannot be fetched: {reason}\n  = help: {help}"))
+fn failed(location: &Location, reason: &str, help: &str) -> RunError {
+    RunError::new(Kind::Fetch, format!("{location}: cannot be fetched: {reason}\n  = help: {help}"))
 }

@@ -5,14 +5,14 @@ use ioecho_trace::Bytes;
 use super::cache::Place;
 use super::location::Location;
 use super::{Settings, Wanted, digest, download, settings};
-use crate::exit::{self, Coded};
 use crate::library::{Index, LOAD_FILE, SUMS_FILE};
+use crate::run::error::{Kind, Result, RunError};
 
 /// How large a list of hashes may be.
 const SUMS_BYTES_MAX: u64 = 1 << 20;
 
 /// The load of this name in the library at this URL.
-pub(super) fn load(library: &Location, name: &str) -> anyhow::Result<Wanted> {
+pub(super) fn load(library: &Location, name: &str) -> Result<Wanted> {
     let index = Index::fetch(library)?;
     let load = index.load(name, &library.to_string())?;
     let location = library.in_library(&format!("{}/{LOAD_FILE}", load.name));
@@ -21,7 +21,7 @@ pub(super) fn load(library: &Location, name: &str) -> anyhow::Result<Wanted> {
 
 /// The hash that stands beside a file, if it looks like one of a library: not every server that
 /// has a file has hashes, too.
-pub(super) fn sum(file: &Location) -> anyhow::Result<Option<String>> {
+pub(super) fn sum(file: &Location) -> Result<Option<String>> {
     if file.file_name() != LOAD_FILE {
         return Ok(None);
     }
@@ -41,7 +41,7 @@ pub(super) fn sum(file: &Location) -> anyhow::Result<Option<String>> {
             "{sums}: this is no list of hashes\n  = help: tell the owner of the library; a copy of \
              the file in another directory is read without it"
         );
-        Coded::error(exit::NOT_AS_PUBLISHED, text)
+        RunError::new(Kind::NotAsPublished, text)
     };
     let text = std::fs::read_to_string(place.file()).map_err(|_| broken())?;
     let line = digest::listed(&text).find_map(|line| match line {

@@ -28,17 +28,16 @@ use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use ioecho_replay::engine::Control;
 use ioecho_report::Page;
 use ioecho_trace::Nanos;
 
 use crate::args::LiveArgs;
 use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
-use crate::run::directory::{RunDirectory, RunFacts};
 use crate::run::ends::facts_beforehand;
-use crate::run::feeder::Demand;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::RunFacts;
+use crate::run::observer::Meters;
 use crate::run::plan::ReplayPlan;
 #[cfg(feature = "live")]
 use crate::run::plan::known_duration;
@@ -72,8 +71,16 @@ pub(crate) struct LivePlan {
 }
 
 impl LivePlan {
-    pub(crate) fn new(args: &LiveArgs, gate: Gate) -> Self {
-        Self {
+    /// What was asked for of this replay. Refuses files that would overwrite what is read, a
+    /// target, results or each other.
+    pub(crate) fn new(args: &LiveArgs, plan: &ReplayPlan) -> Result<Self> {
+        let mut gate = Gate::reading(plan.inputs.clone()).and_run(&plan.output);
+        for target in &plan.targets {
+            if let Target::Real { path, .. } = target {
+                gate = gate.and_target(path, !plan.timing.writes.reads_only());
+            }
+        }
+        let live = Self {
             interval: args.interval,
             csv: args.interval_csv.clone(),
             json: args.interval_json.clone(),
@@ -86,7 +93,9 @@ impl LivePlan {
             live: false,
             serve_after: args.serve_after.unwrap_or_default(),
             gate,
-        }
+        };
+        live.check(plan)?;
+        Ok(live)
     }
 
     /// Whether intervals are needed at all.
@@ -119,11 +128,10 @@ impl LivePlan {
         self.files().any(|(_, path)| is_stdout(path))
     }
 
-    /// Refuses files that would overwrite what is read, a target, results or each other.
-    pub(crate) fn check(&self, plan: &ReplayPlan) -> anyhow::Result<()> {
+    fn check(&self, plan: &ReplayPlan) -> Result<()> {
         let refuse = |flag: &str, path: &Path, why: &str| {
             let text = format!("{flag} {} {why}\n  = help: name another file", path.display());
-            Err(Coded::error(exit::USAGE, text))
+            Err(RunError::new(Kind::Usage, text))
         };
         let files: Vec<_> = self.files().collect();
         for (number, (flag, path)) in files.iter().enumerate() {
@@ -136,7 +144,7 @@ impl LivePlan {
             if is_stdout(path) {
                 continue;
             }
-            if same_file(path, &plan.trace) {
+            if same_file(path, &plan.spec.trace) {
                 return refuse(flag, path, "is the trace");
             }
             if plan.targets.iter().any(|target| target.is_file(path)) {
@@ -206,17 +214,17 @@ impl Live {
     /// that it cannot be.
     pub(crate) fn start(
         plan: &ReplayPlan,
-        run: &RunDirectory,
+        live: &LivePlan,
         facts: &RunFacts,
         asked: &Arc<AtomicBool>,
-    ) -> anyhow::Result<Option<Self>> {
-        if !plan.live.is_asked() {
+    ) -> Result<Option<Self>> {
+        if !live.is_asked() {
             return Ok(None);
         }
         let about = About::of(plan);
-        let board = Arc::new(Board::new(about.simulated, plan.live.writes_files()));
-        let outputs = Outputs::start(&plan.live, &about, &board, asked)?;
-        let mut live = Self {
+        let board = Arc::new(Board::new(about.simulated, live.writes_files()));
+        let outputs = Outputs::start(live, &about, &board, asked)?;
+        let mut started = Self {
             board,
             outputs,
             server: None,
@@ -224,30 +232,30 @@ impl Live {
             #[cfg(feature = "live")]
             panels: Mutex::default(),
             about,
-            plan: plan.live.clone(),
+            plan: live.clone(),
             asked: Arc::clone(asked),
         };
-        if plan.live.is_drawn() {
+        if live.is_drawn() {
             let view = Arc::new(View {
-                board: Arc::clone(&live.board),
+                board: Arc::clone(&started.board),
                 figures: Arc::default(),
                 engine: facts_beforehand(plan, facts),
-                facts: run.read_facts()?,
+                facts: facts.without_processes(),
                 last: Mutex::default(),
             });
-            live.server = live.serve(&view)?;
+            started.server = started.serve(&view)?;
             #[cfg(feature = "live")]
-            if plan.live.live {
+            if live.live {
                 let duration = known_duration(plan);
                 let panels = Panels::start(Arc::clone(&view), duration, Arc::clone(asked));
-                live.panels = Mutex::new(panels);
+                started.panels = Mutex::new(panels);
             }
-            live.view = Some(view);
+            started.view = Some(view);
         }
-        Ok(Some(live))
+        Ok(Some(started))
     }
 
-    fn serve(&self, view: &Arc<View>) -> anyhow::Result<Option<Server>> {
+    fn serve(&self, view: &Arc<View>) -> Result<Option<Server>> {
         let Some(address) = self.plan.serve else { return Ok(None) };
         let view = Arc::clone(view);
         let server = Server::start(address, view, self.about.clone(), self.plan.interval)?;
@@ -259,11 +267,12 @@ impl Live {
     }
 
     /// What counts results, for the writer's thread.
-    pub(crate) fn tally(&self, controls: &[Arc<Control>], demand: &Arc<Mutex<Demand>>) -> Tally {
-        let mut tally = Tally::new(self.plan.interval, controls.to_vec(), Arc::clone(&self.board))
+    pub(crate) fn tally(&self, meters: &Meters) -> Tally {
+        let controls = meters.controls.clone();
+        let mut tally = Tally::new(self.plan.interval, controls, Arc::clone(&self.board))
             .simulated(self.about.simulated);
         if self.about.has_schedule {
-            tally = tally.with_demand(Arc::clone(demand));
+            tally = tally.with_demand(Arc::clone(&meters.demand));
         }
         if let Some(view) = &self.view {
             tally = tally.with_portrait(Portrait::new(Arc::clone(&view.figures)));

@@ -20,6 +20,7 @@ use ioecho_trace::{Batch, Columns, Nanos};
 
 use crate::run::feeder::Demand;
 use crate::run::live::board::Board;
+use crate::run::observer::Counter;
 
 /// Open intervals at most; each may hold some megabytes of histograms.
 const OPEN_MAX: usize = 16;
@@ -100,35 +101,6 @@ impl Tally {
         Self { simulated, ..self }
     }
 
-    /// How far every lane has come that still runs; `None` when none does.
-    pub(crate) fn clock(&self, running: impl Iterator<Item = bool>) -> Option<i64> {
-        let lanes = self.controls.iter().zip(running).filter(|(_, running)| *running);
-        lanes.map(|(control, _)| control.now_ns.load(Relaxed)).min()
-    }
-
-    /// Counts a result.
-    pub(crate) fn add(&mut self, record: &Record) {
-        let Record { planned, measured } = record;
-        // What was never issued, or never answered, counts when that became known: now.
-        let at = measured.completed.map_or(i64::MIN, |at| at.0);
-        self.last = self.last.max(at).max(measured.submitted.map_or(0, |at| at.0));
-        let number = at.div_euclid(self.width).max(self.next);
-        self.open.entry(number).or_default().observe(planned.op, planned.length, measured);
-        if let Some(portrait) = &mut self.portrait {
-            portrait.add(record);
-        }
-        while self.open.len() > OPEN_MAX
-            && let Some((oldest, _)) = self.open.first_key_value()
-        {
-            self.close(*oldest + 1, self.last);
-        }
-    }
-
-    /// Closes what ended before this instant, when nothing of it is left in any ring.
-    pub(crate) fn close_until(&mut self, now: i64) {
-        self.close(now.div_euclid(self.width), now);
-    }
-
     /// Closes all intervals before the one with the number `limit`.
     fn close(&mut self, limit: i64, now: i64) {
         while self.next < limit {
@@ -140,21 +112,6 @@ impl Tally {
             let figures = self.open.remove(&self.next).unwrap_or_default();
             let end = until.saturating_mul(self.width);
             self.put(figures, until, end, now);
-        }
-    }
-
-    /// The run has ended: closes everything, the last interval where the run ended.
-    pub(crate) fn finish(mut self) {
-        let clocks = self.controls.iter().map(|control| control.now_ns.load(Relaxed));
-        let end = clocks.max().unwrap_or(0).max(self.last);
-        let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
-        self.close(newest.max(end.div_euclid(self.width)), end);
-        let start = self.next.saturating_mul(self.width);
-        let figures = self.open.remove(&self.next);
-        if figures.is_some() || end > start {
-            let mut figures = figures.unwrap_or_default();
-            figures.partial = true;
-            self.put(figures, self.next + 1, end.max(start), end);
         }
     }
 
@@ -173,6 +130,49 @@ impl Tally {
         interval.in_flight = in_flight.fold(0, u32::saturating_add);
         self.next = until;
         self.board.put(interval);
+    }
+}
+
+impl Counter for Tally {
+    fn clock(&self, running: &[bool]) -> Option<i64> {
+        let lanes = self.controls.iter().zip(running).filter(|(_, running)| **running);
+        lanes.map(|(control, _)| control.now_ns.load(Relaxed)).min()
+    }
+
+    fn add(&mut self, record: &Record) {
+        let Record { planned, measured } = record;
+        // What was never issued, or never answered, counts when that became known: now.
+        let at = measured.completed.map_or(i64::MIN, |at| at.0);
+        self.last = self.last.max(at).max(measured.submitted.map_or(0, |at| at.0));
+        let number = at.div_euclid(self.width).max(self.next);
+        self.open.entry(number).or_default().observe(planned.op, planned.length, measured);
+        if let Some(portrait) = &mut self.portrait {
+            portrait.add(record);
+        }
+        while self.open.len() > OPEN_MAX
+            && let Some((oldest, _)) = self.open.first_key_value()
+        {
+            self.close(*oldest + 1, self.last);
+        }
+    }
+
+    fn close_until(&mut self, now: i64) {
+        self.close(now.div_euclid(self.width), now);
+    }
+
+    /// Closes everything, the last interval where the run ended.
+    fn finish(&mut self) {
+        let clocks = self.controls.iter().map(|control| control.now_ns.load(Relaxed));
+        let end = clocks.max().unwrap_or(0).max(self.last);
+        let newest = self.open.last_key_value().map_or(0, |(newest, _)| *newest);
+        self.close(newest.max(end.div_euclid(self.width)), end);
+        let start = self.next.saturating_mul(self.width);
+        let figures = self.open.remove(&self.next);
+        if figures.is_some() || end > start {
+            let mut figures = figures.unwrap_or_default();
+            figures.partial = true;
+            self.put(figures, self.next + 1, end.max(start), end);
+        }
     }
 }
 

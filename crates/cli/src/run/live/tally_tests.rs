@@ -133,9 +133,9 @@ fn the_clock_is_that_of_the_lane_furthest_behind_that_still_runs() {
     let (stand, tally) = Stand::new();
     stand.controls[0].now_ns.store(7, Relaxed);
     stand.controls[1].now_ns.store(3, Relaxed);
-    assert_eq!(tally.clock([true, true].into_iter()), Some(3));
-    assert_eq!(tally.clock([true, false].into_iter()), Some(7));
-    assert_eq!(tally.clock([false, false].into_iter()), None);
+    assert_eq!(tally.clock(&[true, true]), Some(3));
+    assert_eq!(tally.clock(&[true, false]), Some(7));
+    assert_eq!(tally.clock(&[false, false]), None);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn demand_counts_where_it_falls_due() {
 
 #[test]
 fn a_run_of_nothing_has_no_line() {
-    let (stand, tally) = Stand::new();
+    let (stand, mut tally) = Stand::new();
     tally.finish();
     assert!(stand.lines().is_empty());
 }

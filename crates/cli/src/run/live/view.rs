@@ -6,6 +6,7 @@ use ioecho_report::Page;
 use ioecho_stats::facts::EngineFacts;
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
 
+use crate::run::facts::RunFacts;
 use crate::run::live::board::Board;
 use crate::run::settle;
 
@@ -16,7 +17,7 @@ pub(crate) struct View {
     /// What is known of the engine and its targets before the run begins.
     pub(crate) engine: EngineFacts,
     /// `run.toml` as it was then.
-    pub(crate) facts: toml::Table,
+    pub(crate) facts: RunFacts,
     /// The page of the finished run.
     pub(crate) last: Mutex<Option<Page>>,
 }

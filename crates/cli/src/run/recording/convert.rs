@@ -6,15 +6,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::directory_beside;
-use ioecho_trace::transform::{Asked, KINDS};
+use ioecho_trace::transform::{Asked, KINDS, Load};
 use ioecho_trace::units::counted;
 use ioecho_trace::{Stop, stream};
 
-use crate::args::{LoadArgs, RecordArgs, TransformArgs, WindowArgs};
+use crate::args::RecordArgs;
 use crate::commands::{tell, tell_damage, tell_import};
 use crate::exit;
+use crate::opened;
 use crate::outputs::{Gate, Inputs};
-use crate::run::open;
 
 /// Converts the recording that was made for `output`, and removes it unless it is to be kept or
 /// could not be read whole: then it holds more than what was converted.
@@ -28,11 +28,8 @@ pub(crate) fn convert(args: &RecordArgs, output: &Path, stop: &Stop) -> anyhow::
         )
     };
     let options = ReadOptions { event: args.issue_event(), ..ReadOptions::default() };
-    let load = LoadArgs {
-        window: WindowArgs::default(),
-        transforms: TransformArgs { chain: unstack(args)? },
-    };
-    let mut source = open::trace_until(stop, &raw, &options, &load).with_context(kept)?;
+    let load = Load { chain: unstack(args)?, ..Load::default() };
+    let mut source = opened::trace_until(stop, &raw, &options, &load).with_context(kept)?;
     let sink = Gate::reading(Inputs::of([&*raw]))
         .trace(args.to, output, source.header())
         .with_context(kept)?;

@@ -11,3 +11,14 @@ mod line;
 mod session;
 
 pub(crate) use session::{Outcome, Session};
+
+use ioecho_linux::record::{Interface, RecordError};
+
+use crate::run::error::RunError;
+
+/// A recording that cannot be: what the recorder says of it, and behind its advice what is typed to
+/// follow it. `by` is typed for an interface.
+pub(crate) fn refused(error: &RecordError, by: fn(Interface) -> String) -> RunError {
+    let typed = error.instead().map(|interface| format!(" ({})", by(interface)));
+    RunError::new(error.into(), format!("{error}{}", typed.unwrap_or_default()))
+}

@@ -4,7 +4,6 @@
 //! is rebuilt, and then the targets are read, and nothing is written to them. Everything is
 //! streamed: a run of a billion requests takes no more memory than one of a thousand.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -13,16 +12,21 @@ use ioecho_linux::device::uring_available;
 use ioecho_linux::{
     Access, Backend, DeviceOptions, MonotonicClock, OpenOptions, open_device, target,
 };
-use ioecho_replay::verify::{After, FinalPass, Finding, PassProgress, VerifyFigures, final_pass};
+use ioecho_replay::conflict::ConflictMode;
+use ioecho_replay::verify::{
+    After, FinalPass, Finding, PassProgress, VerifyFigures, VerifyMode, final_pass,
+};
 use ioecho_trace::Bytes;
 use serde::Serialize;
 
-use super::line::{self, Continued, Continues};
+use super::line::{self, Continues};
 use super::rebuilt::{Rebuilt, rebuilt};
 use super::records::Records;
 use super::{notes, table};
-use crate::exit::{self, Coded};
-use crate::run::directory::{RunDirectory, targets_of};
+use crate::regular;
+use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{Continued, RunNumber, State, TargetEntry};
 use crate::run::settle;
 
 /// Reads in flight.
@@ -101,49 +105,46 @@ impl Found {
 
 impl Past {
     /// Reads what the run was, and what the runs were that it goes on from.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let past = Self::open_alone(path)?;
         Ok(Self { earlier: line::earlier(&past)?, ..past })
     }
 
     /// Reads what the run was.
-    pub(super) fn open_alone(path: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open_alone(path: &Path) -> Result<Self> {
         let name = path.display();
         let run = RunDirectory::at(path).ok_or_else(|| {
             let text = format!(
                 "{name} is no run: it holds no run.toml\n  = help: name a directory that `ioecho \
                  replay -o` made"
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         })?;
         let facts = run.read_facts()?;
         refuse_running(&run)?;
-        let number = facts.get("run").and_then(toml::Value::as_str);
-        let number =
-            number.and_then(|text| u64::from_str_radix(text, 16).ok()).ok_or_else(|| {
-                Coded::error(
-                    exit::TRACE,
-                    format!("{name}: run.toml does not tell the run's number"),
-                )
-            })?;
-        let plan = |key: &str| facts.get("plan").and_then(|plan| plan.get(key));
-        if plan("dedup").and_then(toml::Value::as_float).is_some_and(|dedup| dedup > 1.0) {
+        let RunNumber(number) = facts.run.single().ok_or_else(|| {
+            let text = format!(
+                "{name} was merged of several runs, each with a target and results of its own\n  = \
+                 help: verify each of them"
+            );
+            RunError::new(Kind::Trace, text)
+        })?;
+        let plan = facts.plan;
+        if plan.dedup.is_some_and(|dedup| dedup > 1.0) {
             let text = format!(
                 "{name} wrote blocks that are equal on purpose (--dedup): they cannot tell where \
                  they belong\n  = help: what is to be verified must be written without --dedup"
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
-        let text = |key| facts.get(key).and_then(toml::Value::as_str);
-        let planned = |key| plan(key).and_then(toml::Value::as_str);
         Ok(Self {
             number,
-            targets: targets(path, &facts)?,
-            ordered: planned("conflicts") != Some("allow"),
-            complete: text("state") == Some("complete") && is_whole(&run),
-            verified: planned("verify").is_some_and(|mode| mode != "off"),
-            trace: planned("trace").map(PathBuf::from),
-            continued: line::read(path, &facts)?,
+            targets: targets(path, facts.targets)?,
+            ordered: plan.conflicts != Some(ConflictMode::Allow),
+            complete: facts.state == State::Complete && is_whole(&run)?,
+            verified: plan.verify.is_some_and(VerifyMode::is_on),
+            trace: plan.trace,
+            continued: facts.continues,
             earlier: Vec::new(),
             run,
         })
@@ -151,7 +152,7 @@ impl Past {
 
     /// Takes these paths in place of those that the run knew: a device may have another name after
     /// a reboot. As many as the run had targets: one that is not looked at is not intact.
-    pub(crate) fn retarget(&mut self, paths: &[PathBuf]) -> anyhow::Result<()> {
+    pub(crate) fn retarget(&mut self, paths: &[PathBuf]) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
@@ -165,7 +166,7 @@ impl Past {
                 known.len(),
                 known.join(", ")
             );
-            return Err(Coded::error(exit::USAGE, text));
+            return Err(RunError::new(Kind::Usage, text));
         }
         for (target, path) in self.targets.iter_mut().zip(paths) {
             target.path.clone_from(path);
@@ -180,7 +181,7 @@ impl Past {
         after: After,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(PassProgress),
-    ) -> anyhow::Result<Found> {
+    ) -> Result<Found> {
         let allow_cached = !past.direct;
         let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
         let opened = target::open(&past.path, options)?;
@@ -192,7 +193,7 @@ impl Past {
                 opened.facts().capacity,
                 Bytes(past.capacity)
             );
-            return Err(Coded::error(exit::TARGET, text));
+            return Err(RunError::new(Kind::Target, text));
         }
         let number = usize::from(past.number);
         let table = table::open(&self.run, &self.run.versions(number), Bytes(past.capacity))?;
@@ -223,7 +224,7 @@ impl Past {
                  (dmesg), and verify again when it answers",
                 past.path.display()
             );
-            Coded::error(exit::TARGET, text)
+            RunError::new(Kind::Target, text)
         })?;
         let figures = verifier.figures().clone();
         notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
@@ -240,7 +241,7 @@ impl Past {
         })
     }
 
-    pub(super) fn records(&self) -> anyhow::Result<Records> {
+    pub(super) fn records(&self) -> Result<Records> {
         Records::open(&self.run, self.number, self.complete)
     }
 
@@ -252,56 +253,44 @@ impl Past {
 }
 
 /// Whether the settled results have a row for every request, so that a row is its number.
-fn is_whole(run: &RunDirectory) -> bool {
-    settle::read_summary(run).is_ok_and(|summary| {
-        summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned
-    })
+fn is_whole(run: &RunDirectory) -> Result<bool> {
+    let summary = settle::read_summary(run)?;
+    Ok(summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned)
 }
 
 /// Refuses a run that still goes on.
-fn refuse_running(run: &RunDirectory) -> anyhow::Result<()> {
-    if File::open(run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
+fn refuse_running(run: &RunDirectory) -> Result<()> {
+    if regular::open(&run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
         let text = format!(
             "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
             run.path().display()
         );
-        return Err(Coded::error(exit::INCOMPLETE, text));
+        return Err(RunError::new(Kind::Incomplete, text));
     }
     Ok(())
 }
 
-fn targets(path: &Path, facts: &toml::Table) -> anyhow::Result<Vec<PastTarget>> {
+fn targets(path: &Path, targets: Vec<TargetEntry>) -> Result<Vec<PastTarget>> {
     let name = path.display();
-    let targets = targets_of(facts);
-    let mut past = Vec::new();
-    for (number, target) in targets.into_iter().enumerate() {
-        if target.contains_key("simulated") {
+    if targets.is_empty() {
+        let text = format!("{name}: run.toml names no target");
+        return Err(RunError::new(Kind::Trace, text));
+    }
+    let past = (0..).zip(targets).map(|(number, target)| match target {
+        TargetEntry::Simulated(_) => {
             let text = format!(
                 "{name} was simulated: there is nothing left to verify\n  = help: ioecho replay \
                  --verify verifies a simulated target while it is there"
             );
-            return Err(Coded::error(exit::USAGE, text));
+            Err(RunError::new(Kind::Usage, text))
         }
-        let known = target
-            .get("canonical")
-            .or(target.get("path"))
-            .and_then(toml::Value::as_str)
-            .zip(target.get("capacity").and_then(toml::Value::as_integer));
-        let Some((path, capacity)) = known else {
-            let text = format!("{name}: run.toml does not tell the run's targets");
-            return Err(Coded::error(exit::TRACE, text));
-        };
-        past.push(PastTarget {
-            number: number as u16,
-            path: path.into(),
-            backing_file: target.get("backing_file").and_then(toml::Value::as_str).map(Into::into),
-            capacity: capacity as u64,
-            direct: target.get("direct").and_then(toml::Value::as_bool).unwrap_or(true),
-        });
-    }
-    if past.is_empty() {
-        let text = format!("{name}: run.toml does not tell the run's targets");
-        return Err(Coded::error(exit::TRACE, text));
-    }
-    Ok(past)
+        TargetEntry::Real(target) => Ok(PastTarget {
+            number,
+            path: target.canonical,
+            backing_file: target.backing_file,
+            capacity: target.capacity.0,
+            direct: target.direct,
+        }),
+    });
+    past.collect()
 }

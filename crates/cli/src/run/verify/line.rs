@@ -8,29 +8,17 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use ioecho_linux::TargetFacts;
 use ioecho_replay::verify::{After, Intents, LINE_MAX, Verifier, VerifyConfig, VersionTable};
-use serde::{Deserialize, Serialize};
 
 use super::later::{Past, PastTarget};
 use super::rebuilt::rebuilt;
-use crate::args::DataArgs;
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{Continued, RunNumber};
+use crate::run::spec::ReplaySpec;
 use crate::run::target::Target;
-
-/// What `run.toml` says of the run that this one goes on from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Continued {
-    /// Its number.
-    pub(crate) run: String,
-    /// Its directory, without links.
-    pub(crate) path: PathBuf,
-    /// What came between the two.
-    pub(crate) after: After,
-}
 
 /// A run that another one goes on from, and what came between the two.
 #[derive(Clone, Debug)]
@@ -39,18 +27,8 @@ pub(crate) struct Continues {
     pub(super) after: After,
 }
 
-/// What the facts of the run at `path` say of the one that it goes on from.
-pub(super) fn read(path: &Path, facts: &toml::Table) -> anyhow::Result<Option<Continued>> {
-    let Some(value) = facts.get("continues") else { return Ok(None) };
-    let read = value.clone().try_into().map_err(|error: toml::de::Error| {
-        let text = format!("{}: run.toml: continues: {}", path.display(), error.message());
-        Coded::error(exit::TRACE, text)
-    })?;
-    Ok(Some(read))
-}
-
 /// The runs that `past` goes on from, oldest first.
-pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
+pub(super) fn earlier(past: &Past) -> Result<Vec<Continues>> {
     let mut line = Vec::new();
     let mut numbers = vec![past.number];
     let mut next = past.continued.clone();
@@ -63,11 +41,11 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
                 name.display(),
                 path.display()
             );
-            Coded::error(exit::TRACE, text)
+            RunError::new(Kind::Trace, text)
         };
         let past = Past::open_alone(&path).map_err(|error| why(error.to_string()))?;
-        if format!("{:016x}", past.number) != run {
-            return Err(why(format!("there is the run {:016x} now", past.number)));
+        if past.number != run.0 {
+            return Err(why(format!("there is the run {} now", RunNumber(past.number))));
         }
         if numbers.contains(&past.number) || numbers.len() == LINE_MAX {
             let text = format!("it goes on from itself, or stands in a line of over {LINE_MAX}");
@@ -84,8 +62,8 @@ pub(super) fn earlier(past: &Past) -> anyhow::Result<Vec<Continues>> {
 
 impl Continues {
     /// The run that was named, if one was. Refuses one that wrote to other targets.
-    pub(crate) fn new(args: &DataArgs, targets: &[Target]) -> anyhow::Result<Option<Self>> {
-        let Some(path) = &args.continues else { return Ok(None) };
+    pub(crate) fn new(spec: &ReplaySpec, targets: &[Target]) -> Result<Option<Self>> {
+        let Some(path) = &spec.continues else { return Ok(None) };
         let past = Past::open(path)?;
         let refuse = |what: String| {
             let text = format!(
@@ -93,7 +71,7 @@ impl Continues {
                  order, or leave out --continues",
                 path.display()
             );
-            Coded::error(exit::USAGE, text)
+            RunError::new(Kind::Usage, text)
         };
         let line = past.line(After::Kill);
         if line.len() >= LINE_MAX {
@@ -114,14 +92,14 @@ impl Continues {
                 }
             }
         }
-        Ok(Some(Self { past, after: args.after.unwrap_or_default().after() }))
+        Ok(Some(Self { past, after: spec.after }))
     }
 
     /// What `run.toml` says of it.
     pub(crate) fn entry(&self) -> Continued {
         let path = self.past.run.path();
         Continued {
-            run: format!("{:016x}", self.past.number),
+            run: RunNumber(self.past.number),
             path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             after: self.after,
         }
@@ -133,7 +111,8 @@ impl Continues {
         config: VerifyConfig,
         table: Box<dyn VersionTable + Send>,
         intents: Option<Box<dyn Intents + Send>>,
-    ) -> anyhow::Result<Verifier> {
+        tell: &dyn Fn(&str),
+    ) -> Result<Verifier> {
         let target = usize::from(config.target);
         // From now on they must outlast a power cut: nothing is added to them any more.
         for path in [self.past.run.journal(), self.past.run.intents(target)] {
@@ -142,7 +121,7 @@ impl Continues {
         let never = AtomicBool::new(false);
         let rebuilt = rebuilt(&self.past, target, self.after, table, &never)?;
         for note in &rebuilt.notes {
-            crate::commands::tell(&format!("note: --continues: {note}"));
+            tell(&format!("note: --continues: {note}"));
         }
         Ok(rebuilt.verifier.go_on(config, intents))
     }

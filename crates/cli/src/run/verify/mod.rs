@@ -17,12 +17,13 @@ use ioecho_replay::verify::{Intents, Verifier, VerifyConfig};
 use ioecho_trace::Bytes;
 
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 use line::Continues;
 use ring::RingFile;
 
 /// What follows a target while a run goes on, with its files in the run's directory; of a real
 /// target also the ring, for a verification after the process was killed. `tags` is how many
-/// requests can be in flight. A run that continues another one begins with what that one left.
+/// requests can be in flight, and `tell` hears what there is to know. A run that continues another one begins with what that one left.
 pub(crate) fn verifier(
     run: &RunDirectory,
     config: VerifyConfig,
@@ -30,7 +31,8 @@ pub(crate) fn verifier(
     capacity: Bytes,
     tags: u32,
     simulated: bool,
-) -> anyhow::Result<Verifier> {
+    tell: &dyn Fn(&str),
+) -> Result<Verifier> {
     let target = usize::from(config.target);
     let table = table::open(run, &run.versions(target), capacity)?;
     let mut intents: Option<Box<dyn Intents + Send>> = None;
@@ -40,6 +42,6 @@ pub(crate) fn verifier(
     }
     match continues {
         None => Ok(Verifier::new(config, table, intents)),
-        Some(continues) => continues.verifier(config, table, intents),
+        Some(continues) => continues.verifier(config, table, intents, tell),
     }
 }

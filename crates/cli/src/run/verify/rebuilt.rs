@@ -18,6 +18,7 @@ use super::later::Past;
 use super::notes;
 use super::records::erasing_of;
 use super::ring::{self, Ring};
+use crate::run::error::{Kind, Result, RunError};
 
 /// What is known of a target.
 pub(super) struct Rebuilt {
@@ -59,7 +60,7 @@ pub(super) fn rebuilt(
     after: After,
     table: Box<dyn VersionTable + Send>,
     stop: &AtomicBool,
-) -> anyhow::Result<Rebuilt> {
+) -> Result<Rebuilt> {
     let line = past.line(after);
     let mut members = Vec::new();
     for (at, &(past, after)) in line.iter().enumerate() {
@@ -95,7 +96,7 @@ pub(super) fn rebuilt(
         in_flight += flying;
         known = Some(verifier);
     }
-    let verifier = known.ok_or_else(|| anyhow::anyhow!("a line of no runs"))?;
+    let verifier = known.ok_or_else(|| RunError::new(Kind::Failure, "a line of no runs"))?;
     Ok(Rebuilt { verifier, in_flight, notes, damaged })
 }
 
@@ -108,7 +109,7 @@ fn survey(
     is_cut: bool,
     ring: &Ring,
     stop: &AtomicBool,
-) -> anyhow::Result<Survey> {
+) -> Result<Survey> {
     let mut survey = Survey::default();
     if !is_cut && !past.run.journal().exists() {
         // Settled results have a row for every request, or none of them can be told.
@@ -149,7 +150,7 @@ impl Member<'_> {
 
     /// Goes through its records; answers what is known then, and how many of its requests were in
     /// flight at its end.
-    fn rebuild(self, target: usize, mut rebuild: Rebuild) -> anyhow::Result<(Verifier, u64)> {
+    fn rebuild(self, target: usize, mut rebuild: Rebuild) -> Result<(Verifier, u64)> {
         let Self { past, after, ring, survey, .. } = self;
         rebuild.may_leave(survey.erasing);
         let is_noted = all_noted(&ring, after);

@@ -1,18 +1,19 @@
 //! The records of a run that is over, with the numbers of the requests.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{After, Erasing};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::NoteKind;
-use ioecho_trace::{Batch, Request, Source, TraceError};
+use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
-use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::open::JournalSource;
 
 /// The requests of a run with their numbers, in order.
@@ -24,13 +25,14 @@ pub(super) enum Records {
 impl Records {
     /// The journal, where there is one: it alone has the numbers of the requests. In the settled
     /// results they are the rows, if none is missing: if the run is `complete`.
-    pub(super) fn open(
-        run: &RunDirectory,
-        run_number: u64,
-        complete: bool,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(run: &RunDirectory, run_number: u64, complete: bool) -> Result<Self> {
         let (journal, settled) = (run.journal(), run.requests());
-        if let Ok(file) = File::open(&journal) {
+        let there = match regular::open(&journal) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(TraceError::read(&journal, error).into()),
+        };
+        if let Some(file) = there {
             let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
                 .map_err(|error| TraceError::read(&journal, error))?;
             if reader.run != run_number {
@@ -40,15 +42,15 @@ impl Records {
                     journal.display(),
                     reader.run
                 );
-                return Err(Coded::error(exit::TRACE, text));
+                return Err(RunError::new(Kind::Trace, text));
             }
             return Ok(Self::Journal { reader, path: journal });
         }
         if !settled.exists() {
             // One error for a run that holds nothing, whoever asks.
-            JournalSource::open(run)?;
+            JournalSource::open(run, &Header::default())?;
         }
-        let source = formats::open(&settled, &ReadOptions::default())?;
+        let source = regular::trace(&settled, &ReadOptions::default())?;
         if !complete || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \
@@ -56,13 +58,13 @@ impl Records {
                  `ioecho report` settles it",
                 run.path().display()
             );
-            return Err(Coded::error(exit::TRACE, text));
+            return Err(RunError::new(Kind::Trace, text));
         }
         let batch = Box::new(Batch::new(source.header().columns));
         Ok(Self::Settled { source, batch, row: 0, number: 0 })
     }
 
-    pub(super) fn next(&mut self) -> anyhow::Result<Option<(u64, Request)>> {
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Request)>> {
         match self {
             Self::Journal { reader, path } => {
                 let record = reader.next_record().map_err(|error| TraceError::read(path, error))?;
@@ -96,7 +98,7 @@ impl Records {
 /// that some write zeroes: they raise no alarm, and everything else still does.
 pub(super) fn erasing_of(trace: Option<&Path>, stop: &AtomicBool) -> Erasing {
     let read = |path: &Path| -> Result<Erasing, TraceError> {
-        let mut source = formats::open(path, &ReadOptions::default())?;
+        let mut source = regular::trace(path, &ReadOptions::default())?;
         let mut batch = Batch::new(source.header().columns);
         let mut erasing = Erasing::Nothing;
         while erasing < Erasing::Anything && !stop.load(Relaxed) && source.next_batch(&mut batch)? {

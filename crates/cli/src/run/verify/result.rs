@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::commands::tell;
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
 use crate::run::verify::later::Found;
 
 /// The version of `verify.json`.
@@ -37,11 +37,15 @@ pub(crate) fn whole<'a>(run_number: u64, after: &'static str, found: &'a [Found]
     }
 }
 
-/// Leaves the result with the run. A run that cannot be written to is verified all the same.
-pub(crate) fn keep(run: &RunDirectory, run_number: u64, after: &'static str, found: &[Found]) {
+/// Leaves the result with the run. A run that cannot be written to is verified all the same: that
+/// it cannot is no more than a warning.
+pub(crate) fn keep(
+    run: &RunDirectory,
+    run_number: u64,
+    after: &'static str,
+    found: &[Found],
+) -> Result<()> {
     // Maps with keys of text and plain values always become JSON.
     let json = serde_json::to_vec_pretty(&whole(run_number, after, found)).unwrap_or_default();
-    if let Err(error) = run.put(&run.verify(), &json) {
-        tell(&format!("warning: {error}"));
-    }
+    run.put(&run.verify(), &json)
 }

@@ -16,8 +16,9 @@ use ioecho_replay::verify::{
 };
 use ioecho_trace::{Nanos, Outcome};
 
-use crate::exit::{self, Coded};
+use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 
 /// A ring that is written while a run goes on.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl RingFile {
         run: u64,
         target: u16,
         tags: u32,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let make = || -> io::Result<File> {
             let mut file = directory.new_file(path)?;
             file.write_all(&IntentsHeader { run, slots: INTENTS_MAX, target }.encode())?;
@@ -51,7 +52,7 @@ impl RingFile {
                  directory for what is under way; name another with -o",
                 path.display()
             );
-            Coded::error(exit::OUTPUT, text)
+            RunError::new(Kind::Output, text)
         })?;
         Ok(Self { file, slots: RingSlots::new(tags), broken: false })
     }
@@ -111,7 +112,7 @@ pub(crate) fn read(path: &Path, run: u64, target: u16) -> Ring {
 }
 
 fn read_whole(path: &Path, run: u64, target: u16) -> io::Result<Ring> {
-    let mut file = io::BufReader::new(File::open(path)?);
+    let mut file = io::BufReader::new(regular::open(path)?);
     let mut header = [0; INTENTS_HEADER_BYTES];
     file.read_exact(&mut header)?;
     let header = IntentsHeader::decode(&header);

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use ioecho_replay::verify::{MemoryTable, VersionTable, first_touched};
 use ioecho_trace::Bytes;
 
-use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
 
 /// Targets up to this size have their table in memory, where it takes 64 MiB at most.
 const IN_MEMORY_MAX: Bytes = Bytes(4 << 30);
@@ -34,7 +34,7 @@ pub(crate) fn open(
     run: &RunDirectory,
     path: &Path,
     capacity: Bytes,
-) -> anyhow::Result<Box<dyn VersionTable + Send>> {
+) -> Result<Box<dyn VersionTable + Send>> {
     if capacity <= IN_MEMORY_MAX {
         return Ok(Box::new(MemoryTable::default()));
     }
@@ -45,7 +45,7 @@ pub(crate) fn open(
              what is touched in the run's directory; name another with -o",
             path.display()
         );
-        Coded::error(exit::OUTPUT, text)
+        RunError::new(Kind::Output, text)
     })?;
     Ok(Box::new(table))
 }

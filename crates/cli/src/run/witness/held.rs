@@ -7,12 +7,15 @@ use ioecho_stats::facts::WitnessFacts;
 use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Header, Source, TimingMode};
 
-use super::{WitnessEntry, aligned, raw_directory, seal, settle};
+use super::{aligned, raw_directory, seal, settle};
+use crate::regular;
 use crate::run::directory::RunDirectory;
+use crate::run::error::Result;
+use crate::run::facts::{RunFacts, WitnessEntry};
 
 /// Whether the run has a witness that can be read.
 pub(crate) fn holds(run: &RunDirectory) -> bool {
@@ -20,96 +23,48 @@ pub(crate) fn holds(run: &RunDirectory) -> bool {
 }
 
 /// What a witness is of, and how it and the run find to each other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Witnessed {
+    /// What `run.toml` says of it.
+    entry: WitnessEntry,
     /// The run's time zero on `CLOCK_MONOTONIC`, ns; unknown of a run that was killed.
     zero_monotonic_ns: Option<i64>,
-    /// The names of the recorded devices and the targets that they are.
-    targets: Vec<(String, u32)>,
-    /// Why it does not tell everything.
-    incomplete: Option<String>,
-    /// Events that the recorder lost.
-    lost: u64,
-    /// Targets of which there is none, and why.
-    without: Vec<String>,
     /// When its requests were issued: without a schedule there is nothing to hold instants against.
     timing: TimingMode,
 }
 
 impl Witnessed {
-    /// Of a run that has just ended.
-    pub(crate) fn new(
-        entry: &WitnessEntry,
-        zero_monotonic_ns: Option<i64>,
-        timing: TimingMode,
-    ) -> Self {
-        let targets = entry.targets.iter().map(|one| (one.device.clone(), one.target as u32));
-        Self {
-            zero_monotonic_ns,
-            targets: targets.collect(),
-            incomplete: entry.incomplete.clone(),
-            lost: entry.lost,
-            without: entry.without.clone(),
-            timing,
-        }
+    /// That of a run which says this of itself; `None` where no witness was asked for.
+    pub(crate) fn of(facts: &RunFacts) -> Option<Self> {
+        let (zero_monotonic_ns, timing) = (facts.zero_monotonic_ns, facts.timing());
+        let entry = facts.witness.clone()?;
+        Some(Self { entry, zero_monotonic_ns, timing })
     }
 
-    /// Of a run whose process was killed: makes a trace of what was recorded until then. None where
-    /// no witness was asked for.
-    /// What it comes to is added to `facts`.
-    pub(crate) fn recovered(
-        run: &RunDirectory,
-        facts: &mut toml::Table,
-        timing: TimingMode,
-    ) -> Option<Self> {
-        let mut witnessed = Self::of(facts, timing);
-        let entry = facts.get_mut("witness")?.as_table_mut()?;
+    /// Of a run whose process was killed: makes a trace of what was recorded until then, and adds
+    /// to `facts` what came of it. `None` where no witness was asked for.
+    pub(crate) fn recovered(run: &RunDirectory, facts: &mut RunFacts) -> Option<Self> {
+        let entry = facts.witness.as_mut()?;
         let raw = raw_directory(run.path());
         if raw.is_dir()
             && let Some(why) = settle(&raw, run, &AtomicBool::new(false))
         {
-            entry.insert("incomplete".to_owned(), why.clone().into());
-            witnessed.incomplete = Some(why);
+            entry.incomplete = Some(why);
         }
         if let Some((bytes, sha256)) = seal::of(&run.witness()) {
-            let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-            entry.insert("bytes".to_owned(), bytes.into());
-            entry.insert("sha256".to_owned(), sha256.into());
+            (entry.bytes, entry.sha256) = (Some(bytes), Some(sha256));
         }
-        Some(witnessed)
-    }
-
-    /// As `run.toml` has it.
-    pub(crate) fn of(facts: &toml::Table, timing: TimingMode) -> Self {
-        let zero = facts.get("zero_monotonic_ns");
-        let entry = facts.get("witness");
-        let targets = entry.and_then(|entry| entry.get("targets")?.as_array());
-        let of_target = |entry: &toml::Value| {
-            let device = entry.get("device")?.as_str()?.to_owned();
-            let target = entry.get("target")?.as_integer()?;
-            Some((device, u32::try_from(target).ok()?))
-        };
-        Self {
-            zero_monotonic_ns: zero.and_then(toml::Value::as_integer),
-            targets: targets.into_iter().flatten().filter_map(of_target).collect(),
-            incomplete: entry
-                .and_then(|entry| entry.get("incomplete")?.as_str())
-                .map(ToOwned::to_owned),
-            lost: entry
-                .and_then(|entry| u64::try_from(entry.get("lost")?.as_integer()?).ok())
-                .unwrap_or_default(),
-            without: without(facts),
-            timing,
-        }
+        Self::of(facts)
     }
 
     /// What the verdict has to know. A witness that tells only a part is none to judge by: what it
     /// did not see may have been there.
     pub(crate) fn facts(&self, run: &RunDirectory) -> WitnessFacts {
-        if self.targets.is_empty() && !self.without.is_empty() {
-            return WitnessFacts::failed(self.without.join("; "));
+        let WitnessEntry { targets, without, incomplete, lost: told, .. } = &self.entry;
+        if targets.is_empty() && !without.is_empty() {
+            return WitnessFacts::failed(without.join("; "));
         }
-        if let Some(why) = &self.incomplete {
+        if let Some(why) = incomplete {
             return WitnessFacts::failed(why);
         }
         match figures(run, self, &mut |_| ()) {
@@ -118,7 +73,7 @@ impl Witnessed {
             }
             Ok((figures, header)) => {
                 // A recorder that was killed could not say what it had lost; its events do.
-                WitnessFacts::of(&figures, self.lost.max(lost(&header)))
+                WitnessFacts::of(&figures, lost(&header).max(*told))
             }
             Err(error) => WitnessFacts::failed(format!("{error:#}")),
         }
@@ -127,15 +82,9 @@ impl Witnessed {
     /// The target that a device of the witness is.
     fn target(&self, header: &Header, volume: u32) -> Option<u32> {
         let name = &header.volumes.iter().find(|one| one.id.0 == volume)?.name;
-        let known = self.targets.iter().find(|(device, _)| device == name);
-        known.map(|(_, target)| *target)
+        let known = self.entry.targets.iter().find(|one| one.device == *name);
+        known.map(|one| one.target)
     }
-}
-
-/// Why targets of a run have no witness, where one was asked for.
-pub(crate) fn without(facts: &toml::Table) -> Vec<String> {
-    let all = facts.get("witness").and_then(|entry| entry.get("without")?.as_array());
-    all.into_iter().flatten().filter_map(|why| Some(why.as_str()?.to_owned())).collect()
 }
 
 /// The events that a recording says were lost.
@@ -151,12 +100,13 @@ pub(crate) fn figures(
     run: &RunDirectory,
     witnessed: &Witnessed,
     watch: &mut dyn FnMut(&Pair),
-) -> anyhow::Result<(FidelityFigures, Header)> {
+) -> Result<(FidelityFigures, Header)> {
     let options = ReadOptions::default();
-    let asked = Asked::of_run(formats::open(&run.requests(), &options)?);
-    let is_witnessed = |target: u32| witnessed.targets.iter().any(|(_, one)| *one == target);
+    let asked = Asked::of_run(regular::trace(&run.requests(), &options)?);
+    let targets = &witnessed.entry.targets;
+    let is_witnessed = |target: u32| targets.iter().any(|one| one.target == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
-    let source = formats::open(&run.witness(), &options)?;
+    let source = regular::trace(&run.witness(), &options)?;
     // How long the run took says only that a recording cannot have begun later.
     let shift = aligned::shift(witnessed.zero_monotonic_ns, source.header(), 0);
     let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {

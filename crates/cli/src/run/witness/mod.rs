@@ -11,58 +11,26 @@ mod held;
 mod page;
 pub(crate) mod seal;
 
-pub(crate) use held::{Witnessed, without};
+pub(crate) use held::Witnessed;
 pub(crate) use page::section;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target as Device};
+use ioecho_linux::record::{
+    Ending, Interface, InterfaceChoice, Options, RecordError, Recorder, Target as Device,
+};
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
-use serde::Serialize;
 
-use crate::args::InterfaceArg;
-use crate::commands::tell;
-use crate::exit::{self, Coded};
 use crate::run::directory::RunDirectory;
+use crate::run::error::{Kind, Result, RunError};
+use crate::run::facts::{WitnessEntry, WitnessedTarget};
+use crate::run::observer::Observer;
 use crate::run::plan::ReplayPlan;
+use crate::run::recording;
 use crate::run::target::Target;
-
-/// A target and its device, as `run.toml` holds them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct WitnessedTarget {
-    /// The target, by its place among the run's targets.
-    pub(crate) target: usize,
-    /// The name of its device in the kernel, by which the witness calls it.
-    pub(crate) device: String,
-}
-
-/// What `run.toml` says of the witness.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct WitnessEntry {
-    /// By which interface of the kernel; empty where nothing could be recorded.
-    pub(crate) interface: &'static str,
-    /// Why by this one.
-    pub(crate) why: String,
-    /// The recorded targets.
-    pub(crate) targets: Vec<WitnessedTarget>,
-    /// Targets of which there is no witness, and why.
-    pub(crate) without: Vec<String>,
-    /// What the recorder had to say.
-    pub(crate) notes: Vec<String>,
-    /// Why it ended before the run, if it did, or could not be made a trace.
-    pub(crate) incomplete: Option<String>,
-    /// Events that found no room in the kernel's buffers.
-    pub(crate) lost: u64,
-    /// Processor time of the recorder, ns.
-    pub(crate) cpu_ns: i64,
-    /// The length of witness.parquet.
-    pub(crate) bytes: Option<u64>,
-    /// Its SHA-256.
-    pub(crate) sha256: Option<String>,
-}
 
 /// The targets that can be recorded, and what is to be said of the others.
 struct Divided {
@@ -70,14 +38,14 @@ struct Divided {
     without: Vec<String>,
 }
 
-fn divide(plan: &ReplayPlan) -> anyhow::Result<Divided> {
+fn divide(plan: &ReplayPlan) -> Result<Divided> {
     let mut divided = Divided { devices: Vec::new(), without: Vec::new() };
     for (number, target) in plan.targets.iter().enumerate() {
         match target {
             Target::Simulated { .. } => {
                 let text = "the kernel sees nothing of a simulated target, so there is nothing to \
                             witness\n  = help: leave out --witness; --expert works in simulation";
-                return Err(Coded::error(exit::USAGE, text));
+                return Err(RunError::new(Kind::Usage, text));
             }
             Target::Real { path, .. } if is_block_device(path) => {
                 let device = Device::at(path).map_err(refused)?;
@@ -98,24 +66,16 @@ fn is_block_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.file_type().is_block_device())
 }
 
-fn refused(error: RecordError) -> anyhow::Error {
-    // The flag that chooses the interface is another one here.
-    let ours = |remedy: String| remedy.replace("--interface ", "--witness=");
-    let error = match error {
-        RecordError::Unavailable { interface, reason, remedy } => {
-            RecordError::Unavailable { interface, reason, remedy: ours(remedy) }
-        }
-        RecordError::Traced { device, by, remedy } => {
-            RecordError::Traced { device, by, remedy: ours(remedy) }
-        }
-        other => other,
-    };
-    anyhow::Error::from(error).context("the witness cannot be recorded, and nothing was replayed")
+#[expect(clippy::needless_pass_by_value, reason = "so `map_err` gives it")]
+fn refused(error: RecordError) -> RunError {
+    let flag = |interface: Interface| format!("--witness={}", interface.name());
+    recording::refused(&error, flag)
+        .within("the witness cannot be recorded, and nothing was replayed")
 }
 
-fn options(run: &Path, interface: InterfaceArg) -> Options {
+fn options(run: &Path, interface: InterfaceChoice) -> Options {
     let recorder = concat!("ioecho ", env!("CARGO_PKG_VERSION"));
-    Options { interface: interface.choice(), ..Options::new(&raw_directory(run), recorder) }
+    Options { interface, ..Options::new(&raw_directory(run), recorder) }
 }
 
 /// Where the kernel's events go until the run has ended.
@@ -129,8 +89,8 @@ pub(crate) fn is_raw(run: &RunDirectory) -> bool {
 }
 
 /// What would be recorded, as lines for `--dry-run`.
-pub(crate) fn planned(plan: &ReplayPlan) -> anyhow::Result<Vec<String>> {
-    let Some(interface) = plan.witness else { return Ok(Vec::new()) };
+pub(crate) fn planned(plan: &ReplayPlan) -> Result<Vec<String>> {
+    let Some(interface) = plan.spec.witness else { return Ok(Vec::new()) };
     let Divided { devices, without } = divide(plan)?;
     let mut lines = Vec::new();
     if !devices.is_empty() {
@@ -165,11 +125,15 @@ pub(crate) struct Witness {
 impl Witness {
     /// Begins to record what can be recorded, where that was asked for. An error means that nothing
     /// is left in the kernel and nothing on the disk.
-    pub(crate) fn start(plan: &ReplayPlan, run: &RunDirectory) -> anyhow::Result<Option<Self>> {
-        let Some(interface) = plan.witness else { return Ok(None) };
+    pub(crate) fn start(
+        plan: &ReplayPlan,
+        run: &RunDirectory,
+        observer: &dyn Observer,
+    ) -> Result<Option<Self>> {
+        let Some(interface) = plan.spec.witness else { return Ok(None) };
         let Divided { devices, without } = divide(plan)?;
         for text in &without {
-            tell(&format!("warning: {text}"));
+            observer.tell(&format!("warning: {text}"));
         }
         let directory = raw_directory(run.path());
         if devices.is_empty() {
@@ -177,7 +141,7 @@ impl Witness {
             return Ok(Some(Self { recorder: None, directory, entry }));
         }
         let of_target = |(target, device): &(usize, Device)| WitnessedTarget {
-            target: *target,
+            target: *target as u32,
             device: device.name().to_owned(),
         };
         let targets = devices.iter().map(of_target).collect();
@@ -185,10 +149,10 @@ impl Witness {
         let recorder =
             Recorder::start(devices, &options(run.path(), interface)).map_err(refused)?;
         for note in recorder.notes() {
-            tell(&format!("note: {note}"));
+            observer.tell(&format!("note: {note}"));
         }
         let entry = WitnessEntry {
-            interface: recorder.interface().name(),
+            interface: Some(recorder.interface()),
             why: recorder.why().to_owned(),
             targets,
             without,
@@ -205,7 +169,12 @@ impl Witness {
 
     /// Ends the recording and makes a trace of it, unless `stop` is raised. Whatever fails makes
     /// the witness incomplete and never the run: its results do not hang on it.
-    pub(crate) fn finish(self, run: &RunDirectory, stop: &AtomicBool) -> WitnessEntry {
+    pub(crate) fn finish(
+        self,
+        run: &RunDirectory,
+        stop: &AtomicBool,
+        observer: &dyn Observer,
+    ) -> WitnessEntry {
         let Self { recorder, directory, mut entry } = self;
         let Some(recorder) = recorder else { return entry };
         let summary = recorder.stop();
@@ -226,7 +195,7 @@ impl Witness {
         if !reasons.is_empty() {
             let why = reasons.join("; ");
             run.log(&format!("the witness is incomplete: {why}"));
-            tell(&format!("warning: the witness is incomplete: {why}"));
+            observer.tell(&format!("warning: the witness is incomplete: {why}"));
             entry.incomplete = Some(why);
         }
         (entry.bytes, entry.sha256) = seal::of(&run.witness()).unzip();
@@ -267,11 +236,7 @@ fn settle(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Option<Str
 
 /// Makes a trace of what was recorded: requests as they were queued at the device. Answers what of
 /// it could not be read.
-fn convert(
-    directory: &Path,
-    run: &RunDirectory,
-    stop: &AtomicBool,
-) -> anyhow::Result<Option<String>> {
+fn convert(directory: &Path, run: &RunDirectory, stop: &AtomicBool) -> Result<Option<String>> {
     let options = ReadOptions { event: IssueEvent::Queued, ..ReadOptions::default() };
     let mut source = Until { stop, source: formats::open(directory, &options)? };
     let sink = run.trace(&run.witness(), source.header())?;
@@ -304,10 +269,10 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_flag_that_is_typed() {
-        let remedy = "take `--interface tracefs`, or use another kernel".to_owned();
+        let remedy = "end that".to_owned();
         let traced = RecordError::Traced { device: "sda".to_owned(), by: String::new(), remedy };
         let text = format!("{:#}", refused(traced));
-        assert!(text.contains("`--witness=tracefs`") && !text.contains("--interface"), "{text}");
+        assert!(text.ends_with("(--witness=tracefs)") && !text.contains("--interface"), "{text}");
     }
 
     #[test]

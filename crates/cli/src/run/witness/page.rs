@@ -11,16 +11,18 @@ use ioecho_trace::{Header, Nanos};
 use super::held::{self, Witnessed};
 use super::seal;
 use crate::run::directory::RunDirectory;
+use crate::run::facts::{RunFacts, WitnessEntry};
 
 /// What the page says of the witness of a run that ended at `end`; nothing where there is none.
 pub(crate) fn section(
     run: &RunDirectory,
-    facts: &toml::Table,
+    facts: &RunFacts,
     engine: &EngineFacts,
     end: Nanos,
 ) -> Option<Witness> {
-    facts.get("witness")?;
-    if let Some(why) = seal::broken(run, facts) {
+    let witnessed = Witnessed::of(facts)?;
+    let entry = facts.witness.as_ref()?;
+    if let Some(why) = seal::broken(run, Some(entry)) {
         let told = format!(
             "There is nothing to show of what the device saw: {why}. The verdict is that of the \
              time when it was there."
@@ -29,7 +31,7 @@ pub(crate) fn section(
     }
     if !held::holds(run) {
         let mut text =
-            text(facts, &FidelityFigures { absolute: true, ..FidelityFigures::default() });
+            text(entry, &FidelityFigures { absolute: true, ..FidelityFigures::default() });
         let failure = engine.witness.as_ref().map(|seen| seen.failure.as_str());
         let failure = failure.filter(|why| !why.is_empty());
         if text.is_empty()
@@ -40,7 +42,6 @@ pub(crate) fn section(
         return (!text.is_empty()).then(|| Witness { text, ..Witness::default() });
     }
     let mut panels = WitnessPanels::new(end);
-    let witnessed = Witnessed::of(facts, engine.timing);
     let has_schedule = engine.has_schedule();
     let watch = &mut |pair: &Pair| panels.observe(&sight(pair, has_schedule));
     let found = held::figures(run, &witnessed, watch);
@@ -54,7 +55,7 @@ pub(crate) fn section(
     };
     let tables = vec![requests(&figures), times(&figures), order(&figures), recorder(&header)];
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty()).collect();
-    let mut text = text(facts, &figures);
+    let mut text = text(entry, &figures);
     if let Some(damage) = &header.damage {
         text.push(format!("The recording is damaged: {damage}."));
     }
@@ -72,17 +73,12 @@ fn sight(pair: &Pair, has_schedule: bool) -> Sight {
 }
 
 /// What has to be known before the figures are read.
-fn text(facts: &toml::Table, figures: &FidelityFigures) -> Vec<String> {
+fn text(entry: &WitnessEntry, figures: &FidelityFigures) -> Vec<String> {
     let mut text = Vec::new();
-    let entry = facts.get("witness");
-    let word = |key: &str| entry.and_then(|entry| entry.get(key)?.as_str());
-    if let Some(why) = word("incomplete") {
+    if let Some(why) = &entry.incomplete {
         text.push(format!("The witness is incomplete: {why}."));
     }
-    let without = entry.and_then(|entry| entry.get("without")?.as_array());
-    text.extend(
-        without.into_iter().flatten().filter_map(|one| Some(format!("{}.", one.as_str()?))),
-    );
+    text.extend(entry.without.iter().map(|one| format!("{one}.")));
     if !figures.absolute {
         text.push(
             "The run's zero on the kernel's clock is not known: the median of all differences \

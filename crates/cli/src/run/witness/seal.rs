@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::run::directory::RunDirectory;
+use crate::run::facts::WitnessEntry;
 use crate::run::fetch::digest;
 
 /// Length and hash of a witness, where it is there.
@@ -17,27 +18,25 @@ pub(crate) fn of(path: &Path) -> Option<(u64, String)> {
 
 /// Why the witness that `run.toml` tells of is not to be believed, if it is not. Nothing is said of
 /// a run that has none.
-pub(crate) fn broken(run: &RunDirectory, facts: &toml::Table) -> Option<String> {
-    let entry = facts.get("witness")?;
-    let has_targets = entry.get("targets")?.as_array().is_some_and(|all| !all.is_empty());
+pub(crate) fn broken(run: &RunDirectory, entry: Option<&WitnessEntry>) -> Option<String> {
+    let entry = entry?;
     let path = run.witness();
     if !path.is_file() {
         // Why it could not be made is told where that is so.
-        let is_known = entry.get("incomplete").is_some();
+        let is_known = entry.incomplete.is_some();
         let gone = "the run was witnessed, and witness.parquet is no longer there";
-        return (has_targets && !is_known).then(|| gone.to_owned());
+        return (!entry.targets.is_empty() && !is_known).then(|| gone.to_owned());
     }
-    let bytes = entry.get("bytes")?.as_integer()?;
-    let sha256 = entry.get("sha256")?.as_str()?;
+    let (bytes, sha256) = (entry.bytes?, entry.sha256.as_ref()?);
     let length = fs::metadata(&path).ok()?.len();
-    if i64::try_from(length).ok() != Some(bytes) {
+    if length != bytes {
         return Some(format!(
             "witness.parquet was changed since it was recorded: it has {length} bytes, and had \
              {bytes}"
         ));
     }
     match digest::of_file(&path) {
-        Ok(now) if now == sha256 => None,
+        Ok(now) if now == *sha256 => None,
         Ok(_) => Some(
             "witness.parquet was changed since it was recorded: its SHA-256 is not that of run.toml"
                 .to_owned(),
@@ -49,26 +48,28 @@ pub(crate) fn broken(run: &RunDirectory, facts: &toml::Table) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::facts::WitnessedTarget;
 
     #[test]
     fn a_witness_that_was_changed_or_taken_away_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let run = RunDirectory::create(&directory.path().join("run")).unwrap();
-        let facts = |text: &str| text.parse::<toml::Table>().unwrap();
-        let targets = "targets = [{ target = 0, device = 'loop5' }]";
-        assert_eq!(broken(&run, &facts("")), None);
-        assert_eq!(broken(&run, &facts("[witness]\ntargets = []")), None);
-        let gone = broken(&run, &facts(&format!("[witness]\n{targets}"))).unwrap();
+        let none = WitnessEntry::default();
+        let target = WitnessedTarget { target: 0, device: "loop5".to_owned() };
+        let entry = WitnessEntry { targets: vec![target], ..none.clone() };
+        assert_eq!(broken(&run, None), None);
+        assert_eq!(broken(&run, Some(&none)), None);
+        let gone = broken(&run, Some(&entry)).unwrap();
         assert!(gone.contains("no longer there"), "{gone}");
-        let known = format!("[witness]\n{targets}\nincomplete = 'the disk was full'");
-        assert_eq!(broken(&run, &facts(&known)), None);
+        let incomplete = Some("the disk was full".to_owned());
+        assert_eq!(broken(&run, Some(&WitnessEntry { incomplete, ..entry.clone() })), None);
         fs::write(run.witness(), b"as it was").unwrap();
-        let (bytes, sha256) = of(&run.witness()).unwrap();
-        let sealed = facts(&format!("[witness]\n{targets}\nbytes = {bytes}\nsha256 = '{sha256}'"));
-        assert_eq!(broken(&run, &sealed), None);
+        let (bytes, sha256) = of(&run.witness()).unzip();
+        let sealed = WitnessEntry { bytes, sha256, ..entry };
+        assert_eq!(broken(&run, Some(&sealed)), None);
         fs::write(run.witness(), b"as it wAs").unwrap();
-        assert!(broken(&run, &sealed).unwrap().contains("SHA-256"));
+        assert!(broken(&run, Some(&sealed)).unwrap().contains("SHA-256"));
         fs::write(run.witness(), b"as").unwrap();
-        assert!(broken(&run, &sealed).unwrap().contains("2 bytes, and had 9"));
+        assert!(broken(&run, Some(&sealed)).unwrap().contains("2 bytes, and had 9"));
     }
 }

@@ -1,6 +1,7 @@
 //! What was said of a text, checked.
 
 use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
 
 use super::delimited::{Cutter, Separator};
 use super::error::DescriptionError;
@@ -11,7 +12,8 @@ use crate::batch::Columns;
 use crate::formats::import::Epoch;
 
 /// What the lines of a text hold.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Typed", into = "Typed")]
 pub struct Description {
     /// As it was typed.
     pub(super) text: String,
@@ -111,6 +113,48 @@ impl Description {
             Shape::Columns(slots) => Cutter::new(separator, slots.iter().copied()),
             Shape::Pattern(_) => Cutter::new(separator, []),
         }
+    }
+}
+
+/// A description as it is typed and stored: columns or a pattern, and what goes with it.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Typed {
+    columns: Option<String>,
+    pattern: Option<String>,
+    separator: Option<String>,
+    ops: Option<String>,
+}
+
+impl From<Description> for Typed {
+    fn from(description: Description) -> Self {
+        let Description { text, shape, separator, words, .. } = description;
+        let (columns, pattern) = match shape {
+            Shape::Columns(_) => (Some(text), None),
+            Shape::Pattern(_) => (None, Some(text)),
+        };
+        let separator = separator.map(Separator::name);
+        Self { columns, pattern, separator, ops: words.map(|words| words.to_string()) }
+    }
+}
+
+impl TryFrom<Typed> for Description {
+    type Error = String;
+
+    fn try_from(typed: Typed) -> Result<Self, String> {
+        let mut description = match (&typed.columns, &typed.pattern) {
+            (Some(columns), None) => Self::columns(columns),
+            (None, Some(pattern)) => Self::pattern(pattern),
+            _ => return Err("a description is one of columns and pattern".to_owned()),
+        }
+        .map_err(|error| error.to_string())?;
+        if let Some(separator) = typed.separator {
+            description = description.separated_by(separator.parse()?);
+        }
+        if let Some(ops) = typed.ops {
+            description = description.with_words(ops.parse()?);
+        }
+        Ok(description)
     }
 }
 

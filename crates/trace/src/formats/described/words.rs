@@ -3,6 +3,7 @@
 //! `R` and `write` speak for themselves. A number does not: 1 is a read to `DiskSim` and a write
 //! to Tencent. So a number is only taken where it was said what it means.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::request::{Flags, Op};
@@ -45,6 +46,24 @@ impl FromStr for Words {
             words.push((word.into(), operation(op)?));
         }
         Ok(Self(Kind::Each(words)))
+    }
+}
+
+impl fmt::Display for Words {
+    /// As they are typed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |meant: &Meant| match meant {
+            Meant::Request(op, _) => op.name(),
+            Meant::Skip => "skip",
+        };
+        let words = match &self.0 {
+            Kind::All(meant) => return f.write_str(name(meant)),
+            Kind::Each(words) => words,
+        };
+        let said = |(word, meant): &(Box<[u8]>, Meant)| {
+            format!("{}={}", String::from_utf8_lossy(word), name(meant))
+        };
+        f.write_str(&words.iter().map(said).collect::<Vec<_>>().join("/"))
     }
 }
 

@@ -10,6 +10,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use super::objects::mixed;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::header::{NoteKind, Notes, Topic};
@@ -37,7 +39,8 @@ const IN_PARTS: Topic<'static> =
     NoteKind::Assumed.of("seconds with more than a million requests, spread in parts");
 
 /// What to do with instants that are whole seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WholeSeconds {
     /// Nobody chose: they stay as they are, which is told with what can be chosen.
     #[default]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use ioecho_trace::Nanos;
 
-use crate::exit::{self, Coded};
+use crate::run::error::{Kind, Result, RunError};
 use crate::run::live::view::View;
 use crate::run::live::{About, metrics};
 use request::{Asked, Refusal, Request, Timed};
@@ -71,13 +71,13 @@ impl Server {
         view: Arc<View>,
         about: About,
         interval: Nanos,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self> {
         let cannot = |error: io::Error| {
             let text = format!(
                 "cannot serve at {address}: {error}\n  = help: name another port with --serve, or \
                  port 0 for any that is free"
             );
-            Coded::error(exit::USAGE, text)
+            RunError::new(Kind::Usage, text)
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;

@@ -6,17 +6,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ioecho_stats::judge;
-use ioecho_stats::verdict::{Check, Grade, Verdict};
+use serde::{Deserialize, Serialize};
+
+use crate::judge;
+use crate::verdict::{Check, Grade, Verdict};
 
 /// The word for every check.
 const ALL: &str = "all";
 /// The word behind a check whose findings about the device are accepted.
 const LIMITED: &str = "limited";
 
-/// What is required of a check, or of all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Requirement {
+/// What is required of a check, or of all. It is stored as it is typed: `NAME`, `NAME=limited`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Requirement {
     /// The check; `None` for all that no other requirement names.
     check: Option<String>,
     /// Whether a finding about the device will do.
@@ -56,6 +59,20 @@ impl FromStr for Requirement {
     }
 }
 
+impl TryFrom<String> for Requirement {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Requirement> for String {
+    fn from(requirement: Requirement) -> Self {
+        requirement.to_string()
+    }
+}
+
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.check.as_deref().unwrap_or(ALL))?;
@@ -67,7 +84,7 @@ impl fmt::Display for Requirement {
 ///
 /// What names a check goes before what is said of all; of two that name it the last counts. A check
 /// that is named and that this verdict lacks, as one of an older version may, is not proven either.
-pub(crate) fn unmet(required: &[Requirement], verdict: &Verdict) -> Vec<String> {
+pub fn unmet(required: &[Requirement], verdict: &Verdict) -> Vec<String> {
     let of = |name: Option<&str>| {
         required.iter().rev().find(|requirement| requirement.check.as_deref() == name)
     };
@@ -85,7 +102,7 @@ pub(crate) fn unmet(required: &[Requirement], verdict: &Verdict) -> Vec<String> 
 }
 
 /// The line on it for a person; `None` where nothing is required.
-pub(crate) fn line(required: &[Requirement], unmet: &[String]) -> Option<String> {
+pub fn line(required: &[Requirement], unmet: &[String]) -> Option<String> {
     if required.is_empty() {
         None
     } else if unmet.is_empty() {
@@ -99,7 +116,7 @@ pub(crate) fn line(required: &[Requirement], unmet: &[String]) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_stats::verdict::{Finding, Validity};
+    use crate::verdict::{Finding, Validity};
 
     fn verdict(checks: &[(&str, Grade)]) -> Verdict {
         let check = |(name, grade): &(&str, Grade)| Check {

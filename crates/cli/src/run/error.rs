@@ -1,0 +1,230 @@
+//! What goes wrong with a run, and of which kind it is.
+//!
+//! A person reads why something failed. A program that has started a run must decide by more than
+//! words: whether to try again, what to tell a script, whether somebody's data are in danger. So an
+//! error says of which kind it is, where it is made, and whoever ends a process maps kinds to exit
+//! codes.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use ioecho_linux::record::RecordError;
+use ioecho_linux::{DeviceError, TargetError};
+use ioecho_report::ReportError;
+use ioecho_trace::TraceError;
+
+/// A result of what may go wrong with a run.
+pub(crate) type Result<T, E = RunError> = std::result::Result<T, E>;
+
+/// Of which kind an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It has no kind of its own.
+    Failure,
+    /// What was asked for makes no sense.
+    Usage,
+    /// A trace, or what a run has left, cannot be read or is none.
+    Trace,
+    /// A target cannot be used.
+    Target,
+    /// A target is in use or may hold somebody's data; nothing was touched.
+    Refused,
+    /// Results cannot be written.
+    Output,
+    /// What stands at an URL cannot be fetched.
+    Fetch,
+    /// It was ended before its end, or still goes on.
+    Incomplete,
+    /// The device lost or altered data that were written to it.
+    DataDamaged,
+    /// A load is not, or no longer, what its library says.
+    NotAsPublished,
+    /// Runs are no parts of one, or cannot be compared.
+    NotComparable,
+    /// The kernel cannot record here, or this user may not.
+    CannotRecord,
+}
+
+/// What went wrong, of which kind it is, and what caused it.
+#[derive(Debug)]
+pub(crate) struct RunError {
+    kind: Kind,
+    /// None where the cause says it all.
+    text: Option<String>,
+    cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl RunError {
+    /// What went wrong, in words with file, place and remedy.
+    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+        Self { kind, text: Some(text.into()), cause: None }
+    }
+
+    /// The same error, in the words of who wanted more than what failed.
+    #[must_use]
+    pub(crate) fn within(self, text: impl Into<String>) -> Self {
+        Self { kind: self.kind, text: Some(text.into()), cause: Some(Box::new(self)) }
+    }
+
+    /// Of which kind it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn by(kind: Kind, cause: impl Error + Send + Sync + 'static) -> Self {
+        Self { kind, text: None, cause: Some(Box::new(cause)) }
+    }
+}
+
+impl fmt::Display for RunError {
+    /// Its own words; in the alternate form with its causes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.text, &self.cause) {
+            _ if f.alternate() => f.write_str(&sentence(self)),
+            (Some(text), _) => f.write_str(text),
+            (None, Some(cause)) => cause.fmt(f),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+impl Error for RunError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let cause: &(dyn Error + 'static) = &**self.cause.as_ref()?;
+        if self.text.is_some() { Some(cause) } else { cause.source() }
+    }
+}
+
+/// An error with its causes, each said once: many errors quote their cause themselves.
+pub(crate) fn sentence(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+impl From<&TraceError> for Kind {
+    fn from(error: &TraceError) -> Self {
+        match error {
+            TraceError::Write { .. } => Self::Output,
+            TraceError::UnknownOutput { .. }
+            | TraceError::NoOutput { .. }
+            | TraceError::Asked { .. } => Self::Usage,
+            TraceError::Stopped => Self::Incomplete,
+            _ => Self::Trace,
+        }
+    }
+}
+
+impl From<&TargetError> for Kind {
+    fn from(error: &TargetError) -> Self {
+        match error {
+            TargetError::Busy { .. } | TargetError::Locked { .. } | TargetError::Changed { .. } => {
+                Self::Refused
+            }
+            _ => Self::Target,
+        }
+    }
+}
+
+impl From<&RecordError> for Kind {
+    /// That of a recording that did not begin.
+    fn from(error: &RecordError) -> Self {
+        match error {
+            RecordError::Target(_)
+            | RecordError::Missing { .. }
+            | RecordError::NoBlockDevice { .. } => Self::Target,
+            RecordError::NoDevice
+            | RecordError::Twice { .. }
+            | RecordError::Buffer { .. }
+            | RecordError::Reserve { .. } => Self::Usage,
+            RecordError::Traced { .. } | RecordError::OnRecorded { .. } => Self::Refused,
+            RecordError::Output { .. } => Self::Output,
+            RecordError::Unavailable { .. } | RecordError::System { .. } => Self::CannotRecord,
+        }
+    }
+}
+
+impl From<TraceError> for RunError {
+    fn from(error: TraceError) -> Self {
+        Self::by(Kind::from(&error), error)
+    }
+}
+
+impl From<TargetError> for RunError {
+    fn from(error: TargetError) -> Self {
+        Self::by(Kind::from(&error), error)
+    }
+}
+
+impl From<RecordError> for RunError {
+    fn from(error: RecordError) -> Self {
+        Self::by(Kind::from(&error), error)
+    }
+}
+
+impl From<DeviceError> for RunError {
+    fn from(error: DeviceError) -> Self {
+        Self::by(Kind::Target, error)
+    }
+}
+
+impl From<ReportError> for RunError {
+    fn from(error: ReportError) -> Self {
+        Self::by(Kind::Output, error)
+    }
+}
+
+impl From<io::Error> for RunError {
+    fn from(error: io::Error) -> Self {
+        Self::by(Kind::Failure, error)
+    }
+}
+
+impl From<serde_json::Error> for RunError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::by(Kind::Failure, error)
+    }
+}
+
+impl From<toml::ser::Error> for RunError {
+    fn from(error: toml::ser::Error) -> Self {
+        Self::by(Kind::Failure, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_its_kind_and_says_each_cause_once() {
+        let full = TraceError::write(Path::new("x"), io::ErrorKind::StorageFull.into());
+        let told = full.to_string();
+        let error = RunError::from(full);
+        assert_eq!((error.kind(), error.to_string()), (Kind::Output, told.clone()));
+        let within = error.within("the run");
+        assert_eq!((within.kind(), within.to_string()), (Kind::Output, "the run".to_owned()));
+        assert_eq!(format!("{within:#}"), format!("the run: {told}"));
+        let own = RunError::new(Kind::Usage, "odd");
+        assert_eq!((own.kind(), format!("{own:#}")), (Kind::Usage, "odd".to_owned()));
+    }
+
+    #[test]
+    fn a_target_in_use_is_refused_and_one_that_is_not_there_cannot_be_used() {
+        let path = || "/dev/sdx".into();
+        let kind = |error: TargetError| RunError::from(error).kind();
+        assert_eq!(kind(TargetError::Busy { path: path() }), Kind::Refused);
+        assert_eq!(kind(TargetError::Locked { path: path() }), Kind::Refused);
+        assert_eq!(kind(TargetError::Missing { path: path() }), Kind::Target);
+    }
+}

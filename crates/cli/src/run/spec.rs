@@ -1,0 +1,435 @@
+//! A replay as it is asked for: what is to be done, and nothing of what is there to do it with.
+//!
+//! A replay is asked for in more ways than one: on a command line, by a demonstration, by an agent
+//! that was sent it from another host. So what is asked is a value that can be written down and
+//! read back. Making one opens nothing and looks at nothing; the plan (`plan`) does that.
+//!
+//! Keys are named like those of `plan` in `run.toml`, with units. What is not named has the value
+//! that it has on the command line; a key that nobody knows is refused.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use ioecho_linux::Backend;
+use ioecho_linux::host::{CpuList, FIFO_MAX};
+use ioecho_linux::record::InterfaceChoice;
+use ioecho_replay::conflict::{ConflictMode, Strong};
+use ioecho_replay::engine::PacingMode;
+use ioecho_replay::map::RouteSpec;
+use ioecho_replay::plan::{Alignment, TimingMode, Writes};
+use ioecho_replay::verify::{After, VerifyMode};
+use ioecho_stats::judge::IN_FLIGHT_DEFAULT;
+use ioecho_stats::required::Requirement;
+use ioecho_trace::formats::ReadOptions;
+use ioecho_trace::transform::{Asked, Load, Window};
+use ioecho_trace::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::run::error::{Kind, Result, RunError};
+
+/// How many times as fast as recorded.
+pub(crate) const SPEEDUPS: RangeInclusive<f64> = 1e-6..=1e6;
+
+/// How many times as many requests.
+pub(crate) const IOPS_SCALES: RangeInclusive<f64> = 1e-3..=1e3;
+
+/// How many blocks share one content.
+pub(crate) const DEDUPS: RangeInclusive<f64> = 1.0..=1e3;
+
+/// From the moment when all is ready to the first request, at most.
+pub(crate) const START_GRACE_MAX: Nanos = Nanos::from_secs(3600);
+
+/// The longest bundle: what is not issued within this counts as late.
+pub(crate) const BUNDLE_MAX: Nanos = Nanos::from_micros(100);
+
+/// Intervals in which the engine tells of itself. In shorter ones next to nothing happens, and a
+/// line for each takes its room.
+pub(crate) const EXPERT_INTERVALS: RangeInclusive<Nanos> =
+    Nanos::from_millis(10)..=Nanos::from_secs(3600);
+
+/// Most requests in flight on a target.
+pub(crate) const IN_FLIGHT: RangeInclusive<u32> = 1..=16384;
+
+/// Threads of the back end of that name.
+pub(crate) const THREADS: RangeInclusive<u32> = 1..=4096;
+
+/// Real-time priorities.
+pub(crate) const FIFO: RangeInclusive<u8> = 1..=FIFO_MAX;
+
+/// To how much of its size written data can be compressed, in percent.
+pub(crate) const PERCENT: RangeInclusive<u8> = 0..=100;
+
+/// What is to be replayed, on what, how, and what is to be kept of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ReplaySpec {
+    /// A trace in any known format, or the directory of a run.
+    pub(crate) trace: PathBuf,
+    /// How to read it.
+    pub(crate) read: ReadOptions,
+    /// The part that is taken begins at this instant of the trace's own time; `None`: at its first
+    /// request.
+    #[serde(rename = "start_ns")]
+    pub(crate) start: Option<Nanos>,
+    /// How much of the trace's own time is taken; `None`: all.
+    #[serde(rename = "duration_ns")]
+    pub(crate) duration: Option<Nanos>,
+    /// What is made of that part, in order: lines like `repeat 3`.
+    pub(crate) transforms: Vec<Asked>,
+
+    /// Block devices, files, or simulations (`sim:…`); several take the volumes in turn.
+    pub(crate) targets: Vec<String>,
+    /// Where volumes of the trace go.
+    pub(crate) map: Vec<RouteSpec>,
+    /// A file with more of that.
+    pub(crate) map_file: Option<PathBuf>,
+    /// The directory for the results; `None`: one with the date in its name.
+    pub(crate) output: Option<PathBuf>,
+
+    /// What decides when a request is issued.
+    pub(crate) timing: TimingMode,
+    /// The replay runs this many times as fast as the recording.
+    pub(crate) speedup: f64,
+    /// So many times as many requests are issued in the same time.
+    pub(crate) iops_scale: f64,
+    /// From the moment when all is ready to the first request.
+    #[serde(rename = "start_grace_ns")]
+    pub(crate) start_grace: Nanos,
+    /// Whether requests are held back while more are in flight than in the recording.
+    pub(crate) follow_in_flight: bool,
+    /// What is due within this of each other is issued together; zero: what is due by then.
+    #[serde(rename = "bundle_ns")]
+    pub(crate) bundle: Nanos,
+
+    /// What becomes of writes.
+    pub(crate) writes: Writes,
+    /// Targets whose content may be destroyed.
+    pub(crate) destroy: Vec<PathBuf>,
+    /// Whether the page cache will do where the file system refuses direct I/O.
+    pub(crate) allow_cached: bool,
+    /// How many failed requests end the run; `None`: no number of them.
+    pub(crate) errors_max: Option<u64>,
+
+    /// To how much of its size written data can be compressed, in percent.
+    pub(crate) fill_random_percent: u8,
+    /// How many blocks of 4 KiB share one content on average.
+    pub(crate) dedup: f64,
+    /// Whether every write goes through volatile caches (FUA).
+    pub(crate) sync_writes: bool,
+    /// How much the storage's own cache holds, of each target.
+    #[serde(rename = "cache_bytes")]
+    pub(crate) cache_size: Option<Bytes>,
+    /// What is verified.
+    pub(crate) verify: VerifyMode,
+    /// The directory of the run that this one goes on from.
+    pub(crate) continues: Option<PathBuf>,
+    /// What came between that run and this one.
+    pub(crate) after: After,
+    /// What becomes of requests that are not aligned.
+    pub(crate) alignment: Alignment,
+
+    /// What happens to a request that overlaps one in flight.
+    pub(crate) conflicts: ConflictMode,
+    /// What conflicts: 0, 1 or 2.
+    pub(crate) strong: Strong,
+    /// Most requests in flight on a target.
+    pub(crate) in_flight_max: u32,
+    /// How requests reach the kernel.
+    pub(crate) backend: Backend,
+    /// Of the back end `threads`: how many.
+    pub(crate) threads: Option<u32>,
+    /// Of `io_uring`: whether a thread of the kernel looks for requests.
+    pub(crate) sqpoll: bool,
+    /// Of `io_uring`: whether completions are polled for.
+    pub(crate) iopoll: bool,
+
+    /// How the time to the next request is spent.
+    pub(crate) pacing: PacingMode,
+    /// The processors of the issuing threads.
+    pub(crate) cpus: Option<CpuList>,
+    /// Their real-time priority.
+    pub(crate) fifo: Option<u8>,
+    /// Whether the program's memory is locked.
+    pub(crate) lock_memory: bool,
+    /// Whether the processors are kept out of deep sleep.
+    pub(crate) dma_latency: bool,
+
+    /// Checks of the verdict that must pass.
+    pub(crate) require: Vec<Requirement>,
+    /// How long the intervals are in which the engine tells of itself, if it is to.
+    #[serde(rename = "expert_ns")]
+    pub(crate) expert: Option<Nanos>,
+    /// By which interface the kernel's view of the run is recorded, if it is to be.
+    pub(crate) witness: Option<InterfaceChoice>,
+    /// Whether the target was made for this load alone, so that what the load does not touch need
+    /// not hold anything.
+    pub(crate) scratch: bool,
+}
+
+impl Default for ReplaySpec {
+    /// What is done where nothing else is asked for; it lacks a trace and a target.
+    fn default() -> Self {
+        Self {
+            trace: PathBuf::new(),
+            read: ReadOptions::default(),
+            start: None,
+            duration: None,
+            transforms: Vec::new(),
+            targets: Vec::new(),
+            map: Vec::new(),
+            map_file: None,
+            output: None,
+            timing: TimingMode::default(),
+            speedup: 1.0,
+            iops_scale: 1.0,
+            start_grace: Nanos::from_millis(100),
+            follow_in_flight: false,
+            bundle: Nanos::ZERO,
+            writes: Writes::default(),
+            destroy: Vec::new(),
+            allow_cached: false,
+            errors_max: None,
+            fill_random_percent: 100,
+            dedup: 1.0,
+            sync_writes: false,
+            cache_size: None,
+            verify: VerifyMode::default(),
+            continues: None,
+            after: After::default(),
+            alignment: Alignment::default(),
+            conflicts: ConflictMode::default(),
+            strong: Strong::default(),
+            in_flight_max: IN_FLIGHT_DEFAULT,
+            backend: Backend::default(),
+            threads: None,
+            sqpoll: false,
+            iopoll: false,
+            pacing: PacingMode::default(),
+            cpus: None,
+            fifo: None,
+            lock_memory: false,
+            dma_latency: false,
+            require: Vec::new(),
+            expert: None,
+            witness: None,
+            scratch: false,
+        }
+    }
+}
+
+impl ReplaySpec {
+    /// What is made of the trace before it is replayed.
+    pub(crate) fn load(&self) -> Load {
+        let window = Window { start: self.start, duration: self.duration };
+        Load { window, chain: self.transforms.clone() }
+    }
+
+    /// Refuses what says too little, values that lie beyond all measure, and what cannot be meant
+    /// together. Looks at nothing but this.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.lacks()
+            .or_else(|| self.beyond_measure())
+            .or_else(|| self.contradiction())
+            .map_or(Ok(()), |(what, help)| {
+                Err(RunError::new(Kind::Usage, format!("{what}\n  = help: {help}")))
+            })
+    }
+
+    /// What is missing, and the remedy.
+    fn lacks(&self) -> Option<(String, &'static str)> {
+        let names_target =
+            !self.targets.is_empty() || !self.map.is_empty() || self.map_file.is_some();
+        match (self.trace.as_os_str().is_empty(), names_target) {
+            (true, _) => Some(("no trace is named".to_owned(), "name it as `trace`")),
+            (_, false) => Some(("no target is named".to_owned(), "name it in `targets`")),
+            (false, true) => None,
+        }
+    }
+
+    /// A value that no command line takes either, and the remedy.
+    fn beyond_measure(&self) -> Option<(String, &'static str)> {
+        fn within<T: PartialOrd>(range: &RangeInclusive<T>, value: Option<&T>) -> bool {
+            value.is_none_or(|value| range.contains(value))
+        }
+        let is_positive = self.duration.is_none_or(|span| span > Nanos::ZERO);
+        let spans = Nanos::ZERO..=START_GRACE_MAX;
+        let rules = [
+            ("start_ns", self.start.is_none_or(|at| at >= Nanos::ZERO), "0 and more"),
+            ("duration_ns", is_positive, "more than 0"),
+            ("speedup", SPEEDUPS.contains(&self.speedup), "between 0.000001 and 1000000"),
+            ("iops_scale", IOPS_SCALES.contains(&self.iops_scale), "between 0.001 and 1000"),
+            ("start_grace_ns", spans.contains(&self.start_grace), "between 0 and 1 h"),
+            ("bundle_ns", (Nanos::ZERO..=BUNDLE_MAX).contains(&self.bundle), "at most 100 µs"),
+            ("errors_max", self.errors_max != Some(0), "above 0"),
+            ("fill_random_percent", PERCENT.contains(&self.fill_random_percent), "at most 100"),
+            ("dedup", DEDUPS.contains(&self.dedup), "between 1 and 1000"),
+            ("in_flight_max", IN_FLIGHT.contains(&self.in_flight_max), "between 1 and 16384"),
+            ("threads", within(&THREADS, self.threads.as_ref()), "between 1 and 4096"),
+            ("fifo", within(&FIFO, self.fifo.as_ref()), "between 1 and 99"),
+            ("expert_ns", within(&EXPERT_INTERVALS, self.expert.as_ref()), "between 10 ms and 1 h"),
+        ];
+        let (key, _, help) = rules.into_iter().find(|(_, holds, _)| !holds)?;
+        Some((format!("{key} is out of its range"), help))
+    }
+
+    /// What cannot be meant together, and the remedy.
+    fn contradiction(&self) -> Option<(String, &'static str)> {
+        let timed = self.timing.has_schedule();
+        let not_uring = match self.backend {
+            Backend::Auto | Backend::Uring => false,
+            Backend::Aio | Backend::Threads => true,
+        };
+        let unscaled = (self.speedup - 1.0).abs() < f64::EPSILON;
+        let verifies = self.verify.is_on();
+        let reads_only = self.writes.reads_only();
+        let rules: [(bool, &str, &str); 12] = [
+            (
+                !timed && !unscaled,
+                "--speedup has no meaning without a schedule",
+                "leave it out, or take --timing timed",
+            ),
+            (
+                !timed && self.follow_in_flight,
+                "--follow-in-flight belongs to --timing timed",
+                "--timing load follows the recorded in-flight number by itself",
+            ),
+            (
+                !timed && self.bundle > Nanos::ZERO,
+                "--bundle has no meaning without a schedule",
+                "leave it out: what can go together does",
+            ),
+            (
+                verifies && self.dedup > 1.0,
+                "blocks that share their content (--dedup) cannot be verified",
+                "leave out --dedup or --verify",
+            ),
+            (
+                self.continues.is_some() && self.dedup > 1.0,
+                "blocks that share their content (--dedup) cannot be told from those of an earlier \
+                 run",
+                "leave out --dedup or --continues",
+            ),
+            (
+                verifies && reads_only && self.continues.is_none(),
+                "a run that writes nothing has nothing to verify",
+                "leave out --verify; or name the run that wrote with --continues RUN",
+            ),
+            (
+                reads_only && !self.destroy.is_empty(),
+                "a run that writes nothing destroys nothing",
+                "leave out --destroy",
+            ),
+            (
+                not_uring && (self.sqpoll || self.iopoll),
+                "--sqpoll and --iopoll belong to io_uring",
+                "take --backend uring",
+            ),
+            (
+                self.sqpoll && self.iopoll,
+                "--sqpoll and --iopoll exclude each other",
+                "leave out one of them",
+            ),
+            (
+                self.threads.is_some() && self.backend != Backend::Threads,
+                "--threads belongs to the back end threads",
+                "take --backend threads, or cap requests in flight with --in-flight-max",
+            ),
+            (
+                reads_only && self.sync_writes,
+                "a run that writes nothing has no writes to be synchronous",
+                "leave out --sync-writes",
+            ),
+            (
+                self.witness.is_some() && self.verify.ends_with_a_look(),
+                "what --verify final, preread and paranoia read besides the load would stand among \
+                 the witnessed requests",
+                "leave out --witness, or verify afterwards with `ioecho verify RUN`",
+            ),
+        ];
+        let (_, what, help) = rules.into_iter().find(|(broken, ..)| *broken)?;
+        Some((what.to_owned(), help))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked() -> ReplaySpec {
+        ReplaySpec { trace: "t".into(), targets: vec!["sim".to_owned()], ..ReplaySpec::default() }
+    }
+
+    fn refused(spec: &ReplaySpec) -> String {
+        spec.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_trace_and_a_target_are_enough() {
+        let text = r#"{"trace": "t", "targets": ["sim"]}"#;
+        let spec: ReplaySpec = serde_json::from_str(text).unwrap();
+        spec.check().unwrap();
+        assert_eq!(format!("{spec:?}"), format!("{:?}", asked()));
+        for lacking in ["{}", r#"{"trace": "t"}"#, r#"{"targets": ["sim"]}"#] {
+            let spec: ReplaySpec = serde_json::from_str(lacking).unwrap();
+            assert!(refused(&spec).contains("is named"), "{lacking}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_by_its_name() {
+        for (wrong, named) in [
+            (r#"{"speedupp": 2}"#, "speedupp"),
+            (r#"{"read": {"formt": "csv"}}"#, "formt"),
+            (r#"{"timing": "sometimes"}"#, "sometimes"),
+            (r#"{"conflicts": "alow"}"#, "alow"),
+            (r#"{"strong": 3}"#, "3"),
+            (r#"{"map": ["sda"]}"#, "sda"),
+            (r#"{"transforms": ["shrink 2"]}"#, "shrink"),
+            (r#"{"cpus": "8-7"}"#, "8-7"),
+            (r#"{"require": ["latenes"]}"#, "latenes"),
+        ] {
+            let error = serde_json::from_str::<ReplaySpec>(wrong).unwrap_err().to_string();
+            assert!(error.contains(named), "{error}");
+        }
+        assert!(toml::from_str::<ReplaySpec>("trace = 't'\nspeed = 2").is_err());
+    }
+
+    #[test]
+    fn what_no_command_line_takes_is_refused_of_a_spec_too() {
+        let refused = |spec: ReplaySpec| refused(&spec);
+        let odd = [
+            refused(ReplaySpec { speedup: f64::NAN, ..asked() }),
+            refused(ReplaySpec { in_flight_max: 0, ..asked() }),
+            refused(ReplaySpec { bundle: Nanos::from_secs(1), ..asked() }),
+            refused(ReplaySpec { start_grace: Nanos(-1), ..asked() }),
+            refused(ReplaySpec { fifo: Some(100), ..asked() }),
+            refused(ReplaySpec { errors_max: Some(0), ..asked() }),
+        ];
+        for (text, key) in odd.iter().zip([
+            "speedup",
+            "in_flight_max",
+            "bundle_ns",
+            "start_grace_ns",
+            "fifo",
+            "errors_max",
+        ]) {
+            assert!(text.starts_with(&format!("{key} is out of its range")), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_choice_is_stored_by_the_word_that_is_typed() {
+        fn words<T: Copy + Serialize>(all: &[T], name: fn(T) -> &'static str) {
+            for one in all {
+                assert_eq!(serde_json::to_value(one).unwrap(), name(*one));
+            }
+        }
+        words(&TimingMode::ALL, TimingMode::name);
+        words(&ConflictMode::ALL, ConflictMode::name);
+        words(&Alignment::ALL, Alignment::name);
+        words(&VerifyMode::ALL, VerifyMode::name);
+        words(&After::ALL, After::name);
+        words(&PacingMode::ALL, PacingMode::name);
+        words(&Backend::ALL, Backend::name);
+    }
+}

@@ -1,0 +1,125 @@
+//! How a trace is to be read, as far as it does not say so itself.
+//!
+//! A replay may be asked for on one host and done on another, so what is asked is stored and sent:
+//! formats by their names, descriptions as they were typed. What is read back is checked like what
+//! is typed.
+
+use std::sync::Arc;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Description, Format, Order, WholeSeconds, by_name};
+use crate::units::Bytes;
+
+/// Which event of a kernel recording is the instant of issue (blktrace's letters).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IssueEvent {
+    /// Queued if the recording has such events, else inserted, else issued to the driver.
+    #[default]
+    Auto,
+    /// `Q`: the request entered the block layer, as the file system or application sent it.
+    Queued,
+    /// `I`: it was inserted into the I/O scheduler's queue.
+    Inserted,
+    /// `D`: it was handed to the driver, after merging and scheduling.
+    Issued,
+}
+
+/// How to read a trace.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadOptions {
+    /// Stop at the first malformed line or record instead of counting it.
+    pub strict: bool,
+    /// For kernel recordings: the event to take.
+    pub event: IssueEvent,
+    /// The format to read as, whatever the file looks like.
+    pub format: Option<&'static Format>,
+    /// For formats whose instants are whole seconds: what to make of them.
+    pub whole_seconds: WholeSeconds,
+    /// For formats that do not say it: how many nanoseconds their unit of time is.
+    pub time_unit_ns: Option<i64>,
+    /// For formats that do not say it: how large the blocks are that they count in.
+    #[serde(rename = "block_bytes")]
+    pub block_size: Option<Bytes>,
+    /// Refuse options that say nothing about the trace instead of ignoring them. Whoever reads
+    /// decides that; it is not stored.
+    #[serde(skip)]
+    pub all_apply: bool,
+    /// For text that is of no format with a name: what is in its lines. It goes before all others.
+    #[serde(with = "shared")]
+    pub described: Option<Arc<Description>>,
+    /// How far requests may be out of order.
+    pub order: Order,
+}
+
+impl Serialize for Format {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static Format {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        by_name(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// A description that several readers share is stored as one.
+mod shared {
+    use super::{Arc, Description, Deserialize, Deserializer, Serialize, Serializer};
+
+    type Shared = Option<Arc<Description>>;
+
+    pub(super) fn serialize<S: Serializer>(shared: &Shared, to: S) -> Result<S::Ok, S::Error> {
+        shared.as_deref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Shared, D::Error> {
+        Ok(Option::<Description>::deserialize(from)?.map(Arc::new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::{Separator, Words};
+
+    #[test]
+    fn what_is_asked_for_is_read_as_it_was_stored() {
+        let words: Words = "0=read/1=write/x=skip".parse().unwrap();
+        let described = Description::columns("ts:us,op,offset:sectors,length:bytes").unwrap();
+        let described = described.separated_by(Separator::Byte(b'\t')).with_words(words);
+        let options = ReadOptions {
+            strict: true,
+            event: IssueEvent::Issued,
+            format: Some(by_name("blkreplay").unwrap()),
+            whole_seconds: WholeSeconds::Poisson,
+            time_unit_ns: Some(1_000),
+            block_size: Some(Bytes(512)),
+            all_apply: false,
+            described: Some(Arc::new(described)),
+            order: Order::Whole,
+        };
+        let text = serde_json::to_string(&options).unwrap();
+        let read: ReadOptions = serde_json::from_str(&text).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{options:?}"));
+        let nothing: ReadOptions = serde_json::from_str("{}").unwrap();
+        assert_eq!(format!("{nothing:?}"), format!("{:?}", ReadOptions::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_typed_cannot_be_stored() {
+        for wrong in [
+            r#"{"format": "blkreplai"}"#,
+            r#"{"formt": "blkreplay"}"#,
+            r#"{"described": {"columns": "ts:us,op"}}"#,
+            r#"{"described": {"columns": "ts:us,op", "pattern": "x"}}"#,
+            r#"{"described": {}}"#,
+        ] {
+            assert!(serde_json::from_str::<ReadOptions>(wrong).is_err(), "{wrong}");
+        }
+    }
+}
