@@ -208,8 +208,9 @@ fn is_unknown(hazard: &Hazard) -> bool {
     matches!(hazard, Hazard::CannotTell { .. })
 }
 
-/// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them; answers
-/// warnings of those that are not refused. `otherwise` ends the help: what can be done with a refused target all the same.
+/// Refuses targets that may hold somebody's data, and a `--destroy` that names none of them;
+/// answers warnings of those that are not refused. `otherwise` ends the help: what can be done with
+/// a refused target all the same.
 pub(crate) fn guard_all(
     targets: &[Target],
     destroy: &[PathBuf],

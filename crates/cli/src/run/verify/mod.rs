@@ -23,7 +23,8 @@ use ring::RingFile;
 
 /// What follows a target while a run goes on, with its files in the run's directory; of a real
 /// target also the ring, for a verification after the process was killed. `tags` is how many
-/// requests can be in flight, and `tell` hears what there is to know. A run that continues another one begins with what that one left.
+/// requests can be in flight, and `tell` hears what there is to know. A run that continues another
+/// one begins with what that one left.
 pub(crate) fn verifier(
     run: &RunDirectory,
     config: VerifyConfig,
