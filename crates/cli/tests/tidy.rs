@@ -47,7 +47,7 @@ fn walk(directory: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.is_dir() && !path.ends_with("target") && !path.ends_with(".git") {
+        if path.is_dir() && path != root().join("target") && !path.ends_with(".git") {
             names.extend(walk(&path));
         } else if let Ok(name) = path.strip_prefix(root()) {
             names.push(name.display().to_string());

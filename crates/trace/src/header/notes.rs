@@ -149,11 +149,6 @@ impl Notes {
         self.0.iter()
     }
 
-    /// The notes, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Note> {
-        self.0.iter_mut()
-    }
-
     /// Whether nothing was noted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

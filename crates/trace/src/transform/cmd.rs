@@ -292,7 +292,7 @@ mod tests {
         requests[0].latency = Some(crate::Nanos(1));
         let (piped, header) = made("cmd cat; echo junk\\;", &requests, 1);
         assert_eq!(piped.len(), 2);
-        let told: Vec<_> = header.losses.iter().map(|note| note.to_string()).collect();
+        let told: Vec<_> = header.losses.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [

@@ -123,10 +123,10 @@ mod tests {
         for line in ["speed 2", "reverse", "slip 1M", "repeat 1"] {
             let name = line.split(' ').next().unwrap();
             let (_, header) = made(line, &requests, 2);
-            assert_eq!(header.losses.count_of(&note(name)), 2, "{line}");
+            assert_eq!(header.losses.count_of(note(name)), 2, "{line}");
         }
         let (_, header) = made("thin 50", &requests, 2);
-        assert_eq!(header.losses.count_of(&note("thin")), 0);
+        assert_eq!(header.losses.count_of(note("thin")), 0);
     }
 
     #[test]
