@@ -23,8 +23,12 @@ use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_run::inputs::Inputs;
 use ioecho_run::place::{STRANGER_HELP, refuse_stranger, stranger, unwritable};
 use ioecho_trace::compression::{PartialFile, STANDARD_OUTPUT};
+use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use ioecho_trace::formats::{Writable, write};
 use ioecho_trace::{Header, Sink, TraceError};
+
+/// What the standard output leads to, which has no other name.
+const LED_TO: &str = "/proc/self/fd/1";
 
 /// How an output comes into being.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +106,14 @@ impl Gate {
         self.refusal(output, writing).map_or(Ok(()), |refusal| Err(refusal.error(output, flag)))
     }
 
+    /// The same of the standard output, which the shell has opened: a trace that is appended to
+    /// itself never ends.
+    pub(crate) fn check_standard_output(&self, flag: &str) -> Result<()> {
+        let refusal = self.refusal(Path::new(LED_TO), Writing::Over);
+        let output = Path::new(THE_STANDARD_OUTPUT);
+        refusal.map_or(Ok(()), |refusal| Err(refusal.error(output, flag)))
+    }
+
     fn refusal(&self, output: &Path, writing: Writing) -> Option<Refusal> {
         let there = fs::metadata(output).ok();
         if there.as_ref().is_some_and(fs::Metadata::is_dir) {
@@ -110,10 +122,13 @@ impl Gate {
         if there.as_ref().is_some_and(|there| there.file_type().is_block_device()) {
             return Some(Refusal::new("is a block device"));
         }
-        let is_no_file = there.as_ref().is_some_and(|there| !there.is_file());
-        if is_no_file || is_of_system(output) {
-            let replaces = is_no_file && writing == Writing::Replacing;
+        if there.as_ref().is_some_and(|there| !there.is_file()) {
+            let replaces = writing == Writing::Replacing;
             return replaces.then(|| Refusal::new("is no file, and a file would take its place"));
+        }
+        if is_of_system(output) {
+            // Whoever opened it chose its place; what is lost there is lost all the same.
+            return self.loss(output);
         }
         self.loss(output).or_else(|| refusal_of_place(output))
     }
@@ -151,6 +166,9 @@ impl Gate {
             Hazard::BackingFile { loop_device } => {
                 format!("is what the loop device {loop_device} holds, which would be lost")
             }
+            Hazard::InUse { .. } => {
+                "is locked by another program, as a run locks its targets".to_owned()
+            }
             _ => "is in use as swap".to_owned(),
         };
         Some(Refusal::new(why))
@@ -176,7 +194,9 @@ impl Gate {
         output: &Path,
         header: &Header,
     ) -> Result<Box<dyn Sink>> {
-        if output != Path::new(STANDARD_OUTPUT) {
+        if output == Path::new(STANDARD_OUTPUT) {
+            self.check_standard_output("")?;
+        } else {
             self.check(output, Writing::Over)?;
         }
         Ok(write::create_as(format, output, header)?)
@@ -191,7 +211,7 @@ impl Gate {
     ) -> Result<Box<dyn Sink>, TraceError> {
         if let Some(Refusal { why, help, .. }) = self.refusal(output, Writing::Over) {
             let (path, remedy) = (output.to_owned(), help.to_owned());
-            return Err(TraceError::Unusable { path, reason: why, remedy });
+            return Err(TraceError::NoOutput { path, reason: why, remedy });
         }
         write::create_as(format, output, header)
     }

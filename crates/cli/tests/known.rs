@@ -131,6 +131,17 @@ fn what_was_never_prepared_or_trimmed_or_overwritten_since_raises_no_alarm() {
 }
 
 #[test]
+fn a_run_whose_data_a_later_one_replaced_names_that_one() {
+    let stand = stand(1);
+    stand.replay("first", &["--verify", "reads"]);
+    stand.replay("second", &["--verify", "reads", "--continues", "first"]);
+    let output = stand.run(&["verify", "first"]);
+    let note = format!("the run {} wrote some of what is foreign", stand.number("second"));
+    assert!(said(&output).contains(&note), "{}", said(&output));
+    assert_eq!(stand.verify("second").0, 0);
+}
+
+#[test]
 fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load() {
     let stand = stand(2);
     let (_, target) = stand.replay("earlier", &["--verify", "final"]);

@@ -182,6 +182,63 @@ fn no_command_writes_over_its_input_by_any_name_or_over_what_others_have_made() 
 }
 
 #[test]
+fn what_the_standard_output_or_a_descriptor_leads_to_is_looked_at_as_well() {
+    let stand = stand();
+    let lines =
+        ["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--interval-csv", "-"];
+    let merge = ["convert", "load", "--merge", "merged", "-", "--to", "csv"];
+    let convert = ["convert", "load", "-", "--to", "csv"];
+    for (words, led_to) in [
+        (&convert[..], "load"),
+        (&convert[..], "third/requests.parquet"),
+        (&merge[..], "merged"),
+        (&lines[..], "load"),
+    ] {
+        let before = everything(stand.directory.path());
+        let file = fs::OpenOptions::new().append(true).open(stand.path(led_to)).unwrap();
+        let answer = stand.command(words).stdout(file).output().unwrap();
+        let told = said(&answer);
+        assert_eq!(answer.status.code(), Some(2), "{words:?} >> {led_to}: {told}");
+        assert!(told.contains("the standard output"), "{told}");
+        assert!(everything(stand.directory.path()) == before, "{words:?} >> {led_to}: {told}");
+        // The same by the name of a descriptor that a shell has opened.
+        let words: Vec<&str> =
+            words.iter().map(|w| if *w == "-" { "/proc/self/fd/7" } else { *w }).collect();
+        let script = format!("exec 7>>{led_to}; exec \"$@\"");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_ioecho")]).args(&words);
+        let answer = shell.current_dir(stand.path("")).output().unwrap();
+        assert_eq!(answer.status.code(), Some(2), "{words:?}: {}", said(&answer));
+        assert!(everything(stand.directory.path()) == before, "{words:?}: {}", said(&answer));
+    }
+    let other = fs::File::create(stand.path("own.csv")).unwrap();
+    let answer = stand.command(&convert).stdout(other).output().unwrap();
+    assert!(answer.status.success(), "{}", said(&answer));
+    assert!(!fs::read(stand.path("own.csv")).unwrap().is_empty());
+}
+
+#[test]
+fn what_another_program_has_locked_is_not_replaced() {
+    let stand = stand();
+    fs::write(stand.path("target"), "of a run that goes on").unwrap();
+    let held = fs::File::open(stand.path("target")).unwrap();
+    held.lock().unwrap();
+    for (command, _) in FILES {
+        // A target has a lock of its own, and a code for it.
+        if command[0] != "prepare" {
+            refused(&stand, command, "target", 2);
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_trace_take_no_place_either() {
+    let stand = stand();
+    fs::copy(stand.path("load"), stand.path("in-1.csv")).unwrap();
+    refused(&stand, &["convert", "in-1.csv", "in-{}.csv", "--derive", "3"], "", 2);
+}
+
+#[test]
 fn the_page_of_a_run_may_be_made_again_and_other_names_in_its_directory_are_free() {
     let stand = stand();
     let commands = [

@@ -78,6 +78,79 @@ fn a_reader_of_a_pipe_that_comes_later_gets_every_line() {
 }
 
 #[test]
+fn a_reader_that_stops_does_not_hold_up_a_run_that_has_ended() {
+    let home = home();
+    assert!(Command::new("mkfifo").arg(home.path().join("pipe")).status().unwrap().success());
+    // Open, without waiting for a writer, never read, and nearly full already (a pipe holds 64 KiB).
+    let pipe = home.path().join("pipe");
+    let mut reader = fs::File::options().read(true).write(true).open(pipe).unwrap();
+    reader.write_all(&[b' '; 60 << 10]).unwrap();
+    let words = home.path().join("said");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
+        .args(["replay", "gen:random?rate=1000&duration=3s&area=8M&read=50", "-q", "-o", "run"])
+        .args(["--target", "target", "--allow-cached", "--interval", "100ms"])
+        .args(["--interval-json", "pipe"])
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&words).unwrap())
+        .spawn()
+        .unwrap();
+    wait_until("it ends", || child.try_wait().unwrap().is_some());
+    assert!(said(&words).contains("nobody has read the lines"), "{}", said(&words));
+    assert!(home.path().join("run/summary.json").exists());
+    drop(reader);
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_runs_file_is_refused() {
+    let home = home();
+    let ioecho = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        command.args(words).current_dir(home.path()).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(fs::File::create(home.path().join("said")).unwrap());
+        let mut child = command.spawn().unwrap();
+        wait_until("it ends", || child.try_wait().unwrap().is_some());
+        (child.wait().unwrap().code(), said(&home.path().join("said")))
+    };
+    let replay = |name: &str| {
+        let load = "gen:random?rate=1000&duration=100ms&area=8M&read=50";
+        ioecho(&["replay", load, "-q", "--target", "target", "--allow-cached", "-o", name])
+    };
+    for name in ["run", "other"] {
+        replay(name);
+        assert!(home.path().join(name).join("summary.json").exists());
+    }
+    let [journal, summary] =
+        ["requests.journal", "summary.json"].map(|name| home.path().join("run").join(name));
+    for file in ["summary.json", "requests.parquet", "requests.journal", "run.toml"] {
+        let path = home.path().join("run").join(file);
+        let kept = fs::read(&path).ok();
+        let _ = fs::remove_file(&path);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        for words in [
+            &["verify", "run"][..],
+            &["report", "run"],
+            &["compare", "run", "other"],
+            &["merge", "run", "other", "-o", "merged"],
+            &["info", "run"],
+        ] {
+            let (code, told) = ioecho(words);
+            // A file concerns those alone who read it.
+            let concerns = match words[0] {
+                "verify" => true,
+                "info" => path != journal && path != summary,
+                _ => path != journal,
+            };
+            let is_refused = code == Some(3) && told.contains("run");
+            assert!(is_refused || !concerns, "{words:?} with {file}: {code:?} {told}");
+        }
+        fs::remove_file(&path).unwrap();
+        kept.into_iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+    }
+}
+
+#[test]
 fn a_quit_gives_the_terminal_of_the_panels_back() {
     if Command::new("script").arg("--version").output().is_err() {
         ioecho_fixture::skipped("there is no `script` to make a terminal");

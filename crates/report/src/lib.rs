@@ -15,6 +15,7 @@ mod chart;
 pub mod charts;
 mod compare;
 mod data;
+mod packed;
 mod page;
 #[cfg(feature = "png")]
 mod png;

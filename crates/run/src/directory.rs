@@ -17,6 +17,7 @@ use ioecho_trace::{Header, Sink, visible};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RunFacts, State};
 use crate::place::{refuse_stranger, trace_in};
+use crate::regular;
 
 /// Disk space held until the end of the run: enough for what is in the rings when the disk fills.
 const RESERVE_BYTES: usize = 12 << 20;
@@ -43,8 +44,13 @@ impl RunDirectory {
     /// Makes the directory for a new run. It must not exist, or be empty.
     pub fn create(path: &Path) -> Result<Self> {
         let name = path.display();
-        if path.exists() && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
-            let text = format!("{name} is not empty\n  = help: name a new directory with -o");
+        let there = fs::read_dir(path).into_iter().flatten().flatten().next();
+        if let Some(there) = there {
+            // By its name, because some do not show in a listing.
+            let text = format!(
+                "{name} is not empty: it holds {}\n  = help: name a new directory with -o",
+                there.file_name().display()
+            );
             return Err(RunError::new(Kind::Output, text));
         }
         // In the directory of another user, or one of his, he could put links for files.
@@ -132,6 +138,9 @@ impl RunDirectory {
         };
         write().map_err(|error| {
             let _ = self.remove(&self.reserve());
+            if self.made {
+                let _ = fs::remove_dir(&self.path);
+            }
             let text = format!(
                 "no room for results in {}: {error}\n  = help: a run needs at least {} MiB and \
                  about 100 bytes per request; name another directory with -o",
@@ -158,7 +167,8 @@ impl RunDirectory {
         let broken = |error: String| {
             RunError::new(Kind::Trace, format!("cannot read {}: {error}", path.display()))
         };
-        let text = fs::read_to_string(&path).map_err(|error| broken(error.to_string()))?;
+        let bytes = regular::read(&path).map_err(|error| broken(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|error| broken(error.to_string()))?;
         RunFacts::read(&text).map_err(|unread| broken(unread.to_string()))
     }
 

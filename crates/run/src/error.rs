@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use ioecho_linux::record::RecordError;
+use ioecho_linux::record::{Interface, RecordError};
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
 use ioecho_trace::TraceError;
@@ -96,6 +96,13 @@ impl Error for RunError {
     }
 }
 
+/// A recording that cannot be: what the recorder says of it, and behind its advice what is typed to
+/// follow it. `by` is typed for an interface.
+pub fn refused(error: &RecordError, by: fn(Interface) -> String) -> RunError {
+    let typed = error.instead().map(|interface| format!(" ({})", by(interface)));
+    RunError::new(error.into(), format!("{error}{}", typed.unwrap_or_default()))
+}
+
 /// An error with its causes, each said once: many errors quote their cause themselves.
 pub fn sentence(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -114,7 +121,9 @@ impl From<&TraceError> for Kind {
     fn from(error: &TraceError) -> Self {
         match error {
             TraceError::Write { .. } => Self::Output,
-            TraceError::UnknownOutput { .. } | TraceError::Asked { .. } => Self::Usage,
+            TraceError::UnknownOutput { .. }
+            | TraceError::NoOutput { .. }
+            | TraceError::Asked { .. } => Self::Usage,
             TraceError::Stopped => Self::Incomplete,
             _ => Self::Trace,
         }

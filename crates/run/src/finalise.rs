@@ -1,7 +1,5 @@
 //! From the journal to the final files: results in the order of issue, summary and verdict.
 
-use std::fs::{self, File};
-
 use ioecho_stats::run_summary::{EngineFacts, RunFigures, RunSummary, SUMMARY_VERSION};
 use ioecho_trace::{Batch, Columns, Header, Source};
 
@@ -9,8 +7,8 @@ use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::TargetEntry;
 use crate::open::JournalSource;
-use crate::stored;
 use crate::witness::Witnessed;
+use crate::{regular, stored};
 
 /// Turns the journal into `requests.parquet` and writes `summary.json`.
 ///
@@ -87,7 +85,7 @@ pub(crate) fn drop_journal(run: &RunDirectory, engine: &EngineFacts) -> Result<(
 /// Finalises a run that was killed; refuses one that still goes on.
 pub fn recover(run: &RunDirectory) -> Result<RunSummary> {
     let path = run.journal();
-    let journal = File::open(&path).map_err(|error| {
+    let journal = regular::open(&path).map_err(|error| {
         RunError::new(Kind::Trace, format!("{} holds no results: {error}", run.path().display()))
     })?;
     if journal.try_lock().is_err() {
@@ -132,6 +130,6 @@ pub fn read_summary(run: &RunDirectory) -> Result<RunSummary> {
     let unreadable = |reason: String| {
         RunError::new(Kind::Trace, format!("cannot read {}: {reason}", path.display()))
     };
-    let text = fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    let text = regular::read(&path).map_err(|error| unreadable(error.to_string()))?;
     stored::from_json(&text, SUMMARY_VERSION).map_err(|unread| unreadable(unread.to_string()))
 }

@@ -15,6 +15,7 @@ use ioecho_trace::units::counted;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::directory::RunDirectory;
+use crate::regular;
 
 /// Intervals that a ring holds: at the shortest interval a second, otherwise ten and more.
 const RING: usize = 128;
@@ -167,7 +168,7 @@ fn spans(spans: &engine::Spans) -> Spans {
 /// the run was killed is counted, like any other that is none.
 pub fn read(run: &RunDirectory) -> InsideFigures {
     let mut figures = InsideFigures::default();
-    let Ok(file) = File::open(run.inside()) else { return figures };
+    let Ok(file) = regular::open(&run.inside()) else { return figures };
     let mut reader = BufReader::new(file);
     let mut text = Vec::new();
     loop {

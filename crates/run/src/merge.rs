@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use ioecho_linux::HostFacts;
 use ioecho_stats::merged::{self, MergedRun};
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
+use crate::regular;
 use crate::{finalise, page};
 
 /// A run to be merged.
@@ -80,7 +81,7 @@ fn open(path: &Path) -> Result<Part> {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
     let summary = finalise::read_summary(&run)?;
-    let source = formats::open(&run.requests(), &ReadOptions::default())?;
+    let source = regular::trace(&run.requests(), &ReadOptions::default())?;
     let batch = Batch::new(source.header().columns);
     let name = path.display().to_string().trim_end_matches('/').to_owned();
     let volumes = BTreeMap::new();

@@ -66,7 +66,7 @@ pub fn trace_until(
                 // A run that was received may hold a pipe in its place, which nobody writes to.
                 regular::open(&run.requests())
                     .map_err(|error| TraceError::read(&run.requests(), error))?;
-                formats::open(&run.requests(), options)?
+                regular::trace(&run.requests(), options)?
             } else {
                 Box::new(JournalSource::open(&run, &facts.trace)?)
             }
@@ -251,7 +251,7 @@ impl JournalSource {
     /// The journal in this directory, of a run that replays the trace of this header.
     pub fn open(run: &RunDirectory, trace: &Header) -> Result<Self> {
         let path = run.journal();
-        let file = File::open(&path).map_err(|error| {
+        let file = regular::open(&path).map_err(|error| {
             let text = format!(
                 "{} holds no results: {error}\n  = note: neither requests.parquet nor \
                  requests.journal can be read; a process that ends before it begins to replay \

@@ -10,6 +10,8 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::{Source, TraceError};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -49,6 +51,25 @@ pub fn read_below(directory: &Path, names: &[&str]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_below(directory, names)?.read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Reads such a file whole, also through a link.
+///
+/// # Errors
+/// As [`open`], and if it cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens a trace that a directory holds, which formats would read from a pipe as well.
+///
+/// # Errors
+/// As [`open`], and if it is no trace.
+pub fn trace(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
+    open(path).map_err(|error| TraceError::read(path, error))?;
+    formats::open(path, options)
 }
 
 fn regular(file: OwnedFd) -> io::Result<File> {

@@ -223,9 +223,9 @@ fn sentence(
             counted(all.count(), "request")
         ),
         Finding::DeviceLimited if low_cap(figures, engine).is_some() => format!(
-            "Limited by the cap: no more than {} in flight at a time (--in-flight-max), so that \
-             requests waited for a place and were issued up to {} late. What was measured is the \
-             device under this cap.",
+            "Limited by the cap: no more than {} in flight at a time, so that requests waited for \
+             a place and were issued up to {} late. What was measured is the device under this \
+             cap.",
             engine.in_flight_max,
             all.max().unwrap_or_default()
         ),
@@ -245,8 +245,8 @@ fn sentence(
                 .to_owned()
         }
         Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => format!(
-            "Slowed by verification: what was about to be overwritten was read first (--verify \
-             preread), so that requests were issued up to {} late; do not use these figures.",
+            "Slowed by verification: what was about to be overwritten was read first, so that \
+             requests were issued up to {} late; do not use these figures.",
             all.max().unwrap_or_default()
         ),
         Finding::GeneratorLimited => {

@@ -97,6 +97,16 @@ pub enum TraceError {
         /// What to do.
         remedy: String,
     },
+    /// A trace that is not written, because it would take the place of something else.
+    #[error("{} {reason}\n  = help: {remedy}", path.display())]
+    NoOutput {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What would be lost, as a phrase that follows the file's name.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
     /// What was asked for does not fit the trace.
     #[error("{}: {reason}\n  = help: {remedy}", path.display())]
     Asked {

@@ -29,9 +29,9 @@ mod tests;
 
 use self::settings::Settings;
 use self::source::{Generated, Requests};
+use crate::arguments::{ArgumentError, Arguments};
 use crate::error::TraceError;
 use crate::stream::Source;
-use crate::transform::{ArgumentError, Arguments};
 use crate::units::Nanos;
 
 pub use self::kinds::KINDS;

@@ -92,7 +92,7 @@ pub struct Header {
     /// What is known of traces that were merged into this one, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<Self>,
-    /// For a result: what the run was, as `run.toml` says it.
+    /// For a result: the directory of the run, as it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }

@@ -9,6 +9,7 @@
 //! [`transform`].
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 pub mod batch;
 pub mod calendar;
 pub mod compression;
@@ -18,9 +19,11 @@ pub mod formats;
 pub mod generate;
 pub mod header;
 pub mod log_linear;
+pub mod order;
 pub mod recording;
 pub mod request;
 pub mod secrets;
+pub mod stacked;
 pub mod stop;
 pub mod stream;
 pub mod text;

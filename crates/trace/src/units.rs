@@ -311,6 +311,18 @@ pub fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
+/// A span in seconds, exact, with as many decimals as it needs: `10`, `0.5`.
+pub(crate) fn decimal_seconds(span: Nanos) -> String {
+    let ns = span.0.unsigned_abs();
+    let sign = if span.0 < 0 { "-" } else { "" };
+    let (whole, fraction) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    if fraction == 0 {
+        return format!("{sign}{whole}");
+    }
+    let text = format!("{sign}{whole}.{fraction:09}");
+    text.trim_end_matches('0').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,5 +391,12 @@ mod tests {
     fn one_is_one_and_all_others_are_several() {
         let told = [0, 1, 2].map(|count| counted(count, "request"));
         assert_eq!(told, ["0 requests", "1 request", "2 requests"]);
+    }
+
+    #[test]
+    fn spans_are_written_exactly_and_shortly() {
+        assert_eq!(decimal_seconds(Nanos::from_secs(10)), "10");
+        assert_eq!(decimal_seconds(Nanos::from_millis(-1500)), "-1.5");
+        assert_eq!(decimal_seconds(Nanos(1)), "0.000000001");
     }
 }

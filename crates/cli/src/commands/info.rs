@@ -57,7 +57,7 @@ fn json_of(
     header: &Header,
     figures: &TraceFigures,
     run: Option<&RunFacts>,
-) -> anyhow::Result<Value> {
+) -> serde_json::Result<Value> {
     let volume_name = |id| header.volumes.iter().find(|volume| volume.id == id);
     let volumes: Vec<Value> = figures
         .per_volume
@@ -80,10 +80,22 @@ fn json_of(
         all.insert("version".to_owned(), INFO_VERSION.into());
         all.insert("volumes".to_owned(), Value::Array(volumes));
         if let Some(run) = run {
-            all.insert("run".to_owned(), serde_json::to_value(toml::Table::try_from(run)?)?);
+            all.insert("run".to_owned(), without_nulls(serde_json::to_value(run)?));
         }
     }
     Ok(all)
+}
+
+/// A value as `run.toml` has it: there, what is not known is missing.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(all) => {
+            let known = all.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(known.map(|(key, value)| (key, without_nulls(value))).collect())
+        }
+        Value::Array(all) => Value::Array(all.into_iter().map(without_nulls).collect()),
+        plain => plain,
+    }
 }
 
 /// Prints one line of the text.

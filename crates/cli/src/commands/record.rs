@@ -6,7 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use ioecho_linux::record::{self, Ending, Interface, Options, Recorder, Summary, Target};
+use ioecho_linux::record::{
+    self, Ending, Interface, Options, RecordError, Recorder, Summary, Target,
+};
+use ioecho_run::error::{self, RunError};
 use ioecho_trace::formats::write;
 use ioecho_trace::recording::directory_beside;
 use ioecho_trace::units::{counted, counted_in};
@@ -15,11 +18,12 @@ use crate::args::{IssuedArg, RecordArgs, Segment};
 use crate::commands::{tell, visible};
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
+
 use crate::run::recording::{Outcome, Session, convert};
 
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     if args.clean {
-        let removed = record::clean()?;
+        let removed = record::clean().map_err(refused)?;
         for what in &removed {
             tell(&format!("removed {what}"));
         }
@@ -43,7 +47,7 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
     // A signal that comes from here on ends the recording, and not the process before it could
     // clean up.
     let session = Session::new(args.duration, &args.command, args.quiet)?;
-    let recorder = Recorder::start(targets, &options)?;
+    let recorder = Recorder::start(targets, &options).map_err(refused)?;
     recorder.notes().iter().for_each(|note| tell(&format!("note: {note}")));
     let interface = recorder.interface();
     if !args.quiet {
@@ -97,6 +101,18 @@ pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<u8> {
         (_, Some(status)) if !status.success() => exit::COMMAND_FAILED,
         _ => exit::OK,
     })
+}
+
+/// The recorder's refusal, with what is typed to follow its advice.
+#[expect(clippy::needless_pass_by_value, reason = "so `map_err` gives it")]
+fn refused(error: RecordError) -> RunError {
+    let refused = error::refused(&error, |interface| format!("--interface {}", interface.name()));
+    match error {
+        RecordError::Reserve { .. } => {
+            RunError::new(refused.kind(), format!("{refused} (--reserve SIZE)"))
+        }
+        _ => refused,
+    }
 }
 
 /// What is missing, and why, as warnings.
@@ -219,7 +235,7 @@ fn forecast(targets: &[Target], options: &Options, command: &[OsString]) -> anyh
         let text = format!("cannot run {}: there is no such program", program.display());
         return Err(Coded::error(exit::USAGE, text));
     }
-    let plan = Recorder::plan(targets, options)?;
+    let plan = Recorder::plan(targets, options).map_err(refused)?;
     for target in targets {
         let kind = match target.disk_of_partition() {
             Some(disk) => format!(", a partition of {disk}"),

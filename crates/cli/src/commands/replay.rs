@@ -84,6 +84,25 @@ pub(crate) fn tell_required(
     Ok(!unmet.is_empty())
 }
 
+/// What is typed to follow the advice of a check. The advice itself is for everybody who judges a
+/// run, and not all of them type.
+const FLAGS: [(&str, &str); 14] = [
+    ("lateness", "--in-flight-max, --cpus"),
+    ("demand", "--speedup"),
+    ("issued", "--align round"),
+    ("target-size", "--map"),
+    ("lower-cache", "--cache-size"),
+    ("steady-state", "--start"),
+    ("in-flight", "--timing load, --follow-in-flight, --speedup"),
+    ("same-load", "--window, --merge"),
+    ("compression", "--fill-random, --dedup"),
+    ("queue-depth", "--in-flight-max"),
+    ("alignment", "--align round"),
+    ("durability", "--filter"),
+    ("cpu", "--cpus"),
+    ("witness", "--conflicts"),
+];
+
 /// Prints the verdict first, then the figures.
 pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::io::Result<()> {
     let RunSummary { verdict, engine, .. } = summary;
@@ -95,7 +114,9 @@ pub(crate) fn print_outcome(out: &mut dyn Write, summary: &RunSummary) -> std::i
             let asked =
                 if threshold.is_empty() { String::new() } else { format!(" (asked: {threshold})") };
             writeln!(out, "  {name:<13}{measured}{asked}")?;
-            writeln!(out, "  {:<13}{} (ioecho explain {name})", "", check.advice)?;
+            let typed = FLAGS.iter().find(|(of, _)| of == name);
+            let typed = typed.map_or(String::new(), |(_, flags)| format!("{flags}; "));
+            writeln!(out, "  {:<13}{} ({typed}ioecho explain {name})", "", check.advice)?;
         }
     }
     write!(out, "requests      {} of {} replayed", engine.issued, engine.planned)?;

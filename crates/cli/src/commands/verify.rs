@@ -1,5 +1,6 @@
 //! `ioecho verify`: reads back what a run wrote, and says whether it is there.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::ArgAction;
-use ioecho_replay::verify::{After, PassProgress};
+use ioecho_replay::verify::{After, Finding, PassProgress};
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::verify::later::{Found, Past, PastTarget};
 use ioecho_run::verify::result;
@@ -184,6 +185,14 @@ fn text(found: &Found) -> String {
     }
     for note in notes {
         line("note", note.clone());
+    }
+    let others: BTreeSet<u64> = findings.iter().filter_map(Finding::other_run).collect();
+    for run in others.into_iter().take(3) {
+        let text = format!(
+            "the run {run:016x} wrote some of what is foreign: if it came later, that is no \
+             damage, and it is the run to verify (ioecho verify DIRECTORY)"
+        );
+        line("note", text);
     }
     for finding in findings.iter().take(PRINTED) {
         line("", finding.to_string());

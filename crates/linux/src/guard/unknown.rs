@@ -23,8 +23,8 @@ pub enum Unknown {
     OtherUsers,
     /// /sys does not have the device, or is not mounted.
     NoSys,
-    /// What a loop device stands on: its own node is not there, and the path that the kernel has
-    /// leads nowhere.
+    /// What a loop device stands on: its own node is not there or does not answer, and the path
+    /// that the kernel has leads nowhere.
     BelowLoop {
         /// Its name below `/dev`.
         loop_device: String,
@@ -68,8 +68,9 @@ impl fmt::Display for Unknown {
             Self::BelowLoop { loop_device } => write!(
                 f,
                 "cannot tell whether the loop device {loop_device} leads to the same bytes: \
-                 /dev/{loop_device} is not there to ask it; make the node, or run ioecho where it \
-                 is"
+                 /dev/{loop_device} does not tell what it holds, because the node is not there or \
+                 the file system of its file does not answer; make the node, run ioecho where \
+                 both are, or detach the device (losetup -d /dev/{loop_device})"
             ),
             Self::NoLease { why } => write!(
                 f,
@@ -98,6 +99,6 @@ mod tests {
         let told = Unknown::NoLease { why: "Permission denied".to_owned() }.to_string();
         assert!(told.contains("(Permission denied)") && told.contains("the owner"), "{told}");
         let told = Unknown::BelowLoop { loop_device: "loop3".to_owned() }.to_string();
-        assert!(told.contains("/dev/loop3 is not there"), "{told}");
+        assert!(told.contains("/dev/loop3 does not tell"), "{told}");
     }
 }

@@ -116,7 +116,7 @@ impl AppliedSetup {
             warnings.push(
                 "a real-time thread runs before the kernel's own threads that work for the \
                  device, and on few processors the device then looks slow\n  = help: leave out the \
-                 priority; --dma-latency makes wake-ups fast without it"
+                 priority; processors that are kept out of deep sleep wake fast without it"
                     .to_owned(),
             );
         }

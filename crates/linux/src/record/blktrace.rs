@@ -31,7 +31,7 @@ use self::disk::Disk;
 use self::lane::Lane;
 use super::buffer::Wanted as WantedBuffer;
 use super::clocks::monotonic_ns;
-use super::error::RecordError;
+use super::error::{RecordError, Remedy};
 use super::interface::Interface;
 use super::ledger::Counting;
 use super::target::Target;
@@ -336,15 +336,18 @@ fn no_debugfs(error: &io::Error) -> RecordError {
     let (reason, remedy) = match Errno::from_io_error(error) {
         Some(Errno::NODEV) => (
             "this kernel has no debugfs".to_owned(),
-            "take `--interface tracefs`, or use a kernel with CONFIG_DEBUG_FS",
+            Remedy::or_tracefs(Some("use a kernel with CONFIG_DEBUG_FS")),
         ),
         Some(Errno::NOSYS) => (
             "debugfs is not mounted".to_owned(),
-            "`mount -t debugfs debugfs /sys/kernel/debug` as root",
+            Remedy::only("`mount -t debugfs debugfs /sys/kernel/debug` as root"),
         ),
-        _ => (format!("debugfs is not mounted and cannot be: {error}"), "run as root"),
+        _ => {
+            let reason = format!("debugfs is not mounted and cannot be: {error}");
+            (reason, Remedy::only("run as root"))
+        }
     };
-    RecordError::Unavailable { interface: Interface::Blktrace, reason, remedy: remedy.to_owned() }
+    RecordError::Unavailable { interface: Interface::Blktrace, reason, remedy }
 }
 
 /// Takes away the traces that processes of ioecho left when they were killed, and answers the names
@@ -361,7 +364,7 @@ pub(super) fn clean() -> Result<Vec<String>, RecordError> {
             reason: format!(
                 "what was left of it is written down where only root may look: {error}"
             ),
-            remedy: "run as root".to_owned(),
+            remedy: Remedy::only("run as root"),
         }),
     }
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with a recording: what, where, and the remedy.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,36 @@ use ioecho_trace::Bytes;
 use crate::target::TargetError;
 
 use super::interface::Interface;
+
+/// What can be done where an interface of the kernel cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    /// What makes it usable; `None` where nobody knows.
+    pub here: Option<String>,
+    /// Another interface that may be used where this one cannot.
+    pub instead: Option<Interface>,
+}
+
+impl Remedy {
+    /// What makes this interface usable; there is no other.
+    pub(super) fn only(here: &str) -> Self {
+        Self { here: Some(here.to_owned()), instead: None }
+    }
+
+    /// What makes the ioctls usable, if anything does; tracefs may be there anyway.
+    pub(super) fn or_tracefs(here: Option<&str>) -> Self {
+        Self { here: here.map(str::to_owned), instead: Some(Interface::Tracefs) }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let other =
+            self.instead.map(|interface| format!("take the interface {}", interface.name()));
+        let ways: Vec<String> = self.here.iter().cloned().chain(other).collect();
+        f.write_str(&ways.join("; or "))
+    }
+}
 
 /// Why a recording cannot begin or go on.
 #[derive(Debug, thiserror::Error)]
@@ -73,16 +104,19 @@ pub enum RecordError {
         /// Why not.
         reason: String,
         /// What to do.
-        remedy: String,
+        remedy: Remedy,
     },
     /// Somebody else traces the device, and this interface takes one tracer only.
-    #[error("{device} is traced already{by}\n  = help: {remedy}")]
+    #[error(
+        "{device} is traced already{by}\n  = help: {remedy}; or take the interface tracefs, which \
+         many can use at a time"
+    )]
     Traced {
         /// The device.
         device: String,
         /// By whom, as words that follow; empty where that is not known.
         by: String,
-        /// How to end that, or what to take instead.
+        /// How to end that.
         remedy: String,
     },
     /// The recording would be written to a device that is recorded.
@@ -102,7 +136,7 @@ pub enum RecordError {
     /// The disk has less room than is to be kept free.
     #[error(
         "{}: {left} are left, less than the {reserve} that are to be kept free\n  = help: write to \
-         a disk with more room, or keep less of it free with --reserve",
+         a disk with more room, or keep less of it free",
         .directory.display()
     )]
     Reserve {
@@ -143,6 +177,24 @@ fn device_below(path: &Path, kind: &str) -> String {
 }
 
 impl RecordError {
+    /// The interface that may be used where the one that was tried cannot.
+    pub const fn instead(&self) -> Option<Interface> {
+        match self {
+            Self::Unavailable { remedy, .. } => remedy.instead,
+            Self::Traced { .. } => Some(Interface::Tracefs),
+            Self::Target(_)
+            | Self::Missing { .. }
+            | Self::NoBlockDevice { .. }
+            | Self::NoDevice
+            | Self::Twice { .. }
+            | Self::Buffer { .. }
+            | Self::OnRecorded { .. }
+            | Self::Reserve { .. }
+            | Self::Output { .. }
+            | Self::System { .. } => None,
+        }
+    }
+
     pub(super) fn output(path: &Path, source: io::Error) -> Self {
         Self::Output { path: path.to_owned(), source }
     }

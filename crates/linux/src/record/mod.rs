@@ -27,7 +27,7 @@ mod tracer;
 mod worker;
 
 pub use attach::clean;
-pub use error::RecordError;
+pub use error::{RecordError, Remedy};
 pub use filter::Events;
 pub use interface::{Interface, InterfaceChoice};
 pub use recorder::{Ending, Options, Plan, Recorder, Status, Summary, end_all};

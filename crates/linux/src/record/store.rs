@@ -478,8 +478,12 @@ mod tests {
             let (events, from_ns, to_ns) = (1 << 40, 1 << 60, 1 << 60);
             let lost = Entry::Lost { cpu, events, from_ns, to_ns };
             let totals = Totals { cpu, read: 1 << 50, lost: 1 << 40 };
-            let stopped =
-                Entry::Stopped { why: String::new(), monotonic_ns: 0, cpus: vec![totals] };
+            let stopped = Entry::Stopped {
+                why: String::new(),
+                asked: Some(false),
+                monotonic_ns: 0,
+                cpus: vec![totals],
+            };
             let mut lines = Vec::new();
             for entry in [&lost, &lost, &lost, &stopped] {
                 entry.append(&mut lines).unwrap();

@@ -17,7 +17,7 @@ use ioecho_trace::recording::{
 use rustix::io::Errno;
 
 use super::buffer::Wanted;
-use super::error::RecordError;
+use super::error::{RecordError, Remedy};
 use super::filter::{self, Events};
 use super::interface::Interface;
 use super::ledger::Counting;
@@ -223,7 +223,7 @@ fn counts(stats: &str) -> Counts {
 }
 
 fn unavailable(reason: String, remedy: &str) -> RecordError {
-    let remedy = remedy.to_owned();
+    let remedy = Remedy::only(remedy);
     RecordError::Unavailable { interface: Interface::Tracefs, reason, remedy }
 }
 
@@ -280,7 +280,7 @@ fn refused(path: &Path, error: &io::Error) -> RecordError {
     } else {
         (format!("{}: {error}", path.display()), AS_ROOT)
     };
-    RecordError::Unavailable { interface: Interface::Tracefs, reason, remedy: remedy.to_owned() }
+    unavailable(reason, remedy)
 }
 
 /// Removes the instances of processes of ioecho that no longer live, and answers their names.

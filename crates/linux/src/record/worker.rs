@@ -184,7 +184,7 @@ impl Worker {
             Ending::Asked => self.shared.why(),
             other => other.phrase().to_owned(),
         };
-        let finished = self.finish(&why);
+        let finished = self.finish(why, ending.is_good());
         self.fail(&mut ending, finished);
         if let Err(error) = self.tracer.detach() {
             self.shared.note(format!("{error}; the next start tries again"));
@@ -545,7 +545,7 @@ impl Worker {
     }
 
     /// Notes the last things and brings everything to the disk.
-    fn finish(&mut self, why: &str) -> Result<(), RecordError> {
+    fn finish(&mut self, why: String, is_asked: bool) -> Result<(), RecordError> {
         // Each is tried whatever became of those before.
         let noted = [
             self.count_all(true),
@@ -553,8 +553,8 @@ impl Worker {
             self.store.note(&Entry::Anchor(anchor())),
             self.note_cost(),
         ];
-        let (why, cpus) = (why.to_owned(), self.totals());
-        let stopped = Entry::Stopped { why, monotonic_ns: monotonic_ns(), cpus };
+        let (asked, cpus) = (Some(is_asked), self.totals());
+        let stopped = Entry::Stopped { why, asked, monotonic_ns: monotonic_ns(), cpus };
         let last = [self.store.note(&stopped), self.store.finish()];
         noted.into_iter().chain(last).collect()
     }

@@ -11,8 +11,9 @@
 //! Ranges are followed through partitions and loop devices. Where device mapper or MD puts its
 //! blocks is not: all of what they are built of counts.
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::storage::{DEPTH_MAX, Keeper, Storage, loops};
@@ -77,7 +78,8 @@ impl Ground {
     }
 }
 
-/// What makes the file at `path` more than a file: a loop device stands on it, or it is swapped to.
+/// What makes the file at `path` more than a file: a loop device stands on it, it is swapped to, or
+/// a run has locked it as its target.
 pub fn use_of(path: &Path) -> Option<Hazard> {
     let data = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let keeper = Keeper::of(&data);
@@ -85,7 +87,15 @@ pub fn use_of(path: &Path) -> Option<Hazard> {
         return Some(Hazard::BackingFile { loop_device: one.node.name });
     }
     let is_it = |area: &PathBuf| fs::metadata(area).is_ok_and(|area| Keeper::of(&area) == keeper);
-    swaps().into_iter().find(is_it).map(|area| Hazard::Swap { area })
+    let swap = swaps().into_iter().find(is_it).map(|area| Hazard::Swap { area });
+    swap.or_else(|| is_locked(path).then(|| Hazard::InUse { by: Vec::new() }))
+}
+
+/// Whether somebody holds a lock (flock(2)) on a file, as a run does on its targets.
+fn is_locked(path: &Path) -> bool {
+    // Never waits, not even for whoever holds a lease on it.
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]
@@ -106,6 +116,9 @@ mod tests {
         assert!(!of("other").touches(&trace), "on the same disk");
         assert!(!of("missing").touches(&trace) && !of("no/such/place").touches(&trace));
         assert!(use_of(&path("trace")).is_none());
+        let held = fs::File::open(path("hard")).unwrap();
+        held.lock().unwrap();
+        assert_eq!(use_of(&path("trace")), Some(Hazard::InUse { by: Vec::new() }));
     }
 
     #[test]

@@ -109,6 +109,17 @@ impl fmt::Display for Expected {
     }
 }
 
+impl Finding {
+    /// The run that wrote what was found, whole and for this place, where none of this run's data
+    /// nor of those before it are. If that run came later nothing was lost.
+    pub fn other_run(&self) -> Option<u64> {
+        match self.found {
+            Found::Stamped(stamp) if self.kind == Integrity::Foreign => Some(stamp.run),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, offset, length, kind, expected, found, read, look, at, own } = self;

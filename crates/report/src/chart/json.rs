@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::thin::{self, rounded};
 use super::{Chart, Layer, Shape, Side, Spacing, Stroke};
-use crate::data::{base64, leb128};
+use crate::packed::{base64, leb128};
 
 #[derive(Serialize)]
 pub(crate) struct ChartData<'a> {

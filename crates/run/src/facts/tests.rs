@@ -180,3 +180,17 @@ fn what_an_earlier_version_wrote_is_written_as_it_was() {
         assert_eq!(table(&again), table(&text), "{run}");
     }
 }
+
+#[test]
+fn numbers_that_are_keys_and_numbers_beyond_i64_are_read_as_they_were_written() {
+    use ioecho_trace::header::NoteKind;
+    use ioecho_trace::recording::Recording;
+
+    let lost = [(0, 3), (7, u64::MAX)].into_iter().collect();
+    let recording = Some(Recording { lost, ..Recording::default() });
+    let mut trace = Header { recording, ..whole().trace };
+    trace.losses.add(NoteKind::Unreadable.of("lines"), u64::MAX, Some("one".to_owned()));
+    let facts = RunFacts { trace, ..whole() };
+    let text = facts.text().unwrap();
+    assert_eq!(RunFacts::read(&text), Ok(facts), "{text}");
+}

@@ -4,7 +4,6 @@
 //! is rebuilt, and then the targets are read, and nothing is written to them. Everything is
 //! streamed: a run of a billion requests takes no more memory than one of a thousand.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -28,6 +27,7 @@ use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{Continued, RunNumber, State, TargetEntry};
 use crate::finalise;
+use crate::regular;
 
 /// Reads in flight.
 const DEPTH: u32 = 4;
@@ -146,7 +146,7 @@ impl Past {
             number,
             targets: targets(path, facts.targets)?,
             ordered: plan.conflicts != Some(ConflictMode::Allow),
-            complete: facts.state == State::Complete && is_whole(&run),
+            complete: facts.state == State::Complete && is_whole(&run)?,
             verified: plan.verify.is_some_and(VerifyMode::is_on),
             trace: plan.trace,
             continued: facts.continues,
@@ -258,15 +258,14 @@ impl Past {
 }
 
 /// Whether the finalised results have a row for every request, so that a row is its number.
-fn is_whole(run: &RunDirectory) -> bool {
-    finalise::read_summary(run).is_ok_and(|summary| {
-        summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned
-    })
+fn is_whole(run: &RunDirectory) -> Result<bool> {
+    let summary = finalise::read_summary(run)?;
+    Ok(summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned)
 }
 
 /// Refuses a run that still goes on.
 fn refuse_running(run: &RunDirectory) -> Result<()> {
-    if File::open(run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
+    if regular::open(&run.journal()).is_ok_and(|journal| journal.try_lock().is_err()) {
         let text = format!(
             "the run {} still goes on\n  = help: wait for its end, or stop it with Ctrl-C",
             run.path().display()

@@ -1,19 +1,20 @@
 //! The records of a run that is over, with the numbers of the requests.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_replay::journal::{JournalReader, to_request};
 use ioecho_replay::verify::{After, Erasing};
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::header::NoteKind;
 use ioecho_trace::{Batch, Header, Request, Source, TraceError};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::open::JournalSource;
+use crate::regular;
 
 /// The requests of a run with their numbers, in order.
 pub(super) enum Records {
@@ -26,7 +27,12 @@ impl Records {
     /// results they are the rows, if none is missing: if the run is `complete`.
     pub(super) fn open(run: &RunDirectory, run_number: u64, complete: bool) -> Result<Self> {
         let (journal, finalised) = (run.journal(), run.requests());
-        if let Ok(file) = File::open(&journal) {
+        let there = match regular::open(&journal) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(TraceError::read(&journal, error).into()),
+        };
+        if let Some(file) = there {
             let reader = JournalReader::new(BufReader::with_capacity(1 << 20, file))
                 .map_err(|error| TraceError::read(&journal, error))?;
             if reader.run != run_number {
@@ -44,7 +50,7 @@ impl Records {
             // One error for a run that holds nothing, whoever asks.
             JournalSource::open(run, &Header::default())?;
         }
-        let source = formats::open(&finalised, &ReadOptions::default())?;
+        let source = regular::trace(&finalised, &ReadOptions::default())?;
         if !complete || source.header().guesses.has(NoteKind::Disordered) {
             let text = format!(
                 "{} was cut off, or lost results, and has been settled since: which request is \
@@ -92,7 +98,7 @@ impl Records {
 /// that some write zeroes: they raise no alarm, and everything else still does.
 pub(super) fn erasing_of(trace: Option<&Path>, stop: &AtomicBool) -> Erasing {
     let read = |path: &Path| -> Result<Erasing, TraceError> {
-        let mut source = formats::open(path, &ReadOptions::default())?;
+        let mut source = regular::trace(path, &ReadOptions::default())?;
         let mut batch = Batch::new(source.header().columns);
         let mut erasing = Erasing::Nothing;
         while erasing < Erasing::Anything && !stop.load(Relaxed) && source.next_batch(&mut batch)? {

@@ -18,6 +18,7 @@ use ioecho_trace::{Nanos, Outcome};
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
+use crate::regular;
 
 /// A ring that is written while a run goes on.
 #[derive(Debug)]
@@ -111,7 +112,7 @@ pub(crate) fn read(path: &Path, run: u64, target: u16) -> Ring {
 }
 
 fn read_whole(path: &Path, run: u64, target: u16) -> io::Result<Ring> {
-    let mut file = io::BufReader::new(File::open(path)?);
+    let mut file = io::BufReader::new(regular::open(path)?);
     let mut header = [0; INTENTS_HEADER_BYTES];
     file.read_exact(&mut header)?;
     let header = IntentsHeader::decode(&header);

@@ -7,7 +7,7 @@ use ioecho_stats::facts::WitnessFacts;
 use ioecho_stats::fidelity::{
     Asked, Blind, FidelityFigures, Limits, Pair, Recorded, Settings, compare,
 };
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Header, Source, TimingMode};
 
@@ -15,6 +15,7 @@ use super::{aligned, finalise, raw_directory, seal};
 use crate::directory::RunDirectory;
 use crate::error::Result;
 use crate::facts::{RunFacts, WitnessEntry};
+use crate::regular;
 
 /// Whether the run has a witness that can be read.
 pub(crate) fn holds(run: &RunDirectory) -> bool {
@@ -101,11 +102,11 @@ pub(crate) fn figures(
     watch: &mut dyn FnMut(&Pair),
 ) -> Result<(FidelityFigures, Header)> {
     let options = ReadOptions::default();
-    let asked = Asked::of_run(formats::open(&run.requests(), &options)?);
+    let asked = Asked::of_run(regular::trace(&run.requests(), &options)?);
     let targets = &witnessed.entry.targets;
     let is_witnessed = |target: u32| targets.iter().any(|one| one.target == target);
     let asked = asked.filter(|event| event.as_ref().map_or(true, |one| is_witnessed(one.target)));
-    let source = formats::open(&run.witness(), &options)?;
+    let source = regular::trace(&run.witness(), &options)?;
     // How long the run took says only that a recording cannot have begun later.
     let shift = aligned::shift(witnessed.zero_monotonic_ns, source.header(), 0);
     let mut seen = Recorded::new(source, shift.unwrap_or(0), |volume, header| {

@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ioecho_linux::record::{
-    Ending, InterfaceChoice, Options, RecordError, Recorder, Target as Device,
+    Ending, Interface, InterfaceChoice, Options, RecordError, Recorder, Target as Device,
 };
 use ioecho_trace::formats::{IssueEvent, ReadOptions};
 use ioecho_trace::recording::NEVER_ENDED;
 use ioecho_trace::{Batch, Header, Source, TraceError, formats, stream};
 
 use crate::directory::RunDirectory;
-use crate::error::{Kind, Result, RunError};
+use crate::error::{self, Kind, Result, RunError};
 use crate::facts::{WitnessEntry, WitnessedTarget};
 use crate::observer::Observer;
 use crate::plan::ReplayPlan;
@@ -65,19 +65,10 @@ fn is_block_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.file_type().is_block_device())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "so `map_err` gives it")]
 fn refused(error: RecordError) -> RunError {
-    // The flag that chooses the interface is another one here.
-    let ours = |remedy: String| remedy.replace("--interface ", "--witness=");
-    let error = match error {
-        RecordError::Unavailable { interface, reason, remedy } => {
-            RecordError::Unavailable { interface, reason, remedy: ours(remedy) }
-        }
-        RecordError::Traced { device, by, remedy } => {
-            RecordError::Traced { device, by, remedy: ours(remedy) }
-        }
-        other => other,
-    };
-    RunError::from(error).within("the witness cannot be recorded, and nothing was replayed")
+    let flag = |interface: Interface| format!("--witness={}", interface.name());
+    error::refused(&error, flag).within("the witness cannot be recorded, and nothing was replayed")
 }
 
 fn options(run: &Path, interface: InterfaceChoice) -> Options {
@@ -276,10 +267,10 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_flag_that_is_typed() {
-        let remedy = "take `--interface tracefs`, or use another kernel".to_owned();
+        let remedy = "end that".to_owned();
         let traced = RecordError::Traced { device: "sda".to_owned(), by: String::new(), remedy };
         let text = format!("{:#}", refused(traced));
-        assert!(text.contains("`--witness=tracefs`") && !text.contains("--interface"), "{text}");
+        assert!(text.ends_with("(--witness=tracefs)") && !text.contains("--interface"), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! these requests missing would blame the replay for the recorder. They are *not witnessed*.
 
 use ioecho_trace::Header;
-use ioecho_trace::recording::{ASKED_TO, Interface};
+use ioecho_trace::recording::Interface;
 
 use super::matching::difference;
 
@@ -44,7 +44,6 @@ impl Blind {
         };
         let shifted = |at: Option<i64>| at.map(|at| at.saturating_add(shift_ns));
         let is_ours = recording.interface != Interface::File;
-        let ended = recording.stopped.as_deref();
         let lost = recording.lost.values().fold(0, |all: u64, lost| all.saturating_add(*lost));
         let placed = recording.gaps.iter().fold(0, |all: u64, gap| all.saturating_add(gap.events));
         // Relay files do not tell where in them something is broken.
@@ -57,7 +56,7 @@ impl Blind {
         let gaps: Vec<_> = gaps.collect();
         let is_placed = !gaps.is_empty() && placed == 0;
         let blind = Self {
-            ends_early: is_damaged || is_ours && ended.is_none_or(|why| !why.starts_with(ASKED_TO)),
+            ends_early: is_damaged || is_ours && !recording.was_asked_to_end(),
             anywhere: if is_torn {
                 u64::MAX
             } else if is_placed {
@@ -120,20 +119,25 @@ mod tests {
 
     #[test]
     fn a_recording_that_was_not_asked_to_end_may_end_early() {
-        let of = |stopped: Option<&str>, interface, damage: Option<&str>| {
+        let told = |stopped: Option<&str>, asked, interface, damage: Option<&str>| {
             let stopped = stopped.map(str::to_owned);
-            let recording = Recording { interface, stopped, ..Recording::default() };
+            let recording = Recording { interface, stopped, asked, ..Recording::default() };
             let damage = damage.map(str::to_owned);
             let header = Header { recording: Some(recording), damage, ..Header::default() };
             Blind::of(&header, 0)
         };
-        assert!(!of(Some(ASKED_TO), Interface::Tracefs, None).ends_early);
+        let words = "in whatever words";
+        assert!(!told(Some(words), Some(true), Interface::Tracefs, None).ends_early);
+        assert!(told(Some("asked to"), Some(false), Interface::Tracefs, None).ends_early);
+        // As earlier versions wrote it.
+        let of = |stopped, interface, damage| told(stopped, None, interface, damage);
+        assert!(!of(Some("asked to"), Interface::Tracefs, None).ends_early);
         assert!(!of(Some("asked to: SIGTERM"), Interface::Tracefs, None).ends_early);
         assert!(of(None, Interface::Tracefs, None).ends_early);
         assert!(of(Some("the disk is full"), Interface::Blktrace, None).ends_early);
         assert!(!of(None, Interface::File, None).ends_early);
-        assert!(of(Some(ASKED_TO), Interface::Tracefs, Some("torn")).ends_early);
-        assert_eq!(of(Some(ASKED_TO), Interface::Blktrace, Some("torn")).anywhere, u64::MAX);
+        assert!(of(Some("asked to"), Interface::Tracefs, Some("torn")).ends_early);
+        assert_eq!(of(Some("asked to"), Interface::Blktrace, Some("torn")).anywhere, u64::MAX);
         assert_eq!(Blind::of(&Header::default(), 5), Blind::default());
     }
 

@@ -168,8 +168,8 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
              its own, or the results' directory more room (docs/replay.md)."
         }
         Finding::GeneratorLimited if is_mostly(LateCause::Verification, figures) => {
-            "Reading before overwriting (--verify preread) delayed the requests: take figures of \
-             speed from a run without it."
+            "Reading before overwriting delayed the requests: take figures of speed from a run \
+             without it."
         }
         Finding::GeneratorLimited => {
             "This program could not read or prepare the requests as fast as they were to be \
@@ -184,7 +184,7 @@ pub(super) fn lateness(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     let grade = graded(share, LATE_SHARE_PASS, LATE_SHARE_SUSPECT);
     let excuse = if low_cap(figures, engine).is_some() {
         "Requests waited for a place below the cap on what is in flight, which is lower than the \
-         default: raise --in-flight-max to see what the device takes, or read response times."
+         default: raise the cap to see what the device takes, or read response times."
     } else {
         "The device could not take this load in time: that is the finding. Read response times, \
          which count from when a request was due."
@@ -270,7 +270,7 @@ pub(super) fn issued(figures: &RunFigures, engine: &EngineFacts) -> Check {
         measured.join("; "),
         "none (invalid above 1 %)",
         "The target cannot take these requests: they cross its end, are misaligned for its block \
-         size (--align round widens them), too large, or of a kind that it cannot do. The outcomes \
+         size (they can be widened to it), too large, or of a kind that it cannot do. The outcomes \
          say which.",
     )
 }
@@ -370,7 +370,7 @@ pub(super) fn demand(engine: &EngineFacts) -> Check {
         ),
         "no more than this host can pace",
         "The load asks for more than this program can issue on this host: lateness there is the \
-         generator's. Use a faster host, several targets, or replay slower (--speedup).",
+         generator's. Use a faster host, several targets, or replay slower.",
     )
 }
 

@@ -280,7 +280,7 @@ fn requests_that_the_target_cannot_do_are_told_by_kind() {
          write-zeroes; 6 of volumes without a target were left out; 4 were widened to the block \
          size"
     );
-    assert!(check.advice.contains("--align round"));
+    assert!(check.advice.contains("they can be widened to it"));
     assert_eq!(figures.summary(facts).unsupported["discard"], 2);
 }
 

@@ -197,7 +197,7 @@ pub fn fault(figures: &Figures) -> Option<(String, &'static str)> {
     }
     if figures.places.end.0 > i64::MAX as u64 {
         let text = "places lie beyond 8 EiB, where no artificial load goes".to_owned();
-        return Some((text, "bring them to where a device may have them, as with --remap pack"));
+        return Some((text, "bring them to where a device may have them, as `remap pack` does"));
     }
     if !figures.mix.classes.iter().any(can_be_made) {
         let text = "there is nothing but what cannot be generated (zones, empty requests)";

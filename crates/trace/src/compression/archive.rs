@@ -8,6 +8,10 @@
 //! them, are one, and so is an archive in an archive with the one around it: taken for text, its
 //! first header would swallow the first line.
 //!
+//! The crate `tar` reads archives, too, but keeps a long name of any length in memory, refuses a
+//! pax record with a line end in its value, and lends out members that borrow their archive: none
+//! can be handed on as a stream, or hold an archive itself.
+//!
 //! Format: POSIX.1-2001 `ustar` and `pax` (IEEE Std 1003.1, pax, "ustar Interchange Format") and
 //! GNU tar's long names and large sizes.
 

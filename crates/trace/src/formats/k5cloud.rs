@@ -12,7 +12,7 @@ use super::import::{
 use super::{Format, Several};
 use crate::batch::Columns;
 use crate::request::Request;
-use crate::transform::decimal_seconds;
+use crate::units::decimal_seconds;
 use crate::units::{Bytes, Nanos};
 
 /// Traces of the K5 cloud.

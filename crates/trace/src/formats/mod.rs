@@ -68,7 +68,7 @@ pub use self::import::WholeSeconds;
 pub use self::members::Several;
 pub use self::options::{IssueEvent, ReadOptions};
 pub use self::write::{Writable, create};
-pub use crate::transform::order::Order;
+pub use crate::order::Order;
 
 use self::doubts::questioned;
 use self::members::{Members, Unarchived};

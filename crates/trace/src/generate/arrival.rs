@@ -16,7 +16,7 @@ use self::cascade::Cascade;
 pub(super) use self::rate::Rate;
 use self::sources::Sources;
 use super::random::Random;
-use crate::transform::{ArgumentError, Arguments};
+use crate::arguments::{ArgumentError, Arguments};
 use crate::units::Nanos;
 
 /// The processes, as they are listed for people.

@@ -5,7 +5,7 @@
 //! read off the time axis. In the published `bursts-ultrafine.readwrite` the requests of a burst
 //! are a nanosecond apart, the slope is 10, and the second 0 has one request.
 
-use crate::transform::{ArgumentError, Arguments};
+use crate::arguments::{ArgumentError, Arguments};
 use crate::units::Nanos;
 
 /// The bursts.

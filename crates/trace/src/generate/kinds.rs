@@ -8,7 +8,7 @@ use super::settings::{Mix, Reads, Settings, yes};
 use super::source::{Requests, Simple, told, when};
 use super::zipf::Zipf;
 use super::{Kind, Load};
-use crate::transform::{ArgumentError, Arguments};
+use crate::arguments::{ArgumentError, Arguments};
 use crate::units::Bytes;
 
 /// Every kind, in the order in which they are listed for people.

@@ -24,8 +24,8 @@ use super::settings::Settings;
 use super::size::{Sizes, cumulative};
 use super::unused::Unused;
 use super::zipf::Zipf;
+use crate::arguments::{ArgumentError, Arguments};
 use crate::request::Op;
-use crate::transform::{ArgumentError, Arguments};
 use crate::units::{Bytes, SECTOR};
 
 /// The letters of operations in a model, and their operations.

@@ -3,7 +3,7 @@
 use super::arrival::{Process, Rate};
 use super::random::Share;
 use super::size::Sizes;
-use crate::transform::{ArgumentError, Arguments};
+use crate::arguments::{ArgumentError, Arguments};
 use crate::units::{Bytes, Nanos};
 
 /// How long a load is of which nobody says it.

@@ -4,7 +4,7 @@
 //! `4k`, `4k:60,64k:40`, `4k-64k`, `512:5,4k-64k:95`.
 
 use super::random::Random;
-use crate::transform::ArgumentError;
+use crate::arguments::ArgumentError;
 use crate::units::Bytes;
 
 /// The largest request that is generated: what the kernel's longest request can be, 32 bits.

@@ -7,12 +7,12 @@ use super::random::{Random, Share, scramble};
 use super::settings::{Mix, Reads, Settings};
 use super::size::Sizes;
 use super::{Load, bursts::Bursts};
+use crate::arguments::ArgumentError;
 use crate::batch::{BATCH_ROWS, Batch, Columns};
 use crate::error::TraceError;
 use crate::header::{Header, Volume};
 use crate::request::{Flags, Op};
 use crate::stream::Source;
-use crate::transform::ArgumentError;
 use crate::units::{Bytes, VolumeId};
 
 /// [`Header::format`] of every generated load.

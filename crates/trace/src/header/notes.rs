@@ -89,6 +89,7 @@ pub struct Note {
 impl Note {
     /// The note as it stands in the header of something larger, of which `part` is a part. The
     /// first example alone goes with it.
+    #[must_use]
     pub fn within(&self, part: &str) -> Self {
         let mut note = self.clone();
         note.within.push(part.to_owned());

@@ -77,6 +77,9 @@ pub enum Entry {
     Stopped {
         /// Why, as a phrase.
         why: String,
+        /// Whether somebody asked for it; earlier versions said so in the phrase alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<bool>,
         /// When.
         monotonic_ns: u64,
         /// What was counted, processor by processor.
@@ -108,6 +111,7 @@ mod tests {
             Entry::Ending { monotonic_ns: 6 },
             Entry::Stopped {
                 why: "asked to".to_owned(),
+                asked: Some(true),
                 monotonic_ns: 7,
                 cpus: vec![Totals { cpu: 0, read: 5, lost: 0 }],
             },

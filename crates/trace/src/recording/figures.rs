@@ -61,10 +61,24 @@ pub struct Recording {
     /// Why it ended; missing where the recorder was killed or another's file does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
+    /// Whether it ended because somebody asked for it; any other may lack what came last. Earlier
+    /// versions did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<bool>,
 }
 
-/// What [`Recording::stopped`] begins with where a recording ended because somebody asked for it; a
-/// colon and by what may follow. Any other may lack what came last.
+impl Recording {
+    /// Whether it ended because somebody asked for it. Of a recording that an earlier version made
+    /// only the phrase tells.
+    pub fn was_asked_to_end(&self) -> bool {
+        self.stopped
+            .as_ref()
+            .is_some_and(|why| self.asked.unwrap_or_else(|| why.starts_with(ASKED_TO)))
+    }
+}
+
+/// The phrase of a recording that ended because somebody asked for it; a colon and by what may
+/// follow.
 pub const ASKED_TO: &str = "asked to";
 
 /// The damage of a recording whose log does not say why it ended. All that is there is sound.

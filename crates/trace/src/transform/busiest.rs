@@ -10,15 +10,15 @@
 
 use std::collections::BTreeMap;
 
-use super::spill::{CHUNK_ROWS, Spill};
-use super::{ArgumentError, Arguments, Context, Kind, Transform, Window, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform, Window};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
+use crate::order::spill::{CHUNK_ROWS, Spill};
 use crate::request::Op;
 use crate::stop::Stop;
 use crate::stream::Source;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, decimal_seconds};
 
 /// `busiest LENGTH`.
 pub const KIND: Kind = Kind {

@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use super::parts::{self, Divide, PARTS_MAX, Parts};
 use super::reverse::{forget_measured, note_forgotten};
-use super::spill::{CHUNK_ROWS, Spill};
-use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
+use crate::order::spill::{CHUNK_ROWS, Spill};
 use crate::stream::Source;
-use crate::units::Nanos;
+use crate::units::{Nanos, decimal_seconds};
 
 /// `derive N`.
 pub const KIND: Kind = Kind {

@@ -16,13 +16,13 @@ use rustc_hash::FxHashMap;
 use super::called::{called, shown};
 use super::place::NO_INSTANT;
 use super::reverse::{forget_measured, note_forgotten};
-use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::{BATCH_ROWS, Batch, Columns};
 use crate::calendar;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic, Volume};
 use crate::stream::Source;
-use crate::units::{Bytes, Nanos, VolumeId};
+use crate::units::{Bytes, Nanos, VolumeId, decimal_seconds};
 
 /// `merge FILE`.
 pub const KIND: Kind = Kind {

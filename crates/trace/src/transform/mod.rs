@@ -19,19 +19,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::TraceError;
 use crate::stop::Stop;
 use crate::stream::{Opened, Source};
-use crate::units::Nanos;
 
 pub mod adjacent;
 pub mod anonymise;
-pub mod arguments;
 pub mod busiest;
 mod called;
 pub mod cmd;
 pub mod derive;
-pub mod exact;
 pub mod filter;
 pub mod merge;
-pub mod order;
 pub mod parts;
 mod place;
 pub mod ramp;
@@ -42,9 +38,7 @@ pub mod resize;
 pub mod reverse;
 pub mod sample;
 pub mod slip;
-pub mod sort;
 pub mod speed;
-pub mod spill;
 pub mod split;
 pub mod spread;
 pub mod stage;
@@ -54,13 +48,10 @@ mod survey;
 pub(crate) mod testing;
 pub mod thin;
 pub mod unstack;
-pub mod whole;
 pub mod window;
 
-pub use arguments::{ArgumentError, Arguments};
+pub use crate::arguments::{ArgumentError, Arguments, exact};
 pub use parts::{Divide, Parts};
-pub use sort::Sorted;
-pub use spill::Spill;
 pub use stage::Stage;
 pub use window::Window;
 
@@ -254,18 +245,6 @@ pub fn apply(
     chain.iter().try_fold(source, |source, asked| asked.transform.over(source, context))
 }
 
-/// A span in seconds, exact, with as many decimals as it needs: `10`, `0.5`.
-pub(crate) fn decimal_seconds(span: Nanos) -> String {
-    let ns = span.0.unsigned_abs();
-    let sign = if span.0 < 0 { "-" } else { "" };
-    let (whole, fraction) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    if fraction == 0 {
-        return format!("{sign}{whole}");
-    }
-    let text = format!("{sign}{whole}.{fraction:09}");
-    text.trim_end_matches('0').to_owned()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -353,12 +332,5 @@ pub(crate) mod tests {
     /// Why `line` is refused.
     pub(crate) fn refused(line: &str) -> String {
         line.parse::<Asked>().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn spans_are_written_exactly_and_shortly() {
-        assert_eq!(decimal_seconds(Nanos::from_secs(10)), "10");
-        assert_eq!(decimal_seconds(Nanos::from_millis(-1500)), "-1.5");
-        assert_eq!(decimal_seconds(Nanos(1)), "0.000000001");
     }
 }

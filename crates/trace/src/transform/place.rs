@@ -113,7 +113,7 @@ impl Mover {
 
 /// A request in a few words, as an example for a note.
 pub(crate) fn told(request: &Request) -> String {
-    let seconds = super::decimal_seconds(request.issue);
+    let seconds = crate::units::decimal_seconds(request.issue);
     let (op, length, offset) = (request.op.name(), request.length.0, request.offset.0);
     format!("the {op} of {length} bytes at offset {offset}, issued at {seconds} s")
 }

@@ -13,12 +13,12 @@
 use super::exact::{PerSecond, Ratio};
 use super::place::{Mover, NO_INSTANT};
 use super::stage::{Flow, Stage, Step};
-use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::Source;
-use crate::units::Nanos;
+use crate::units::{Nanos, decimal_seconds};
 
 /// `ramp IOPS[,IOPS,over=TIME | ,slope=IOPS]`.
 pub const KIND: Kind = Kind {

@@ -13,13 +13,13 @@
 use super::exact::size;
 use super::place::{Mover, NO_INSTANT, NO_PLACE};
 use super::reverse::note_forgotten;
-use super::spill::Spill;
-use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes};
+use crate::order::spill::Spill;
 use crate::stream::Source;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, decimal_seconds};
 
 /// `repeat N[,offset=SIZE][,gap=TIME]`.
 pub const KIND: Kind = Kind {

@@ -5,11 +5,11 @@
 //! are reversed against time: the instants stay as they were, and the requests are dealt to them
 //! from the last one to the first. So the rate over time is that of the recording.
 
-use super::spill::{CHUNK_ROWS, Spill};
 use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::{Batch, Columns};
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind};
+use crate::order::spill::{CHUNK_ROWS, Spill};
 use crate::stream::Source;
 
 /// `reverse`.

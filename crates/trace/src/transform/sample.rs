@@ -11,12 +11,12 @@
 
 use super::exact::{Percent, mix, size};
 use super::stage::{Flow, Stage, Step};
-use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::request::Op;
 use crate::stream::Source;
-use crate::units::{Bytes, Nanos};
+use crate::units::{Bytes, Nanos, decimal_seconds};
 
 /// The size of a block unless said otherwise.
 const BLOCK: Bytes = Bytes(4096);

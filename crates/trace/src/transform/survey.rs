@@ -4,10 +4,10 @@
 //! trace is read once, looked at, and held in a temporary file from which it then streams.
 
 use super::Context;
-use super::spill::Spill;
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
+use crate::order::spill::Spill;
 use crate::stream::Source;
 
 /// A trace that has been read and is given once more.

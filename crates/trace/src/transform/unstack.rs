@@ -11,24 +11,23 @@
 //! volume; or, with `layer=lower`, all requests to the upper ones. Without that knowledge nothing
 //! is removed across volumes, because a mirror writes the same to two of them.
 
-mod layers;
+mod copies;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-pub use self::layers::{Layers, layers};
-
-use self::layers::Copies;
+use self::copies::Copies;
 use super::stage::{Flow, Stage, Step};
-use super::{ArgumentError, Arguments, Context, Kind, Transform, decimal_seconds};
+use super::{ArgumentError, Arguments, Context, Kind, Transform};
 use crate::batch::Batch;
 use crate::error::TraceError;
-use crate::header::{Header, NoteKind, Notes, Topic};
+use crate::header::{Header, NoteKind, Topic};
 use crate::request::Op;
+use crate::stacked::{Layers, WITHIN, layers};
 use crate::stream::Source;
-use crate::units::Nanos;
+use crate::units::{Nanos, decimal_seconds};
 
 /// `unstack`.
 pub const KIND: Kind = Kind {
@@ -40,10 +39,6 @@ pub const KIND: Kind = Kind {
     spills: false,
     parse,
 };
-
-/// How far a copy may be behind where nothing is said. In the published loads nine of ten copies
-/// are found within it; in those that are not stacked 1 of 80 requests is taken for one.
-const WITHIN: Nanos = Nanos::from_millis(100);
 
 /// How many requests are remembered at most: some 130 MiB of them.
 const WAITING_MAX: usize = 1 << 20;
@@ -63,17 +58,6 @@ pub const REMOVED_UPPER: Topic<'static> = NoteKind::Beside.of("requests to upper
 pub const OWN: Topic<'static> = NoteKind::Assumed
     .of("requests to lower layers are no copy of one to an upper layer within the \
          time within= (their own, or parts of a split one) and were kept");
-
-/// The note on devices of a recording that lie above each other.
-pub const LAYERED: Topic<'static> =
-    NoteKind::Assumed.of("pair(s) of recorded devices of which one lies on the other: what goes \
-                          through both was recorded twice (--unstack keeps the requests to \
-                          the upper one, --unstack=layer=lower those to the lower one)");
-
-/// The note on requests that seem to be copies.
-pub const SEEN: Topic<'static> = NoteKind::Assumed
-    .of("requests seem to be in the trace twice, once for each of two stacked \
-         devices (--unstack keeps those to the upper one)");
 
 fn parse(text: &str) -> Result<Box<dyn Transform>, ArgumentError> {
     let mut arguments = Arguments::new(text, ',')?;
@@ -251,75 +235,11 @@ impl Step for Remove {
     }
 }
 
-/// Tells, cheaply enough to look at every trace that is read, whether one seems to be recorded
-/// twice.
-///
-/// A table of a few thousand places, no chains: a request that is not found again before another
-/// takes its place is not counted. What counts is whether one in ten has a twin within a
-/// millisecond, where no load that is not stacked has one in a thousand.
-pub struct Watch {
-    table: Vec<(i64, u64)>,
-    /// Pairs within a millisecond, and within the time that `unstack` allows.
-    close: u64,
-    pairs: u64,
-    requests: u64,
-}
-
-/// Places in the table.
-const TABLE: usize = 1 << 13;
-
-/// How close two requests of a pair are that raise the suspicion.
-const CLOSE_NS: i64 = 1_000_000;
-
-/// How many requests there must be to judge them.
-const FEW: u64 = 100;
-
-impl Default for Watch {
-    fn default() -> Self {
-        Self { table: vec![(i64::MIN, 0); TABLE], close: 0, pairs: 0, requests: 0 }
-    }
-}
-
-impl Watch {
-    /// Looks at the requests of `batch`.
-    pub fn look(&mut self, batch: &Batch) {
-        self.requests += batch.len() as u64;
-        let places = batch.offset_bytes.iter().zip(&batch.length_bytes).zip(&batch.volume);
-        for ((issue, op), ((offset, length), volume)) in
-            batch.issue_ns.iter().zip(&batch.op).zip(places)
-        {
-            // The mixing of Fibonacci hashing: an odd constant near 2^64 over the golden ratio.
-            let mixed = offset
-                .wrapping_add(length.rotate_left(40))
-                .wrapping_add(u64::from(*volume).rotate_left(52))
-                .wrapping_add(u64::from(op.code()))
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let place = &mut self.table[(mixed >> 51) as usize % TABLE];
-            let gap = issue.saturating_sub(place.0);
-            if place.1 == mixed && gap <= WITHIN.0 && *op != Op::Flush {
-                self.close += u64::from(gap <= CLOSE_NS);
-                self.pairs += 1;
-                *place = (i64::MIN, 0);
-            } else {
-                *place = (*issue, mixed);
-            }
-        }
-    }
-
-    /// Notes, once, that requests seem to be recorded twice, if they do.
-    pub fn note(&mut self, guesses: &mut Notes) {
-        if self.requests >= FEW && self.close * 20 >= self.requests {
-            guesses.add(SEEN, 2 * self.pairs, None);
-        }
-        *self = Self::default();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{made, refusal, trace, unmeasured};
     use super::*;
-    use crate::{Columns, Request};
+    use crate::Request;
     use proptest::prelude::*;
 
     /// Straight: each request is the copy of the oldest one like it that waits.
@@ -363,33 +283,6 @@ mod tests {
             let removed = (requests.len() - kept.len()) as u64;
             prop_assert_eq!(header.losses.count_of(REMOVED), removed);
         }
-    }
-
-    fn seen(requests: &[Request]) -> u64 {
-        let mut batch = Batch::new(Columns::default());
-        batch.extend(requests);
-        let (mut watch, mut notes) = (Watch::default(), Notes::default());
-        watch.look(&batch);
-        watch.note(&mut notes);
-        notes.count_of(SEEN)
-    }
-
-    #[test]
-    fn requests_that_all_come_twice_are_noticed_and_others_are_not() {
-        let single: Vec<_> =
-            (0..5000).flat_map(|n| trace(&[(n, Op::Read, n as u64 * 8, 8)])).collect();
-        assert_eq!(seen(&single), 0);
-        let twice: Vec<_> = single
-            .iter()
-            .flat_map(|request| {
-                let issue = request.issue + Nanos::from_micros(10);
-                [*request, Request { issue, ..*request }]
-            })
-            .collect();
-        assert_eq!(seen(&twice), 10_000);
-        // The same place again and again, but not as fast as a layer passes a request on.
-        let again: Vec<_> = (0..5000).flat_map(|n| trace(&[(n, Op::Write, 8, 8)])).collect();
-        assert_eq!(seen(&again), 0);
     }
 
     #[test]

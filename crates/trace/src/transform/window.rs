@@ -81,7 +81,7 @@ struct Cut {
 
 impl Step for Cut {
     fn told(&self) -> String {
-        let seconds = |span| format!("{}s", super::decimal_seconds(span));
+        let seconds = |span| format!("{}s", crate::units::decimal_seconds(span));
         let start = self.window.start.map_or("first".to_owned(), seconds);
         let duration =
             self.window.duration.map_or(String::new(), |span| format!(",{}", seconds(span)));

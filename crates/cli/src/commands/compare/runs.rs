@@ -9,9 +9,10 @@ use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::{PlanFacts, RunFacts, TargetEntry};
 use ioecho_run::finalise;
 use ioecho_run::open::JournalSource;
+use ioecho_run::regular;
 use ioecho_stats::compare::{Blocking, Cut, Obstacle, Replayed, RunProfile, obstacles as found};
 use ioecho_stats::run_summary::RunSummary;
-use ioecho_trace::formats::{self, ReadOptions};
+use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::{Batch, Source};
 use serde::Serialize;
 
@@ -178,7 +179,7 @@ fn begin(system: usize, path: &Path) -> anyhow::Result<Begun> {
 
 fn fold(run: Begun, blocking: Blocking) -> anyhow::Result<Member> {
     let mut source: Box<dyn Source> = if run.directory.requests().exists() {
-        formats::open(&run.directory.requests(), &ReadOptions::default())?
+        regular::trace(&run.directory.requests(), &ReadOptions::default())?
     } else {
         Box::new(JournalSource::open(&run.directory, &run.facts.trace)?)
     };

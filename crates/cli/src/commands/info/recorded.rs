@@ -3,7 +3,7 @@
 //! Whether a recording can be believed is a matter of a few figures: what was lost and when, how
 //! sure the latencies are, what the recorder took from the load.
 
-use ioecho_trace::recording::{ASKED_TO, DriverFigures, MatchingFigures, Recording};
+use ioecho_trace::recording::{DriverFigures, MatchingFigures, Recording};
 use ioecho_trace::units::counted;
 use ioecho_trace::{Bytes, Nanos};
 
@@ -20,7 +20,7 @@ pub(super) fn rows(recording: &Recording) -> Vec<(&'static str, String)> {
             recording.events.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         rows.push(("events", events.join(", ")));
     }
-    if let Some(why) = recording.stopped.as_ref().filter(|why| !why.starts_with(ASKED_TO)) {
+    if let Some(why) = recording.stopped.as_ref().filter(|_| !recording.was_asked_to_end()) {
         rows.push(("ended", format!("early: {why}")));
     }
     for (cpu, lost) in recording.lost.iter().filter(|(_, lost)| **lost > 0) {

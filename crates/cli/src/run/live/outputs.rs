@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_stats::interval::Interval;
@@ -24,6 +24,9 @@ use crate::run::live::{About, LivePlan, csv, flatfile, is_stdout, json, metrics}
 
 /// How often a reader of a pipe is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long a reader may take for what is left when the run has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -93,11 +96,23 @@ impl Outputs {
         Ok(Self(Some(thread.spawn(move || writer.work())?)))
     }
 
-    /// Waits until everything is written.
+    /// Waits until everything is written, or until a reader that has stopped was waited for long
+    /// enough: the run has ended, and so must the program.
     pub(crate) fn finish(&mut self) {
-        if let Some(thread) = self.0.take() {
-            let _ = thread.join();
+        let Some(thread) = self.0.take() else { return };
+        let until = Instant::now() + PATIENCE;
+        while !thread.is_finished() {
+            if Instant::now() >= until {
+                // It waits in the kernel, where nothing reaches it, and ends with the process.
+                return tell(&format!(
+                    "warning: nobody has read the lines of the intervals for {} s since the run \
+                     ended; the last ones are given up",
+                    PATIENCE.as_secs()
+                ));
+            }
+            thread::sleep(LOOK_EVERY);
         }
+        let _ = thread.join();
     }
 }
 
@@ -133,16 +148,17 @@ fn open(
     header: &str,
     asked: &AtomicBool,
 ) -> Result<Lines, Unopened> {
+    let flag = match form {
+        Form::Csv => "--interval-csv",
+        Form::Json => "--interval-json",
+        Form::Flatfile => "--interval-flatfile",
+    };
     let mut out: Box<dyn Write + Send> = if is_stdout(path) {
+        plan.gate.check_standard_output(flag).map_err(Unopened::Refused)?;
         Box::new(io::stdout())
     } else if path.metadata().is_ok_and(|there| there.file_type().is_fifo()) {
         Box::new(open_pipe(path, asked)?)
     } else {
-        let flag = match form {
-            Form::Csv => "--interval-csv",
-            Form::Json => "--interval-json",
-            Form::Flatfile => "--interval-flatfile",
-        };
         Box::new(plan.gate.lines(flag, path).map_err(Unopened::Refused)?)
     };
     if !header.is_empty() {

@@ -16,7 +16,7 @@ use super::api::{self, Setup};
 use super::debugfs::{Debugfs, Identity};
 use super::marker::{self, Marker};
 use super::rival::Rival;
-use crate::record::error::RecordError;
+use crate::record::error::{RecordError, Remedy};
 use crate::record::interface::Interface;
 
 /// The file that stands for a trace: there as long as the trace is, and of no other trace.
@@ -338,10 +338,7 @@ fn refused(path: &Path, error: io::Error) -> RecordError {
             "the kernel is locked down{level} and refuses the relay files ({}: {error})",
             path.display()
         ),
-        remedy:
-            "take `--interface tracefs`, which works there; or start the kernel without Secure \
-                 Boot or lockdown="
-                .to_owned(),
+        remedy: Remedy::or_tracefs(Some("start the kernel without Secure Boot or lockdown=")),
     }
 }
 
@@ -349,18 +346,18 @@ fn refused(path: &Path, error: io::Error) -> RecordError {
 fn unavailable(device: &Path, error: Errno) -> RecordError {
     let device = device.display();
     let (reason, remedy) = match error {
-        Errno::PERM | Errno::ACCESS => (format!("{device}: {error}"), "run as root"),
+        Errno::PERM | Errno::ACCESS => (format!("{device}: {error}"), Remedy::only("run as root")),
         Errno::NOENT => (
             format!("{device} has no directory in debugfs"),
-            "take `--interface tracefs`, or use a kernel with CONFIG_DEBUG_FS",
+            Remedy::or_tracefs(Some("use a kernel with CONFIG_DEBUG_FS")),
         ),
         Errno::NOTTY | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP => (
             "this kernel has no block trace ioctls".to_owned(),
-            "take `--interface tracefs`, or use a kernel with CONFIG_BLK_DEV_IO_TRACE",
+            Remedy::or_tracefs(Some("use a kernel with CONFIG_BLK_DEV_IO_TRACE")),
         ),
-        _ => (format!("{device}: {error}"), "take `--interface tracefs`"),
+        _ => (format!("{device}: {error}"), Remedy::or_tracefs(None)),
     };
-    RecordError::Unavailable { interface: Interface::Blktrace, reason, remedy: remedy.to_owned() }
+    RecordError::Unavailable { interface: Interface::Blktrace, reason, remedy }
 }
 
 #[cfg(test)]
@@ -397,7 +394,7 @@ mod tests {
     #[test]
     fn a_refusal_says_why_and_what_to_do() {
         let told = refused(Path::new("x/trace0"), Errno::PERM.into()).to_string();
-        assert!(told.contains("locked down") && told.contains("--interface tracefs"), "{told}");
+        assert!(told.contains("locked down") && told.contains("the interface tracefs"), "{told}");
         let told = refused(Path::new("x/trace0"), Errno::NOENT.into()).to_string();
         assert!(told.starts_with("cannot open x/trace0"), "{told}");
         let told = unavailable(Path::new("/dev/a"), Errno::NOTTY).to_string();

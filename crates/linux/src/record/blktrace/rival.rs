@@ -59,17 +59,13 @@ impl Rival {
     pub(super) fn remedy(&self, device: &Path, name: &str) -> String {
         let device = device.display();
         match self {
-            Self::Process { pid, .. } => format!(
-                "wait for it to end or stop it (`kill -INT {pid}`); or record with `--interface \
-                 tracefs`, which many can use at a time"
-            ),
-            Self::Nobody => format!(
-                "`blktrace -d {device} -k` takes it out of the kernel; or record with \
-                 `--interface tracefs`, which many can use at a time"
-            ),
+            Self::Process { pid, .. } => {
+                format!("wait for it to end or stop it (`kill -INT {pid}`)")
+            }
+            Self::Nobody => format!("`blktrace -d {device} -k` takes it out of the kernel"),
             Self::Kernel => format!(
                 "switch it off (`echo 0 > /sys/block/{name}/trace/enable`, `echo nop > \
-                 /sys/kernel/tracing/current_tracer`); or record with `--interface tracefs`"
+                 /sys/kernel/tracing/current_tracer`)"
             ),
         }
     }

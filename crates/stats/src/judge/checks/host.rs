@@ -139,7 +139,7 @@ fn cpu(engine: &EngineFacts) -> Check {
     if others > OTHERS_SHARE {
         advice.push(
             "Other programs kept the processors busy: stop them, or give the run processors of its \
-             own (--cpus, and keep others off them).",
+             own and keep others off them.",
         );
     }
     if let Some(times) = cpu.throttled {

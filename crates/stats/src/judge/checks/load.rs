@@ -148,8 +148,8 @@ fn target_size(engine: &EngineFacts) -> Check {
     let smaller = "The recorded device was larger: seeks are shorter and caches cover more than \
                    there. Use a target of its size.";
     let larger = "The recorded device was smaller: more spindles or chips and more spare room work \
-                  for the same load. Use a target of its size (a partition), or spread the load \
-                  (--map with scale=).";
+                  for the same load. Use a target of its size (a partition), or scale the load's \
+                  places.";
     let Some(size) = engine.load.size else {
         let Some(factor) = engine.wraparound_factor.filter(|factor| *factor > 0.0) else {
             return not_applicable(NAME, "the size of the recorded device is not known");
@@ -197,7 +197,7 @@ fn lower_cache(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let Some((target, cache, touched)) = tightest else {
         let unknown = engine.load.targets.iter().find_map(|target| target.unknown_cache.as_ref());
         let why = unknown.map_or("no cache below the target is known", String::as_str);
-        return not_applicable(NAME, &format!("{why}; --cache-size SIZE tells of one"));
+        return not_applicable(NAME, &format!("{why}; a run can be told how large one is"));
     };
     if touched.bytes == 0 {
         return not_applicable(NAME, "nothing was read or written");
@@ -216,8 +216,8 @@ fn lower_cache(figures: &RunFigures, engine: &EngineFacts) -> Check {
         ),
         "more than the cache holds",
         "The working set fits into a cache that direct I/O does not bypass: this measured the \
-         cache. Use a longer or larger part of the load; set up loop devices with --direct-io=on; \
-         or say that the cache is what you meant to measure.",
+         cache. Use a longer or larger part of the load; set up loop devices with direct I/O; or \
+         say that the cache is what you meant to measure.",
     )
 }
 
@@ -239,8 +239,7 @@ fn steady_state(figures: &RunFigures) -> Check {
         SETTLED,
         "The device had not come to rest: a cold cache warmed up, flash filled up, or storage \
          slowed down. The figures mix both states. Fill and warm the target as it will be in \
-         service (ioecho prepare, a first run), replay longer, or leave out the time before \
-         (--start).",
+         service (ioecho prepare, a first run), replay longer, or leave out the time before.",
     )
 }
 
@@ -309,12 +308,12 @@ fn in_flight(figures: &RunFigures, engine: &EngineFacts) -> Check {
     let advice = if ratio > 1.0 {
         "The target is slower than the recorded device, so requests pile up that the programs of \
          the recording would have waited for: queues and service times grow beyond what these \
-         programs would see. Replay with --timing load or --follow-in-flight to hold the recorded \
-         number, or slower (--speedup)."
+         programs would see. Replay by the recorded number in flight (the timing `load`), hold \
+         that number beside the schedule, or replay slower."
     } else {
         "The target is faster than the recorded device: programs that wait for their requests \
-         would ask for more, so this is no measure of what the target can do. Replay with --timing \
-         load, or faster (--speedup), for that."
+         would ask for more, so this is no measure of what the target can do. Replay by \
+         the recorded number in flight (the timing `load`), or faster, for that."
     };
     check(
         NAME,
@@ -349,8 +348,7 @@ fn same_load(figures: &RunFigures) -> Check {
         ),
         "different loads (equal in less than 90 % of the steps)",
         "Several volumes are fed one load: every burst hits all of them at once, which independent \
-         loads never do. Take different recordings, or different parts of one (--window, --merge \
-         with its own start).",
+         loads never do. Take different recordings, or parts of one from different times.",
     )
 }
 
@@ -380,7 +378,7 @@ fn compression(figures: &RunFigures, engine: &EngineFacts) -> Check {
         grade,
         measured,
         "data that do not shrink where the target compresses",
-        "The storage wrote less than the load asked for. Leave out --fill-random and --dedup, or \
+        "The storage wrote less than the load asked for. Write data that do not shrink, or \
          prove that the recorded data shrink as much, and say so beside the figures.",
     )
 }

@@ -107,7 +107,8 @@ const BROKE_OFF: &str = "The recording does not cover the whole run, so nobody c
                          the device saw these requests: see why it ended, and replay again.";
 const PUSHED_BACK: &str = "Requests waited for others that they overlap, because the device took \
                            longer than the original one, and came behind later ones. That is a \
-                           finding about the device; --conflicts says what is done with them.";
+                           finding about the device; the conflict rule of the run says what is \
+                           done with them.";
 const MISSING: &str = "Requests that the run counts as done never reached the device: look for a \
                        cache or another layer between, and read `ioecho check`.";
 const EXTRA: &str = "Somebody else used the device during the run: what was measured is both loads \

@@ -14,10 +14,10 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::import::Fault;
 use crate::header::Header;
+use crate::order::Sorter;
+use crate::stacked::Watch;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
-use crate::transform::order::Sorter;
-use crate::transform::unstack::Watch;
 
 /// Reads a load or a result.
 pub fn open<R: Positioned + Send + 'static>(

@@ -202,7 +202,7 @@ fn a_load_behind_another_follows_it_without_a_gap() {
 fn disorder_within_a_second_is_sorted_and_told() {
     let (all, header) = read("1.300000000 ; 8 ; 1 ; R\n1.100000000 ; 16 ; 1 ; R\n");
     assert_eq!(all[0].offset, Bytes(16 * 512));
-    assert_eq!(header.guesses.count_of(crate::transform::sort::SORTED), 1);
+    assert_eq!(header.guesses.count_of(crate::order::sort::SORTED), 1);
     assert_eq!(header.guesses.count_of(BACKSHIFTS), 0);
 }
 
@@ -248,7 +248,7 @@ fn a_result_has_what_was_measured_and_comes_in_order() {
     assert_eq!(header.losses.count_of(TOO_LATE), 1);
     assert_eq!(header.losses.count_of(REMARKS[0].1), 1);
     assert_eq!(header.losses.count_of(REMARKS[5].1), 1);
-    assert_eq!(header.guesses.count_of(crate::transform::sort::SORTED), 1);
+    assert_eq!(header.guesses.count_of(crate::order::sort::SORTED), 1);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, Imported, NoteKind, Topic};
 use crate::recording::{Device, Gap, Recording};
-use crate::transform::unstack;
+use crate::stacked;
 
 /// How many gaps a header tells of.
 const GAPS_MAX: usize = 1 << 10;
@@ -240,13 +240,13 @@ impl<L: Lane> Reading<L> {
 
     /// Tells of devices that lie above each other.
     fn tell_layers(header: &mut Header) {
-        let layers = unstack::layers(header);
+        let layers = stacked::layers(header);
         if layers.is_empty() {
             return;
         }
         let told: Vec<_> =
             layers.pairs().map(|(upper, lower)| format!("{upper} over {lower}")).collect();
-        header.guesses.add(unstack::LAYERED, told.len() as u64, Some(told.join(", ")));
+        header.guesses.add(stacked::LAYERED, told.len() as u64, Some(told.join(", ")));
     }
 }
 

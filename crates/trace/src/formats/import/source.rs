@@ -9,8 +9,8 @@ use crate::calendar;
 use crate::error::TraceError;
 use crate::formats::{ReadOptions, idle};
 use crate::header::{Header, Imported as Import, NoteKind, Topic, Volume};
+use crate::order::Sorter;
 use crate::stream::Source;
-use crate::transform::order::Sorter;
 
 /// Nanoseconds since 1970 of 2001-09-09, when the seconds got a tenth digit. No trace is as long.
 const UNIX_NS: i64 = 1_000_000_000_000_000_000;

@@ -10,10 +10,10 @@ use crate::batch::Batch;
 use crate::compression::{Codec, Decoder, Peeked, Positioned};
 use crate::error::TraceError;
 use crate::formats::{Opening, ReadOptions};
+use crate::order::sort::SORTED;
 use crate::request::{Op, Request};
 use crate::stream::Source;
 use crate::text::Cursor;
-use crate::transform::sort::SORTED;
 use crate::units::{Bytes, Nanos};
 
 struct Made;

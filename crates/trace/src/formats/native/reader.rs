@@ -25,9 +25,9 @@ use crate::batch::{BATCH_ROWS, Batch, UNKNOWN};
 use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::header::{Header, NoteKind, Volume};
+use crate::order::sort::Sorted;
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
-use crate::transform::Sorted;
 use crate::units::VolumeId;
 
 /// Opens a native file.

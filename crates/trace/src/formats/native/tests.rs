@@ -135,7 +135,7 @@ fn rows_out_of_order_are_sorted_and_told() {
     let (all, header) = read(&path).unwrap();
     requests.swap(40, 41);
     assert_eq!(all, requests);
-    assert_eq!(header.guesses.count_of(crate::transform::sort::SORTED), 1);
+    assert_eq!(header.guesses.count_of(crate::order::sort::SORTED), 1);
 }
 
 #[test]

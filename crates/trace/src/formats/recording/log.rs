@@ -38,6 +38,8 @@ pub(super) struct Log {
     pub(super) ending: Option<u64>,
     /// Why it ended, and when.
     pub(super) stopped: Option<(String, u64)>,
+    /// Whether somebody asked for that.
+    pub(super) asked: Option<bool>,
     totals: Vec<Totals>,
     /// Lines that are none.
     pub(super) broken: u64,
@@ -88,8 +90,8 @@ impl Log {
                 self.processes.push((pid, name));
             }
             Entry::Ending { monotonic_ns } => self.ending = Some(monotonic_ns),
-            Entry::Stopped { why, monotonic_ns, cpus } => {
-                self.stopped = Some((why, monotonic_ns));
+            Entry::Stopped { why, asked, monotonic_ns, cpus } => {
+                (self.stopped, self.asked) = (Some((why, monotonic_ns)), asked);
                 self.totals = cpus;
             }
             _ => {}

@@ -249,6 +249,7 @@ fn header(
         devices: description.devices.clone(),
         cost: log.cost,
         stopped: log.stopped.as_ref().map(|(why, _)| why.clone()),
+        asked: log.asked,
         ..Recording::default()
     });
     (header, description.devices)

@@ -233,7 +233,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
             (
                 Grade::Suspect,
                 "More was in flight than the device's queue takes, so service times count the \
-                 waiting in the host's queue. Lower --in-flight-max to what the queue takes.",
+                 waiting in the host's queue. Lower the cap on what is in flight to what it takes.",
             )
         } else if held.max(full) > FULL_SHARE || (was_full && slow > FULL_SHARE) {
             (
@@ -249,7 +249,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
 }
 
 const CAP_MEASURED: &str = "The cap held requests back though the device had places left: the cap \
-                            was measured. Raise --in-flight-max.";
+                            was measured. Raise it.";
 
 /// A simulated device has a place for every request, so a cap below the default that holds requests
 /// back is all that they wait for.
@@ -371,7 +371,7 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
             measured,
             advice: "For each of these writes a block is read first, which costs a disk a turn and \
                      a flash device a page. Replay on blocks like the recorded ones, or widen \
-                     requests to whole blocks (--align round on a target with such blocks).",
+                     requests to whole blocks on a target with such blocks.",
         }
     })
 }
@@ -414,7 +414,7 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 Grade::Suspect,
                 "The target cannot do these requests, so their cost is missing from the figures \
                  and what was to be freed is not. Use a target that can, or leave them out of the \
-                 load (--filter).",
+                 load.",
             )
         } else if durable > 0 && is_through && device.is_volatile == Some(true) {
             (

@@ -10,7 +10,8 @@ use crate::formats::blktrace::record::category::{READ, WRITE};
 use crate::formats::blktrace::testing::Tape;
 use crate::formats::{ReadOptions, open};
 use crate::recording::{Anchor, Description, Device, Entry, Gap, Interface, Totals, segment_file};
-use crate::transform::{Asked, Context, apply, unstack};
+use crate::stacked;
+use crate::transform::{Asked, Context, apply};
 use crate::units::Bytes;
 
 /// Pages with a read of 4 KiB every microsecond, each done after 500 ns; one page each.
@@ -123,7 +124,12 @@ fn events_by_another_clock_are_left_out_and_told() {
         pages.push(page.bytes());
     }
     let cpus = vec![Totals { cpu: 0, read: 6, lost: 0 }];
-    let stopped = Entry::Stopped { why: "asked".to_owned(), monotonic_ns: 102 * second, cpus };
+    let stopped = Entry::Stopped {
+        why: "asked".to_owned(),
+        asked: Some(true),
+        monotonic_ns: 102 * second,
+        cpus,
+    };
     let directory = written(&description, &[pages], &[stopped]);
     let (requests, header) = read(directory.path());
     let issues: Vec<_> = requests.iter().map(|request| request.issue.0).collect();
@@ -169,6 +175,7 @@ fn lost_events_are_told_by_processor_and_by_when() {
         Entry::Lost { cpu: 0, events: 5, from_ns: 2_000, to_ns: 3_000 },
         Entry::Stopped {
             why: "asked to".to_owned(),
+            asked: None,
             monotonic_ns: 9_000,
             cpus: vec![Totals { cpu: 0, read: 10, lost: 5 }],
         },
@@ -258,7 +265,7 @@ fn layers_are_told_and_their_copies_removed_on_request() {
     let directory = written(&description, &[vec![page.bytes()]], &[]);
     let (requests, header) = read(directory.path());
     assert_eq!(requests.len(), 21);
-    assert_eq!(header.guesses.count_of(unstack::LAYERED), 1);
+    assert_eq!(header.guesses.count_of(stacked::LAYERED), 1);
     assert_eq!(header.recording.unwrap().events["remapped"], 10);
     let kept = |line: &str| {
         let asked: Asked = line.parse().unwrap();
@@ -375,6 +382,7 @@ fn events_that_the_recorder_counted_and_no_file_has_are_missing() {
     let pages = steady(&description, 30);
     let stopped = |read| Entry::Stopped {
         why: "asked to".to_owned(),
+        asked: Some(true),
         monotonic_ns: 900_000,
         cpus: vec![Totals { cpu: 0, read, lost: 0 }, Totals { cpu: 1, read: 7, lost: 0 }],
     };

@@ -10,13 +10,13 @@
 
 use std::collections::VecDeque;
 
-use super::order::{Order, Sorter};
+use super::{Order, Sorter};
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::request::Request;
 use crate::stream::Source;
-use crate::units::Nanos;
+use crate::units::{Nanos, decimal_seconds};
 
 /// How many requests are held back.
 pub const WINDOW_ROWS: usize = 65_536;
@@ -193,7 +193,7 @@ impl SortWindow {
 
 /// An instant, exact and short: `12.5 s`.
 fn seconds(ns: i64) -> String {
-    format!("{} s", super::decimal_seconds(Nanos(ns)))
+    format!("{} s", decimal_seconds(Nanos(ns)))
 }
 
 /// A source whose requests come in the order of their issue, whatever the order beneath.
@@ -244,10 +244,10 @@ impl<S: Source> Source for Sorted<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Given;
     use super::*;
     use crate::batch::UNKNOWN;
     use crate::batch::tests::any_request;
+    use crate::transform::tests::Given;
     use proptest::prelude::*;
 
     fn sorted(requests: &[Request], batch_rows: usize, window: usize) -> (Vec<Request>, Header) {

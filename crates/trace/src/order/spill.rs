@@ -103,7 +103,7 @@ impl Spill {
     }
 
     /// How many of them know what a replay measured.
-    pub(super) fn measured_rows(&self) -> u64 {
+    pub(crate) fn measured_rows(&self) -> u64 {
         self.measured
     }
 
@@ -249,10 +249,10 @@ fn decode(encoded: &[u8], from: usize, to: usize, batch: &mut Batch) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Given;
     use super::*;
     use crate::Request;
     use crate::batch::tests::any_request;
+    use crate::transform::tests::Given;
     use proptest::prelude::*;
 
     /// As many requests as take more than two chunks, out of a few.

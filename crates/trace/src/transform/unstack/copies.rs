@@ -1,9 +1,8 @@
-//! Recordings of several layers as volumes of their own.
+//! Copies on lower devices that were recorded as volumes of their own.
 //!
-//! Who records a device mapper and the disk below it gets every request twice, on two volumes and
-//! at two places. Nothing in the requests says so, but the recording's description does: which
-//! device lies below which. Then the lower one of a pair is the copy. Where on the lower device a
-//! request falls is learned from the pairs: a mapping has few distances.
+//! A copy of a request lies on another volume and at another place than the request. Which volume
+//! lies below which the recording's description tells. Where on the lower one a request falls is
+//! learned from the pairs: a mapping has few distances.
 
 use std::collections::VecDeque;
 
@@ -11,8 +10,8 @@ use rustc_hash::FxHashMap;
 
 use super::WAITING_MAX;
 use crate::batch::Batch;
-use crate::header::Header;
 use crate::request::Op;
+use crate::stacked::Layers;
 use crate::units::Nanos;
 
 /// How many requests alike are looked at for one at a known distance.
@@ -20,75 +19,6 @@ const SEARCH_MAX: usize = 64;
 
 /// How many distances are remembered for each lower volume: the pieces of a mapping.
 const DISTANCES_MAX: usize = 64;
-
-/// Which volumes lie above which.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layers {
-    /// Number and name of the upper and of the lower volume.
-    pairs: Vec<((u32, String), (u32, String))>,
-}
-
-/// What `header` says of its volumes: those of which one lies above the other, directly or through
-/// devices that were not recorded.
-pub fn layers(header: &Header) -> Layers {
-    let Some(recording) = &header.recording else { return Layers::default() };
-    let mut pairs = Vec::new();
-    for upper in &header.volumes {
-        // All names below: the list grows while it is walked.
-        let mut below = vec![upper.name.as_str()];
-        let mut at = 0;
-        while let Some(&name) = below.get(at) {
-            at += 1;
-            let of_device = recording.devices.iter().filter(|device| device.name == name);
-            let mut found: Vec<_> =
-                of_device.flat_map(|device| device.below.iter().map(String::as_str)).collect();
-            let names_above = |above: &[String]| above.iter().any(|other| other == name);
-            let lower = recording.devices.iter().filter(|device| names_above(&device.above));
-            found.extend(lower.map(|device| device.name.as_str()));
-            for name in found {
-                if !below.contains(&name) {
-                    below.push(name);
-                }
-            }
-        }
-        let lower = header
-            .volumes
-            .iter()
-            .filter(|lower| lower.id != upper.id && below.contains(&lower.name.as_str()));
-        pairs.extend(
-            lower.map(|lower| ((upper.id.0, upper.name.clone()), (lower.id.0, lower.name.clone()))),
-        );
-    }
-    Layers { pairs }
-}
-
-impl Layers {
-    /// Whether no volume lies above another.
-    pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
-    }
-
-    /// The names of the upper and of the lower volume of each pair.
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs.iter().map(|(upper, lower)| (upper.1.as_str(), lower.1.as_str()))
-    }
-
-    /// Whether a volume lies above another.
-    pub(super) fn is_upper(&self, volume: u32) -> bool {
-        self.pairs.iter().any(|(upper, _)| upper.0 == volume)
-    }
-
-    /// Whether a volume lies below another.
-    fn is_lower(&self, volume: u32) -> bool {
-        self.pairs.iter().any(|(_, lower)| lower.0 == volume)
-    }
-
-    /// The volumes that lie below one.
-    fn below(&self, volume: u32) -> impl Iterator<Item = u32> {
-        let pairs = self.pairs.iter().filter(move |(upper, _)| upper.0 == volume);
-        pairs.map(|(_, lower)| lower.0)
-    }
-}
 
 /// What an upper request and its copy below have in common.
 type Key = (u32, Op, u64);
@@ -182,51 +112,11 @@ impl Copies {
 mod tests {
     use super::*;
     use crate::Columns;
-    use crate::header::Volume;
-    use crate::recording::{Device, Recording};
+    use crate::header::Header;
     use crate::request::Request;
+    use crate::stacked::layers;
+    use crate::stacked::tests::header;
     use crate::units::{Bytes, VolumeId};
-
-    fn header(names: &[&str], devices: &[(&str, &[&str], &[&str])]) -> Header {
-        let names_of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let volume = |(id, name): (usize, &&str)| Volume {
-            id: VolumeId(id as u32),
-            name: (*name).to_owned(),
-            size: None,
-        };
-        let device = |(name, below, above): &(&str, &[&str], &[&str])| Device {
-            name: (*name).to_owned(),
-            below: names_of(below),
-            above: names_of(above),
-            ..Device::default()
-        };
-        let devices = devices.iter().map(device).collect();
-        Header {
-            volumes: names.iter().enumerate().map(volume).collect(),
-            recording: Some(Recording { devices, ..Recording::default() }),
-            ..Header::default()
-        }
-    }
-
-    fn pairs(header: &Header) -> Vec<(String, String)> {
-        let layers = layers(header);
-        let pairs = layers.pairs().map(|(upper, lower)| (upper.to_owned(), lower.to_owned()));
-        pairs.collect()
-    }
-
-    #[test]
-    fn layers_are_found_from_above_from_below_and_through_what_was_not_recorded() {
-        let pair = |upper: &str, lower: &str| (upper.to_owned(), lower.to_owned());
-        let told = header(&["dm-0", "sda"], &[("dm-0", &["sda"], &[]), ("sda", &[], &[])]);
-        assert_eq!(pairs(&told), [pair("dm-0", "sda")]);
-        let told = header(&["sda", "dm-0"], &[("sda", &[], &["dm-0"])]);
-        assert_eq!(pairs(&told), [pair("dm-0", "sda")]);
-        let through = [("dm-1", &["md0"][..], &[][..]), ("md0", &["sda"], &[])];
-        assert_eq!(pairs(&header(&["dm-1", "sda"], &through)), [pair("dm-1", "sda")]);
-        let circle = [("a", &["b"][..], &[][..]), ("b", &["a"], &[])];
-        assert_eq!(pairs(&header(&["a"], &circle)), []);
-        assert_eq!(pairs(&header(&["a", "b"], &[])), []);
-    }
 
     /// Which of these requests (microsecond, volume, operation, sector, sectors) are copies.
     fn copies(header: &Header, rows: &[(i64, u32, Op, u64, u64)]) -> Vec<bool> {

@@ -4,6 +4,8 @@
 //! said twice is refused with what there is, because a setting that is silently ignored makes
 //! another load than the one that was meant.
 
+pub mod exact;
+
 use std::fmt::Display;
 use std::str::FromStr;
 

@@ -4,10 +4,14 @@
 //! them held back is enough then, takes no time and lets the first request out at once. Files in
 //! which the same time is told again and again need all of it sorted.
 
+pub mod sort;
+pub mod spill;
+pub mod whole;
+
 use serde::{Deserialize, Serialize};
 
-use super::sort::SortWindow;
-use super::whole::WholeSort;
+use self::sort::SortWindow;
+use self::whole::WholeSort;
 use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Notes;
