@@ -96,8 +96,8 @@ impl RunFacts {
         toml::to_string(&self.without_processes())
     }
 
-    /// The same without the names of processes, which only the requests' own header has: TOML has
-    /// no numbers as keys.
+    /// The same without the names of processes: there may be thousands of them, and the requests'
+    /// own header has them.
     #[must_use]
     pub fn without_processes(&self) -> Self {
         let mut facts = self.clone();
