@@ -81,7 +81,8 @@ fn a_reader_of_a_pipe_that_comes_later_gets_every_line() {
 fn a_reader_that_stops_does_not_hold_up_a_run_that_has_ended() {
     let home = home();
     assert!(Command::new("mkfifo").arg(home.path().join("pipe")).status().unwrap().success());
-    // Open, without waiting for a writer, never read, and nearly full already (a pipe holds 64 KiB).
+    // Open, without waiting for a writer, never read, and nearly full already: a pipe holds
+    // 64 KiB.
     let pipe = home.path().join("pipe");
     let mut reader = fs::File::options().read(true).write(true).open(pipe).unwrap();
     reader.write_all(&[b' '; 60 << 10]).unwrap();
