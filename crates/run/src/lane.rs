@@ -21,7 +21,7 @@ use ioecho_replay::verify::{Verifier, VerifyMode, final_pass};
 use ioecho_replay::{Clock, Device, Scheduler};
 use ioecho_trace::{Bytes, Nanos, Op};
 
-use crate::ahead::{self, PlacesSeen};
+use crate::ahead::{self, Emptiness, PlacesSeen};
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{RealTarget, SimulatedTarget, TargetEntry};
 use crate::feeder::{Demand, RingInput};
@@ -235,6 +235,13 @@ impl LaneEnd {
 /// A device that is still to be closed, which may take as long as it does not answer.
 pub(crate) type Closing = Option<Box<dyn Device + Send>>;
 
+/// What there is to doubt of a target on places that hold nothing, unless it was made for the load.
+fn doubt(plan: &ReplayPlan, number: usize, empty: Emptiness) -> Option<String> {
+    let Target::Real { path, .. } = plan.targets.get(number)? else { return None };
+    let Emptiness { never_written, zeroes } = empty;
+    target::doubt(path, never_written, zeroes).filter(|_| !plan.spec.scratch)
+}
+
 /// Runs a lane to its end, but does not close its device.
 pub(crate) fn run(
     plan: &ReplayPlan,
@@ -266,12 +273,8 @@ pub(crate) fn run(
             }
             let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
             end.places = places;
-            if let Some(Target::Real { path, .. }) = plan.targets.get(number)
-                && !plan.spec.scratch
-                && let Some(doubt) = target::doubt(path, empty.never_written, empty.zeroes)
-            {
-                observer.tell(&format!("warning: {doubt}"));
-            }
+            let doubt = doubt(plan, number, empty);
+            doubt.iter().for_each(|doubt| observer.tell(&format!("warning: {doubt}")));
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
             if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {
@@ -292,9 +295,8 @@ pub(crate) fn run(
             }
             if number == 0 && host.is_ok() {
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                if let Some(warning) = too_much(plan, agreed, &work.demand) {
-                    observer.tell(&warning);
-                }
+                let warning = too_much(plan, agreed, &work.demand);
+                warning.iter().for_each(|text| observer.tell(text));
             }
             let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
