@@ -1,8 +1,8 @@
 //! Verification on a host: the files that it needs, and the verification of a run that is over.
 //!
-//! What decides is in `ioecho_replay::verify` and does no I/O. Here are a [`table`] of versions in
-//! a file, the [`ring`] of what was about to be written, and [`later`], which rebuilds from the
-//! [`records`] of a run what its targets may hold, and reads them; [`notes`] say how far that goes.
+//! What decides is in `ioecho_replay::verify` and does no I/O. Here are a `table` of versions in
+//! a file, the `ring` of what was about to be written, and [`later`], which rebuilds from the
+//! `records` of a run what its targets may hold, and reads them; `notes` say how far that goes.
 
 pub mod later;
 pub(crate) mod line;

@@ -3,7 +3,7 @@
 //! A generator that is late takes its time late as well, so its own figures cannot show it. With
 //! `--witness` the kernel's block events of every target that is a block device are recorded beside
 //! the run, from before its first request until after its last, and become a trace of its own in
-//! the run's directory (`witness.parquet`). [`held`] holds the run against it, [`page`] lays it
+//! the run's directory (`witness.parquet`). `held` holds the run against it, `page` lays it
 //! out for the report.
 
 pub mod aligned;
