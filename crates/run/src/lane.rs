@@ -235,6 +235,13 @@ impl LaneEnd {
 /// A device that is still to be closed, which may take as long as it does not answer.
 pub(crate) type Closing = Option<Box<dyn Device + Send>>;
 
+/// Tells a warning, where there is one.
+fn warn(observer: &dyn Observer, warning: Option<String>) {
+    if let Some(warning) = warning {
+        observer.tell(&format!("warning: {warning}"));
+    }
+}
+
 /// What there is to doubt of a target on places that hold nothing, unless it was made for the load.
 fn doubt(plan: &ReplayPlan, number: usize, empty: Emptiness) -> Option<String> {
     let Target::Real { path, .. } = plan.targets.get(number)? else { return None };
@@ -273,8 +280,7 @@ pub(crate) fn run(
             }
             let (places, empty) = ahead::look(&mut input, &content, places.as_ref());
             end.places = places;
-            let doubt = doubt(plan, number, empty);
-            doubt.iter().for_each(|doubt| observer.tell(&format!("warning: {doubt}")));
+            warn(observer, doubt(plan, number, empty));
             // Without this a sleep ends 50 µs late; if it is refused, the lateness will tell.
             let _ = host_thread::set_timer_slack_ns(1);
             if let Some(Target::Real { facts, .. }) = plan.targets.get(number) {
@@ -295,8 +301,7 @@ pub(crate) fn run(
             }
             if number == 0 && host.is_ok() {
                 let agreed = start.agreed.get_or_init(|| agree(plan, device.as_mut(), &clock));
-                let warning = too_much(plan, agreed, &work.demand);
-                warning.iter().for_each(|text| observer.tell(text));
+                warn(observer, too_much(plan, agreed, &work.demand));
             }
             let all_can = start.wait(2);
             let Some(agreed) = start.agreed().filter(|_| all_can) else {
@@ -434,7 +439,7 @@ fn too_much(plan: &ReplayPlan, agreed: &Agreed, demand: &Mutex<Demand>) -> Optio
     let is_too_much = plan.timing.mode.has_schedule() && cost > 0 && peak > 1e9 / cost as f64;
     is_too_much.then(|| {
         format!(
-            "warning: the load asks for up to {peak:.0} requests/s and this host can pace some \
+            "the load asks for up to {peak:.0} requests/s and this host can pace some \
              {:.0}; `ioecho calibrate` tells more",
             1e9 / cost as f64
         )
