@@ -42,7 +42,7 @@ const COMMANDS: [&str; 47] = [
     "replay in.load --map URL --target sim: -o OUT.map",
     "replay in.load --map-file URL --target sim: -o OUT.map",
     "replay in.load --target sim:size=1G -o URL",
-    "prepare --part touched --trace URL OUT.file --size 1G",
+    "prepare --part touched --trace URL OUT.file --size 16M",
     "compare URL URL",
     "check URL URL",
     "merge URL URL -o OUT.both",

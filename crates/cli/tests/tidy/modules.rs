@@ -25,7 +25,6 @@ const FUNCTION_MAX: usize = 100;
 
 /// Functions that are still longer.
 const LONG: &[(&str, &str)] = &[
-    ("crates/cli/src/run/lane.rs", "run"),
     ("crates/stats/src/facts.rs", "merge"),
     ("crates/stats/src/fidelity/compare.rs", "settle"),
     ("crates/stats/src/fidelity/tally.rs", "figures"),
