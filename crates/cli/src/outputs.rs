@@ -7,8 +7,8 @@
 //!
 //! So every file that a command is told to write comes from a [`Gate`], which knows what the
 //! command reads and looks before it opens. What a run, a library and the cache write into
-//! directories of their own they write through `ioecho_linux::Place`. Nothing else in this crate
-//! makes a file or opens one for writing; a test of style holds that.
+//! directories of their own they write through `ioecho_linux::OpenDirectory`. Nothing else in this
+//! crate makes a file or opens one for writing; a test of style holds that.
 
 mod owned;
 
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::target::{Ground, use_of};
-use ioecho_linux::{Hazard, Place};
+use ioecho_linux::{Hazard, OpenDirectory};
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_run::inputs::Inputs;
 use ioecho_run::place::{STRANGER_HELP, refuse_stranger, stranger, unwritable};
@@ -224,7 +224,7 @@ impl Gate {
                 // Whoever has opened it before this has it where he wants it.
                 return File::options().append(true).open(output);
             }
-            let (place, name) = Place::of_file(output)?;
+            let (place, name) = OpenDirectory::of_file(output)?;
             place.write_over(name)
         };
         open().map_err(|error| unwritable(output, &error))
@@ -233,7 +233,7 @@ impl Gate {
     /// A file that is replaced as a whole, again and again.
     pub(crate) fn replaced(&self, flag: &str, output: &Path) -> Result<Replaced> {
         self.check_flag(flag, output, Writing::Replacing)?;
-        let place = Place::of_file(output).map_err(|error| unwritable(output, &error))?;
+        let place = OpenDirectory::of_file(output).map_err(|error| unwritable(output, &error))?;
         Ok(Replaced { place: place.0, name: place.1, path: output.to_owned() })
     }
 
@@ -247,7 +247,9 @@ impl Gate {
         if fs::symlink_metadata(output).is_err() {
             self.check(output, Writing::Replacing)?;
         }
-        Place::of_file(output).and_then(|(place, name)| place.create_new(name)).map_err(told)
+        OpenDirectory::of_file(output)
+            .and_then(|(place, name)| place.create_new(name))
+            .map_err(told)
     }
 }
 
@@ -259,7 +261,7 @@ pub(crate) fn make_directory(directory: &Path) -> Result<()> {
 
 /// A file of which readers never see half.
 pub(crate) struct Replaced {
-    place: Place,
+    place: OpenDirectory,
     name: std::ffi::OsString,
     path: PathBuf,
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-struct Stand {
+struct Fixture {
     directory: TempDir,
 }
 
@@ -19,12 +19,12 @@ const LOAD: &str = "start ; sector; length ; op ;  replay_delay=0 ; replay_durat
 /// Device, operation, offset, length, whole seconds, as Tencent's traces have it.
 const SECONDS: &str = "1538323200,0,8,0,1063\n1538323200,64,8,1,1063\n1538323201,0,8,0,2\n";
 
-impl Stand {
+impl Fixture {
     fn new() -> Self {
-        let stand = Self { directory: tempfile::tempdir().unwrap() };
-        fs::write(stand.path("customer.load"), LOAD).unwrap();
-        fs::write(stand.path("seconds.csv"), SECONDS).unwrap();
-        stand
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
+        fs::write(fixture.path("customer.load"), LOAD).unwrap();
+        fs::write(fixture.path("seconds.csv"), SECONDS).unwrap();
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -51,44 +51,44 @@ impl Stand {
 
 #[test]
 fn what_does_not_fit_is_a_mistake_on_the_command_line() {
-    let stand = Stand::new();
-    stand.refused("convert - x.parquet --merge -", "named twice");
-    stand.refused("convert customer.load x-{}.parquet", "stands for the name of a part");
-    stand.refused("info customer.load --split volume", "several traces");
-    stand.refused("convert customer.load x-{}.csv --split pid", "no processes");
-    stand.refused("info customer.load --filter latency>1s", "asks for latencies");
-    stand.refused("info customer.load --anonymise key-not-kept", "is not kept");
-    stand.refused("info customer.load --filter offset>1T", "what its volumes are called");
+    let fixture = Fixture::new();
+    fixture.refused("convert - x.parquet --merge -", "named twice");
+    fixture.refused("convert customer.load x-{}.parquet", "stands for the name of a part");
+    fixture.refused("info customer.load --split volume", "several traces");
+    fixture.refused("convert customer.load x-{}.csv --split pid", "no processes");
+    fixture.refused("info customer.load --filter latency>1s", "asks for latencies");
+    fixture.refused("info customer.load --anonymise key-not-kept", "is not kept");
+    fixture.refused("info customer.load --filter offset>1T", "what its volumes are called");
     for option in ["--time-unit ms", "--block-size 512", "--event D", "--whole-seconds even"] {
         let flag = option.split(' ').next().unwrap();
         for trace in ["customer.load", "gen:random?count=10"] {
-            stand.refused(&format!("info {trace} {option}"), &format!("{flag} says nothing"));
+            fixture.refused(&format!("info {trace} {option}"), &format!("{flag} says nothing"));
         }
     }
-    stand.refused("info customer.load --ops read", "--columns");
-    assert_eq!(stand.said("info seconds.csv --whole-seconds even").0, 0);
+    fixture.refused("info customer.load --ops read", "--columns");
+    assert_eq!(fixture.said("info seconds.csv --whole-seconds even").0, 0);
     let merged = "info seconds.csv --whole-seconds even --merge customer.load";
-    assert_eq!(stand.said(merged).0, 0);
+    assert_eq!(fixture.said(merged).0, 0);
 }
 
 #[test]
 fn a_detour_does_not_make_whole_seconds_better() {
-    let stand = Stand::new();
-    assert_eq!(stand.said("convert seconds.csv x.parquet").0, 0);
+    let fixture = Fixture::new();
+    assert_eq!(fixture.said("convert seconds.csv x.parquet").0, 0);
     for trace in ["seconds.csv", "x.parquet"] {
-        let (code, said) = stand.said(&format!("replay {trace} -t sim:size=1G --output run"));
+        let (code, said) = fixture.said(&format!("replay {trace} -t sim:size=1G --output run"));
         assert!(code == 3 && said.contains("--whole-seconds"), "{trace}: {code}: {said}");
     }
-    let info = stand.run("info x.parquet");
+    let info = fixture.run("info x.parquet");
     assert!(String::from_utf8_lossy(&info.stdout).contains("reading the original with"));
-    assert_eq!(stand.said("convert seconds.csv y.parquet --whole-seconds burst").0, 0);
-    let (code, said) = stand.said("replay y.parquet -t sim:size=1G --output run --dry-run");
+    assert_eq!(fixture.said("convert seconds.csv y.parquet --whole-seconds burst").0, 0);
+    let (code, said) = fixture.said("replay y.parquet -t sim:size=1G --output run --dry-run");
     assert_eq!(code, 0, "{said}");
 }
 
 #[test]
 fn a_reader_who_has_seen_enough_is_no_error() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
     command.args(["convert", "gen:random?count=200000", "-", "--to", "csv"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -96,19 +96,19 @@ fn a_reader_who_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !said.contains("error"), "{said}");
-    drop(stand);
+    drop(fixture);
 }
 
 #[test]
 fn a_run_of_an_anonymised_trace_keeps_neither_the_key_nor_a_name() {
-    let stand = Stand::new();
-    let mut other = fs::File::create(stand.path("acquaintance.load")).unwrap();
+    let fixture = Fixture::new();
+    let mut other = fs::File::create(fixture.path("acquaintance.load")).unwrap();
     other.write_all(LOAD.as_bytes()).unwrap();
     let line = "replay customer.load -t sim:size=1G --output run --merge acquaintance.load \
                 --anonymise sesame,extent=4k";
-    let (code, said) = stand.said(line);
-    assert!(stand.path("run/run.toml").exists(), "{code}: {said}");
-    for entry in fs::read_dir(stand.path("run")).unwrap() {
+    let (code, said) = fixture.said(line);
+    assert!(fixture.path("run/run.toml").exists(), "{code}: {said}");
+    for entry in fs::read_dir(fixture.path("run")).unwrap() {
         let path = entry.unwrap().path();
         let bytes = fs::read(&path).unwrap();
         for secret in ["sesame", "customer", "acquaintance"] {
@@ -116,7 +116,7 @@ fn a_run_of_an_anonymised_trace_keeps_neither_the_key_nor_a_name() {
             assert!(!found, "{secret} stands in {}", path.display());
         }
     }
-    let dry = stand.run(&format!("{line} --dry-run"));
+    let dry = fixture.run(&format!("{line} --dry-run"));
     let printed = String::from_utf8_lossy(&dry.stdout).into_owned();
     assert!(printed.contains("anonymise key-not-kept,extent=4k"), "{printed}");
 }

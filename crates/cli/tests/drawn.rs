@@ -11,23 +11,23 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// A load of 300 requests, and a run of it on a simulated device.
-struct Stand {
+struct Fixture {
     directory: TempDir,
 }
 
 const SIM: &str = "sim:size=16M,units=4,service=80us,model=exp";
 
-impl Stand {
+impl Fixture {
     fn new() -> Self {
-        let stand = Self { directory: tempfile::tempdir().unwrap() };
-        stand.write_load("a.load", 300);
-        stand
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
+        fixture.write_load("a.load", 300);
+        fixture
     }
 
     fn with_run() -> Self {
-        let stand = Self::new();
-        stand.ok(&["replay", "a.load", "--target", SIM, "-o", "run"]);
-        stand
+        let fixture = Self::new();
+        fixture.ok(&["replay", "a.load", "--target", SIM, "-o", "run"]);
+        fixture
     }
 
     fn write_load(&self, name: &str, count: u64) {
@@ -77,52 +77,53 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn the_pictures_beside_a_page_are_those_of_plot_under_the_same_names() {
-    let stand = Stand::with_run();
-    stand.ok(&["report", "run", "--figures", "beside"]);
-    stand.ok(&["plot", "run", "-o", "plotted", "--to", "svg"]);
-    let names = stand.names("beside");
+    let fixture = Fixture::with_run();
+    fixture.ok(&["report", "run", "--figures", "beside"]);
+    fixture.ok(&["plot", "run", "-o", "plotted", "--to", "svg"]);
+    let names = fixture.names("beside");
     assert_eq!(names.len(), 12, "six pictures in two forms: {names:?}");
     assert!(names.contains(&"run.g04.delay.setpoint.svg".to_owned()), "{names:?}");
     let heading =
         |text: String| text.lines().find(|line| line.starts_with("<title>")).unwrap().to_owned();
-    for name in stand.names("plotted").iter().filter(|name| names.contains(name)) {
-        let [beside, plotted] = ["beside", "plotted"].map(|at| stand.text(&format!("{at}/{name}")));
+    for name in fixture.names("plotted").iter().filter(|name| names.contains(name)) {
+        let [beside, plotted] =
+            ["beside", "plotted"].map(|at| fixture.text(&format!("{at}/{name}")));
         assert_eq!(heading(beside), heading(plotted), "{name}");
     }
 }
 
 #[test]
 fn a_load_has_a_page_without_a_verdict() {
-    let stand = Stand::new();
-    stand.ok(&["report", "a.load", "-o", "page.html"]);
-    let page = stand.text("page.html");
+    let fixture = Fixture::new();
+    fixture.ok(&["report", "a.load", "-o", "page.html"]);
+    let page = fixture.text("page.html");
     assert!(page.contains("not a run: nothing was measured"));
     assert!(page.contains("report a.load -o page.html"), "the command stands on the page");
     assert!(page.contains("g31.ws_lin") && page.contains("\"kind\":\"load\""));
-    stand.ok(&["report", "a.load", "--duration", "1s"]);
-    assert!(stand.text("a.load.html").contains("100 requests"));
+    fixture.ok(&["report", "a.load", "--duration", "1s"]);
+    assert!(fixture.text("a.load.html").contains("100 requests"));
 }
 
 #[test]
 fn the_page_of_a_run_has_charts_the_slowest_requests_and_its_command() {
-    let stand = Stand::with_run();
-    let page = stand.text("run/report.html");
+    let fixture = Fixture::with_run();
+    let page = fixture.text("run/report.html");
     for part in ["g10.latency.xy", "Slowest requests by service time", "id=\"copy\"", SIM] {
         assert!(page.contains(part), "{part}");
     }
     // The results without their directory are a run that nobody judged.
-    stand.ok(&["report", "run/requests.parquet", "-o", "page.html"]);
-    assert!(stand.text("page.html").contains("Not judged"));
-    let refused = stand.run(&["report", "run", "--duration", "1s"]);
+    fixture.ok(&["report", "run/requests.parquet", "-o", "page.html"]);
+    assert!(fixture.text("page.html").contains("Not judged"));
+    let refused = fixture.run(&["report", "run", "--duration", "1s"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("requests.parquet"));
 }
 
 #[test]
 fn pictures_bear_the_names_of_the_manual() {
-    let stand = Stand::with_run();
-    stand.ok(&["plot", "run", "-o", "pictures", "--to", "svg"]);
-    let names = stand.names("pictures");
+    let fixture = Fixture::with_run();
+    fixture.ok(&["plot", "run", "-o", "pictures", "--to", "svg"]);
+    let names = fixture.names("pictures");
     for name in [
         "g000.overview.thrp",
         "g000.overview.thrs",
@@ -156,79 +157,80 @@ fn pictures_bear_the_names_of_the_manual() {
     ] {
         assert!(names.contains(&format!("run.{name}.svg")), "{name} is not in {names:?}");
     }
-    let sonar = stand.text("pictures/run.g01.latency.realtime.svg");
+    let sonar = fixture.text("pictures/run.g01.latency.realtime.svg");
     assert!(sonar.contains("SIMULATED") && sonar.contains("wraparound factor"));
 }
 
 #[test]
 fn a_picture_is_as_large_as_asked_for() {
-    let stand = Stand::new();
-    stand.ok(&["plot", "a.load", "--only", "g40,missratio", "--size", "640x480"]);
+    let fixture = Fixture::new();
+    fixture.ok(&["plot", "a.load", "--only", "g40,missratio", "--size", "640x480"]);
     let pictures: Vec<String> =
-        stand.names(".").into_iter().filter(|name| name != "a.load").collect();
+        fixture.names(".").into_iter().filter(|name| name != "a.load").collect();
     assert_eq!(pictures, ["a.g40.rqsize.bins.png", "a.missratio.png"]);
-    let bytes = fs::read(stand.path("a.missratio.png")).unwrap();
+    let bytes = fs::read(fixture.path("a.missratio.png")).unwrap();
     assert_eq!(bytes[16..24], [0, 0, 2, 128, 0, 0, 1, 224]);
-    let unknown = stand.run(&["plot", "a.load", "--only", "g99"]);
+    let unknown = fixture.run(&["plot", "a.load", "--only", "g99"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(said(&unknown).contains("there is no such picture"));
 }
 
 #[test]
 fn a_run_of_a_future_version_is_refused_and_one_of_the_first_is_read() {
-    let stand = Stand::with_run();
-    let facts = stand.text("run/run.toml");
+    let fixture = Fixture::with_run();
+    let facts = fixture.text("run/run.toml");
     let future = facts.replacen("version = 1\n", "version = 99\n", 1);
-    fs::write(stand.path("run/run.toml"), future).unwrap();
+    fs::write(fixture.path("run/run.toml"), future).unwrap();
     for command in ["report", "plot"] {
-        let refused = stand.run(&[command, "run", "-o", "out"]);
+        let refused = fixture.run(&[command, "run", "-o", "out"]);
         assert_eq!(refused.status.code(), Some(3), "{command}: {}", said(&refused));
         assert!(said(&refused).contains("use a newer ioecho"), "{}", said(&refused));
     }
     // Facts that later versions added are missing from earlier runs.
     let lines = facts.lines().filter(|line| !line.starts_with("wake_up_") && !line.contains("map"));
-    fs::write(stand.path("run/run.toml"), lines.collect::<Vec<_>>().join("\n")).unwrap();
-    let summary: serde_json::Value = serde_json::from_str(&stand.text("run/summary.json")).unwrap();
+    fs::write(fixture.path("run/run.toml"), lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let summary: serde_json::Value =
+        serde_json::from_str(&fixture.text("run/summary.json")).unwrap();
     let mut old = summary;
     for key in ["host", "load", "timing", "verify", "empty_share"] {
         old["engine"].as_object_mut().unwrap().remove(key);
     }
-    fs::write(stand.path("run/summary.json"), old.to_string()).unwrap();
-    stand.ok(&["report", "run", "-o", "old.html"]);
-    assert!(stand.text("old.html").contains("Slowest requests"));
+    fs::write(fixture.path("run/summary.json"), old.to_string()).unwrap();
+    fixture.ok(&["report", "run", "-o", "old.html"]);
+    assert!(fixture.text("old.html").contains("Slowest requests"));
 }
 
 #[test]
 fn a_page_shows_names_with_markup_as_text() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let name = "<img src=x onerror=alert(1)>'\".load";
-    fs::rename(stand.path("a.load"), stand.path(name)).unwrap();
-    stand.ok(&["report", name, "-o", "page.html"]);
-    let page = stand.text("page.html");
+    fs::rename(fixture.path("a.load"), fixture.path(name)).unwrap();
+    fixture.ok(&["report", name, "-o", "page.html"]);
+    let page = fixture.text("page.html");
     assert!(page.contains("&#60;img src=x onerror=alert(1)&#62;") && !page.contains("<img"));
-    stand.ok(&["plot", name, "--only", "g40", "-o", "pictures", "--to", "svg"]);
-    let names = stand.names("pictures");
+    fixture.ok(&["plot", name, "--only", "g40", "-o", "pictures", "--to", "svg"]);
+    let names = fixture.names("pictures");
     assert_eq!(names, ["<img src=x onerror=alert(1)>'\".g40.rqsize.bins.svg"]);
-    assert!(!stand.text(&format!("pictures/{}", names[0])).contains("<img"));
+    assert!(!fixture.text(&format!("pictures/{}", names[0])).contains("<img"));
 }
 
 #[test]
 fn loads_of_one_request_and_runs_that_failed_have_sound_pages() {
-    let stand = Stand::new();
-    stand.write_load("one.load", 1);
-    stand.ok(&["report", "one.load", "-o", "one.html"]);
+    let fixture = Fixture::new();
+    fixture.write_load("one.load", 1);
+    fixture.ok(&["report", "one.load", "-o", "one.html"]);
     assert!(
-        stand.text("one.html").contains("1 request ")
-            || stand.text("one.html").contains("1 request<")
+        fixture.text("one.html").contains("1 request ")
+            || fixture.text("one.html").contains("1 request<")
     );
-    stand.ok(&["plot", "one.load", "-o", "pictures"]);
+    fixture.ok(&["plot", "one.load", "-o", "pictures"]);
     let failing = format!("{SIM},errors=1");
-    stand.run(&["replay", "a.load", "--target", &failing, "-o", "failed"]);
-    stand.ok(&["report", "failed", "-o", "failed.html"]);
-    let page = stand.text("failed.html");
+    fixture.run(&["replay", "a.load", "--target", &failing, "-o", "failed"]);
+    fixture.ok(&["report", "failed", "-o", "failed.html"]);
+    let page = fixture.text("failed.html");
     assert!(page.contains("errno") && !page.contains("NaN"));
-    stand.ok(&["plot", "failed", "-o", "pictures"]);
-    let missing = stand.run(&["report", "pictures"]);
+    fixture.ok(&["plot", "failed", "-o", "pictures"]);
+    let missing = fixture.run(&["report", "pictures"]);
     assert_eq!(missing.status.code(), Some(3));
     assert!(said(&missing).contains("holds no run.toml"));
 }

@@ -6,7 +6,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +14,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use fixture::{Fixture, said};
 use ioecho_fixture::skipped;
-use stand::{Stand, said};
 
-impl Stand {
+impl Fixture {
     fn start(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -88,35 +88,35 @@ const SIM: &str = "sim:size=16M,units=8,service=50us";
 
 #[test]
 fn a_simulated_replay_is_faithful_and_its_result_is_a_trace_again() {
-    let stand = Stand::regular(3000, 500);
-    let output = stand.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
+    let fixture = Fixture::regular(3000, 500);
+    let output = fixture.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    let summary = fs::read(fixture.path("run/summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
     assert_eq!(summary["verdict"]["finding"], "faithful");
     assert_eq!(summary["recorded"], 3000);
-    assert_eq!(stand.facts("run")["state"].as_str(), Some("complete"));
-    assert!(!stand.path("run/requests.journal").exists());
-    let report = fs::read_to_string(stand.path("run/report.html")).unwrap();
+    assert_eq!(fixture.facts("run")["state"].as_str(), Some("complete"));
+    assert!(!fixture.path("run/requests.journal").exists());
+    let report = fs::read_to_string(fixture.path("run/report.html")).unwrap();
     assert!(report.contains("Simulated: no storage was measured."));
 
-    let trace = stand.json(&["info", "--json", "load"]);
-    let result = stand.json(&["info", "--json", "run"]);
+    let trace = fixture.json(&["info", "--json", "load"]);
+    let result = fixture.json(&["info", "--json", "run"]);
     for key in ["requests", "reads", "writes", "bytes_read", "bytes_written", "duration_ns"] {
         assert_eq!(trace[key], result[key], "{key}");
     }
-    let again = stand.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
+    let again = fixture.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
     assert_eq!(code(&again), 0, "{}", said(&again));
 }
 
 #[test]
 fn a_load_survives_the_way_through_the_native_format() {
-    let stand = Stand::regular(3000, 500);
-    assert_eq!(code(&stand.run(&["convert", "load", "a.parquet"])), 0);
-    assert_eq!(code(&stand.run(&["convert", "a.parquet", "b.load.gz"])), 0);
-    assert_eq!(code(&stand.run(&["convert", "b.load.gz", "c.load"])), 0);
+    let fixture = Fixture::regular(3000, 500);
+    assert_eq!(code(&fixture.run(&["convert", "load", "a.parquet"])), 0);
+    assert_eq!(code(&fixture.run(&["convert", "a.parquet", "b.load.gz"])), 0);
+    assert_eq!(code(&fixture.run(&["convert", "b.load.gz", "c.load"])), 0);
     let lines = |name: &str| -> Vec<Vec<String>> {
-        let text = fs::read_to_string(stand.path(name)).unwrap();
+        let text = fs::read_to_string(fixture.path(name)).unwrap();
         let data = text.lines().filter(|line| line.matches(';').count() == 5).skip(1);
         data.map(|line| line.split(';').map(|field| field.trim().to_owned()).collect()).collect()
     };
@@ -125,19 +125,19 @@ fn a_load_survives_the_way_through_the_native_format() {
 
 #[test]
 fn a_damaged_native_file_is_told_and_is_no_panic_to_the_user() {
-    let stand = Stand::regular(3, 500);
-    assert_eq!(code(&stand.run(&["convert", "load", "a.parquet"])), 0);
-    let mut bytes = fs::read(stand.path("a.parquet")).unwrap();
+    let fixture = Fixture::regular(3, 500);
+    assert_eq!(code(&fixture.run(&["convert", "load", "a.parquet"])), 0);
+    let mut bytes = fs::read(fixture.path("a.parquet")).unwrap();
     // The encodings in the header of the first page (parquet.thrift, compact): delta, RLE, RLE. A
     // dictionary, of which there is none, in the place of delta makes the library panic.
     let encodings = [0x15, 0x0a, 0x15, 0x06, 0x15, 0x06];
     let place = bytes.windows(6).position(|window| window == encodings).unwrap();
     bytes[place + 1] = 0x10;
-    fs::write(stand.path("a.parquet"), bytes).unwrap();
+    fs::write(fixture.path("a.parquet"), bytes).unwrap();
     for (arguments, expected) in
         [(&["info", "a.parquet"][..], 4), (&["info", "--strict", "a.parquet"], 3)]
     {
-        let output = stand.run(arguments);
+        let output = fixture.run(arguments);
         assert_eq!(code(&output), expected);
         assert!(said(&output).contains("checksum"), "{}", said(&output));
         assert!(!said(&output).contains("panicked"), "{}", said(&output));
@@ -146,7 +146,7 @@ fn a_damaged_native_file_is_told_and_is_no_panic_to_the_user() {
 
 #[test]
 fn a_part_is_replayed_in_the_traces_own_time() {
-    let stand = Stand::regular(4000, 1000);
+    let fixture = Fixture::regular(4000, 1000);
     let arguments = [
         "replay",
         "load",
@@ -159,9 +159,9 @@ fn a_part_is_replayed_in_the_traces_own_time() {
         "--speedup",
         "2",
     ];
-    let output = stand.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
+    let output = fixture.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
     assert_eq!(code(&output), 0, "{}", said(&output));
-    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    let summary = fs::read(fixture.path("run/summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
     assert_eq!(summary["recorded"], 500);
     assert_eq!(summary["engine"]["demanded_duration_ns"], 249_500_000);
@@ -170,18 +170,19 @@ fn a_part_is_replayed_in_the_traces_own_time() {
 #[test]
 fn a_real_file_is_replayed_by_every_back_end_and_written_recognisably() {
     for backend in ["uring", "aio", "threads"] {
-        let stand = Stand::regular(300, 100);
+        let fixture = Fixture::regular(300, 100);
         let arguments = ["replay", "load", "--target", "target", "--backend", backend];
-        let output = stand.run(&[&arguments[..], &["--allow-cached", "-o", "run", "-q"]].concat());
+        let output =
+            fixture.run(&[&arguments[..], &["--allow-cached", "-o", "run", "-q"]].concat());
         if code(&output) == 5 {
             skipped(said(&output));
             continue;
         }
-        let summary = fs::read(stand.path("run/summary.json")).unwrap();
+        let summary = fs::read(fixture.path("run/summary.json")).unwrap();
         let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
         assert_eq!(summary["recorded"], 300, "{}", said(&output));
         assert_eq!(summary["outcomes"]["ok"], 300);
-        let target = fs::read(stand.path("target")).unwrap();
+        let target = fs::read(fixture.path("target")).unwrap();
         let written = target.chunks(512).filter(|sector| sector.starts_with(b"IOECHO\0\x02"));
         assert_eq!(written.count(), 100 * 8, "a hundred writes of eight sectors");
     }
@@ -189,85 +190,85 @@ fn a_real_file_is_replayed_by_every_back_end_and_written_recognisably() {
 
 #[test]
 fn a_read_only_replay_leaves_the_target_as_it_was() {
-    let stand = Stand::regular(300, 100);
-    fs::write(stand.path("target"), vec![7; 1 << 20]).unwrap();
+    let fixture = Fixture::regular(300, 100);
+    fs::write(fixture.path("target"), vec![7; 1 << 20]).unwrap();
     let arguments = ["replay", "load", "--target", "target", "--read-only", "--allow-cached"];
-    stand.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
-    assert!(fs::read(stand.path("target")).unwrap() == vec![7; 1 << 20]);
-    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    fixture.run(&[&arguments[..], &["-o", "run", "-q"]].concat());
+    assert!(fs::read(fixture.path("target")).unwrap() == vec![7; 1 << 20]);
+    let summary = fs::read(fixture.path("run/summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
     assert_eq!((&summary["recorded"], &summary["engine"]["left_out"]), (&200.into(), &100.into()));
 }
 
 #[test]
 fn somebodys_data_are_refused_untouched_until_they_are_named() {
-    let stand = Stand::regular(300, 100);
-    fs::write(stand.path("target"), vec![b'x'; 1 << 20]).unwrap();
+    let fixture = Fixture::regular(300, 100);
+    fs::write(fixture.path("target"), vec![b'x'; 1 << 20]).unwrap();
     let replay = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
-    let output = stand.run(&replay);
+    let output = fixture.run(&replay);
     assert_eq!(code(&output), 6, "{}", said(&output));
     assert!(said(&output).contains("--destroy target"), "{}", said(&output));
-    assert!(fs::read(stand.path("target")).unwrap() == vec![b'x'; 1 << 20]);
-    assert!(!stand.path("run").exists());
+    assert!(fs::read(fixture.path("target")).unwrap() == vec![b'x'; 1 << 20]);
+    assert!(!fixture.path("run").exists());
 
-    let other = stand.run(&[&replay[..], &["--destroy", "load"]].concat());
+    let other = fixture.run(&[&replay[..], &["--destroy", "load"]].concat());
     assert_eq!(code(&other), 2, "{}", said(&other));
-    stand.run(&[&replay[..], &["--destroy", "target"]].concat());
-    assert!(fs::read(stand.path("target")).unwrap().starts_with(b"IOECHO"));
+    fixture.run(&[&replay[..], &["--destroy", "target"]].concat());
+    assert!(fs::read(fixture.path("target")).unwrap().starts_with(b"IOECHO"));
 }
 
 #[test]
 fn a_dry_run_says_what_would_be_overwritten_and_touches_nothing() {
-    let stand = Stand::regular(300, 100);
-    let output = stand.run(&["replay", "load", "--target", "target", "--dry-run", "-o", "run"]);
+    let fixture = Fixture::regular(300, 100);
+    let output = fixture.run(&["replay", "load", "--target", "target", "--dry-run", "-o", "run"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     assert!(said(&output).contains("100 requests of 400 KiB"), "{}", said(&output));
-    assert!(!stand.path("run").exists());
-    assert!(fs::read(stand.path("target")).unwrap().iter().all(|byte| *byte == 0));
+    assert!(!fixture.path("run").exists());
+    assert!(fs::read(fixture.path("target")).unwrap().iter().all(|byte| *byte == 0));
 }
 
 #[test]
 fn a_killed_run_is_marked_readable_and_recovered() {
-    let stand = Stand::regular(20_000, 5_000);
+    let fixture = Fixture::regular(20_000, 5_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
-    let mut child = stand.start(&arguments);
-    stand.wait_for_results("run");
-    let busy = stand.run(&["report", "run"]);
+    let mut child = fixture.start(&arguments);
+    fixture.wait_for_results("run");
+    let busy = fixture.run(&["report", "run"]);
     assert!(said(&busy).contains("still goes on"), "{}", said(&busy));
     send("-KILL", &child);
     child.wait().unwrap();
 
-    assert_eq!(stand.facts("run")["state"].as_str(), Some("running"));
-    let before = stand.json(&["info", "--json", "run"]);
+    assert_eq!(fixture.facts("run")["state"].as_str(), Some("running"));
+    let before = fixture.json(&["info", "--json", "run"]);
     assert!(before["requests"].as_u64().unwrap() > 30);
-    let output = stand.run(&["report", "run"]);
+    let output = fixture.run(&["report", "run"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     assert!(said(&output).contains("Incomplete"), "{}", said(&output));
-    assert_eq!(stand.facts("run")["state"].as_str(), Some("incomplete"));
-    assert!(stand.path("run/report.html").exists());
-    let after = stand.json(&["info", "--json", "run"]);
+    assert_eq!(fixture.facts("run")["state"].as_str(), Some("incomplete"));
+    assert!(fixture.path("run/report.html").exists());
+    let after = fixture.json(&["info", "--json", "run"]);
     assert_eq!(before["requests"], after["requests"]);
 }
 
 #[test]
 fn an_interrupted_run_ends_cleanly_and_keeps_what_it_measured() {
-    let stand = Stand::regular(20_000, 5_000);
+    let fixture = Fixture::regular(20_000, 5_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
-    let mut child = stand.start(&arguments);
-    stand.wait_for_results("run");
+    let mut child = fixture.start(&arguments);
+    fixture.wait_for_results("run");
     send("-INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(13));
-    let facts = stand.facts("run");
+    let facts = fixture.facts("run");
     assert_eq!(facts["state"].as_str(), Some("incomplete"));
     assert_eq!(facts["reason"].as_str(), Some("stopped by a signal"));
-    assert!(stand.path("run/requests.parquet").exists());
-    assert!(stand.json(&["info", "--json", "run"])["requests"].as_u64().unwrap() > 40);
+    assert!(fixture.path("run/requests.parquet").exists());
+    assert!(fixture.json(&["info", "--json", "run"])["requests"].as_u64().unwrap() > 40);
 }
 
 #[test]
 fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
-    let stand = Stand::regular(600_000, 20);
-    let small = stand.path("small");
+    let fixture = Fixture::regular(600_000, 20);
+    let small = fixture.path("small");
     fs::create_dir(&small).unwrap();
     let mount = small.display().to_string();
     if !is_root() || system("mount", &["-t", "tmpfs", "-o", "size=20m", "none", &mount]).is_none() {
@@ -276,25 +277,25 @@ fn a_disk_that_fills_up_ends_the_run_and_loses_nothing() {
     }
     let mut undo = Undo(Vec::new());
     undo.then(&["umount", "-l", &mount]);
-    let output = stand.run(&["replay", "load", "--target", SIM, "-o", "small/run", "-q"]);
+    let output = fixture.run(&["replay", "load", "--target", SIM, "-o", "small/run", "-q"]);
     assert_eq!(code(&output), 13, "{}", said(&output));
     assert!(said(&output).contains("No space left"), "{}", said(&output));
-    let facts = stand.facts("small/run");
+    let facts = fixture.facts("small/run");
     assert_eq!(facts["state"].as_str(), Some("incomplete"));
-    let summary = fs::read(stand.path("small/run/summary.json")).unwrap();
+    let summary = fs::read(fixture.path("small/run/summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
     assert_eq!(summary["engine"]["results_lost"], 0);
     assert_eq!(summary["recorded"], summary["engine"]["issued"]);
-    let kept = stand.json(&["info", "--json", "small/run"]);
+    let kept = fixture.json(&["info", "--json", "small/run"]);
     assert_eq!(kept["requests"], summary["recorded"]);
     drop(undo);
 }
 
 #[test]
 fn a_mounted_device_is_refused_and_its_file_system_is_intact() {
-    let stand = Stand::regular(300, 100);
-    let image = stand.path("image").display().to_string();
-    let mount = stand.path("mount").display().to_string();
+    let fixture = Fixture::regular(300, 100);
+    let image = fixture.path("image").display().to_string();
+    let mount = fixture.path("mount").display().to_string();
     fs::create_dir(&mount).unwrap();
     fs::File::create(&image).unwrap().set_len(32 << 20).unwrap();
     let device = is_root().then(|| system("losetup", &["-f", "--show", &image])).flatten();
@@ -314,7 +315,7 @@ fn a_mounted_device_is_refused_and_its_file_system_is_intact() {
     fs::write(Path::new(&mount).join("precious"), "data").unwrap();
     for destroy in [&[][..], &["--destroy", &device]] {
         let replay = ["replay", "load", "--target", &device, "-o", "run", "-q"];
-        let output = stand.run(&[&replay[..], destroy].concat());
+        let output = fixture.run(&[&replay[..], destroy].concat());
         assert_eq!(code(&output), 6, "{}", said(&output));
         assert!(said(&output).contains("mounted"), "{}", said(&output));
     }
@@ -325,20 +326,20 @@ fn a_mounted_device_is_refused_and_its_file_system_is_intact() {
 
 #[test]
 fn every_bad_input_has_its_message_and_its_exit_code() {
-    let stand = Stand::regular(300, 100);
-    fs::write(stand.path("empty"), "").unwrap();
-    fs::write(stand.path("prose"), "this is no load\n").unwrap();
-    fs::write(stand.path("tiny"), "x").unwrap();
-    fs::create_dir(stand.path("directory")).unwrap();
-    fs::create_dir(stand.path("full")).unwrap();
-    fs::write(stand.path("full/x"), "x").unwrap();
-    stand.run(&["convert", "load", "whole.load.gz"]);
-    let whole = fs::read(stand.path("whole.load.gz")).unwrap();
-    fs::write(stand.path("cut.load.gz"), &whole[..whole.len() / 2]).unwrap();
+    let fixture = Fixture::regular(300, 100);
+    fs::write(fixture.path("empty"), "").unwrap();
+    fs::write(fixture.path("prose"), "this is no load\n").unwrap();
+    fs::write(fixture.path("tiny"), "x").unwrap();
+    fs::create_dir(fixture.path("directory")).unwrap();
+    fs::create_dir(fixture.path("full")).unwrap();
+    fs::write(fixture.path("full/x"), "x").unwrap();
+    fixture.run(&["convert", "load", "whole.load.gz"]);
+    let whole = fs::read(fixture.path("whole.load.gz")).unwrap();
+    fs::write(fixture.path("cut.load.gz"), &whole[..whole.len() / 2]).unwrap();
     let mut flipped = whole.clone();
     let middle = flipped.len() / 2;
     flipped[middle..middle + 40].fill(0xFF);
-    fs::write(stand.path("corrupt.load.gz"), flipped).unwrap();
+    fs::write(fixture.path("corrupt.load.gz"), flipped).unwrap();
     let cases: [(&[&str], i32, &str); 20] = [
         (&["info", "missing"], 3, "missing"),
         (&["info", "empty"], 3, "empty"),
@@ -362,7 +363,7 @@ fn every_bad_input_has_its_message_and_its_exit_code() {
         (&["replay", "load", "--target", SIM, "-o", "full"], 7, "not empty"),
     ];
     for (arguments, expected, text) in cases {
-        let output = stand.run(arguments);
+        let output = fixture.run(arguments);
         let all = said(&output);
         assert_eq!(code(&output), expected, "{arguments:?}: {all}");
         assert!(all.contains(text), "{arguments:?}: {all}");
@@ -372,28 +373,28 @@ fn every_bad_input_has_its_message_and_its_exit_code() {
 
 #[test]
 fn the_demo_runs_without_a_device() {
-    let stand = Stand::regular(1, 1);
-    let output = stand.run(&["demo", "--sim", "-o", "demo"]);
+    let fixture = Fixture::regular(1, 1);
+    let output = fixture.run(&["demo", "--sim", "-o", "demo"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
     assert!(said(&output).contains("Simulated: no storage was measured."), "{}", said(&output));
-    assert!(stand.path("demo/run/report.html").exists());
+    assert!(fixture.path("demo/run/report.html").exists());
 }
 
 #[test]
 fn completions_and_man_pages_come_from_the_same_definitions() {
-    let stand = Stand::regular(1, 1);
-    assert!(said(&stand.run(&["completions", "bash"])).contains("ioecho__subcmd__replay"));
-    assert_eq!(code(&stand.run(&["man", "."])), 0);
-    assert!(fs::read_to_string(stand.path("ioecho-replay.1")).unwrap().contains("speedup"));
+    let fixture = Fixture::regular(1, 1);
+    assert!(said(&fixture.run(&["completions", "bash"])).contains("ioecho__subcmd__replay"));
+    assert_eq!(code(&fixture.run(&["man", "."])), 0);
+    assert!(fs::read_to_string(fixture.path("ioecho-replay.1")).unwrap().contains("speedup"));
 }
 
 #[test]
 fn a_signal_ends_a_run_whose_trace_has_been_read_to_its_end_already() {
     // The whole of a short trace lies in the look-ahead from the first moment on.
-    let stand = Stand::regular(1000, 100_000);
+    let fixture = Fixture::regular(1000, 100_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
-    let mut child = stand.start(&arguments);
-    let journal = stand.path("run/requests.journal");
+    let mut child = fixture.start(&arguments);
+    let journal = fixture.path("run/requests.journal");
     while !journal.exists() {
         sleep(Duration::from_millis(20));
     }
@@ -412,8 +413,8 @@ fn a_signal_ends_a_run_whose_trace_has_been_read_to_its_end_already() {
 
 #[test]
 fn requests_that_cannot_be_issued_make_a_run_invalid() {
-    let stand = Stand::regular(300, 100);
-    let output = stand.run(&["replay", "load", "--target", "sim:size=512", "-o", "run", "-q"]);
+    let fixture = Fixture::regular(300, 100);
+    let output = fixture.run(&["replay", "load", "--target", "sim:size=512", "-o", "run", "-q"]);
     assert_eq!(code(&output), 14, "{}", said(&output));
     assert!(said(&output).contains("0 of 300 replayed"), "{}", said(&output));
     assert!(said(&output).contains("Nothing was replayed"), "{}", said(&output));
@@ -421,61 +422,61 @@ fn requests_that_cannot_be_issued_make_a_run_invalid() {
 
 #[test]
 fn a_part_beside_the_trace_is_a_slip_of_the_hand() {
-    let stand = Stand::regular(300, 100);
+    let fixture = Fixture::regular(300, 100);
     let replay = ["replay", "load", "--target", SIM, "--start", "2h", "-o", "run", "-q"];
     for arguments in [&replay[..], &["convert", "load", "x.parquet", "--start", "2h"]] {
-        let output = stand.run(arguments);
+        let output = fixture.run(arguments);
         assert_eq!(code(&output), 2, "{}", said(&output));
         assert!(said(&output).contains("no request is left"), "{}", said(&output));
     }
-    assert!(!stand.path("run").exists());
+    assert!(!fixture.path("run").exists());
 }
 
 #[test]
 fn a_load_from_a_pipe_is_replayed_whole() {
-    let stand = Stand::regular(5000, 20);
-    let load = fs::File::open(stand.path("load")).unwrap();
-    let mut command = stand.command(&["replay", "-", "--target", SIM, "-o", "run", "-q"]);
+    let fixture = Fixture::regular(5000, 20);
+    let load = fs::File::open(fixture.path("load")).unwrap();
+    let mut command = fixture.command(&["replay", "-", "--target", SIM, "-o", "run", "-q"]);
     let output = command.stdin(load).output().unwrap();
     assert_eq!(code(&output), 0, "{}", said(&output));
-    assert_eq!(stand.json(&["info", "--json", "run"])["requests"], 5000);
+    assert_eq!(fixture.json(&["info", "--json", "run"])["requests"], 5000);
 }
 
 #[test]
 fn a_wrapped_run_is_still_the_load_that_was_recorded() {
-    let stand = Stand::regular(300, 100);
-    stand.run(&["replay", "load", "--target", "sim:size=1M", "-o", "run", "-q"]);
+    let fixture = Fixture::regular(300, 100);
+    fixture.run(&["replay", "load", "--target", "sim:size=1M", "-o", "run", "-q"]);
     let (trace, result) =
-        (stand.json(&["info", "--json", "load"]), stand.json(&["info", "--json", "run"]));
+        (fixture.json(&["info", "--json", "load"]), fixture.json(&["info", "--json", "run"]));
     assert_eq!(trace["volumes"][0]["extent"], result["volumes"][0]["extent"]);
 }
 
 #[test]
 fn an_incomplete_run_is_a_damaged_trace() {
-    let stand = Stand::regular(20_000, 5_000);
+    let fixture = Fixture::regular(20_000, 5_000);
     let arguments = ["replay", "load", "--target", "target", "--allow-cached", "-o", "run", "-q"];
-    let mut child = stand.start(&arguments);
-    stand.wait_for_results("run");
+    let mut child = fixture.start(&arguments);
+    fixture.wait_for_results("run");
     send("-KILL", &child);
     child.wait().unwrap();
-    assert_eq!(code(&stand.run(&["convert", "run", "before.parquet"])), 4);
-    assert_eq!(code(&stand.run(&["report", "run"])), 0);
-    assert_eq!(code(&stand.run(&["convert", "run", "after.parquet"])), 4);
-    let again = stand.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
+    assert_eq!(code(&fixture.run(&["convert", "run", "before.parquet"])), 4);
+    assert_eq!(code(&fixture.run(&["report", "run"])), 0);
+    assert_eq!(code(&fixture.run(&["convert", "run", "after.parquet"])), 4);
+    let again = fixture.run(&["replay", "run", "--target", SIM, "-o", "again", "-q"]);
     assert_eq!(code(&again), 13, "{}", said(&again));
-    let itself = stand.run(&["convert", "run", "run/requests.parquet"]);
+    let itself = fixture.run(&["convert", "run", "run/requests.parquet"]);
     assert_eq!(code(&itself), 2, "{}", said(&itself));
 }
 
 #[test]
 fn a_run_of_a_future_version_is_refused() {
-    let stand = Stand::regular(300, 100);
-    stand.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
-    let facts = fs::read_to_string(stand.path("run/run.toml")).unwrap();
-    fs::write(stand.path("run/run.toml"), facts.replace("version = 1\n", "version = 99\n"))
+    let fixture = Fixture::regular(300, 100);
+    fixture.run(&["replay", "load", "--target", SIM, "-o", "run", "-q"]);
+    let facts = fs::read_to_string(fixture.path("run/run.toml")).unwrap();
+    fs::write(fixture.path("run/run.toml"), facts.replace("version = 1\n", "version = 99\n"))
         .unwrap();
     for arguments in [&["info", "run"][..], &["convert", "run", "x.parquet"], &["report", "run"]] {
-        let output = stand.run(arguments);
+        let output = fixture.run(arguments);
         assert_eq!(code(&output), 3, "{arguments:?}: {}", said(&output));
         assert!(said(&output).contains("use a newer ioecho"), "{}", said(&output));
     }
@@ -483,7 +484,7 @@ fn a_run_of_a_future_version_is_refused() {
 
 #[test]
 fn what_nobody_can_hear_is_no_panic() {
-    let stand = Stand::regular(300, 100);
+    let fixture = Fixture::regular(300, 100);
     let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
         skipped("there is no /dev/full");
         return;
@@ -498,7 +499,7 @@ fn what_nobody_can_hear_is_no_panic() {
     .into_iter()
     .enumerate()
     {
-        let mut command = stand.command(arguments);
+        let mut command = fixture.command(arguments);
         command.stdout(full.try_clone().unwrap()).stderr(full.try_clone().unwrap());
         let status = command.status().unwrap();
         assert_ne!(status.code(), Some(101), "case {number} panics");
@@ -506,16 +507,16 @@ fn what_nobody_can_hear_is_no_panic() {
 }
 
 /// The columns of a load that tells how long its requests took.
-fn with_latencies(stand: &Stand, name: &str) {
-    let load = fs::read_to_string(stand.path("load")).unwrap();
+fn with_latencies(fixture: &Fixture, name: &str) {
+    let load = fs::read_to_string(fixture.path("load")).unwrap();
     let load = load.replace("replay_duration=0", "replay_duration (guessed)");
-    fs::write(stand.path(name), load.replace("0.0 ; 0.0\n", "0.0 ; 0.001000000\n")).unwrap();
+    fs::write(fixture.path(name), load.replace("0.0 ; 0.0\n", "0.0 ; 0.001000000\n")).unwrap();
 }
 
 #[test]
 fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
-    let stand = Stand::regular(300, 500);
-    with_latencies(&stand, "told");
+    let fixture = Fixture::regular(300, 500);
+    with_latencies(&fixture, "told");
     for (timing, options) in [
         ("timed", &["--follow-in-flight", "--bundle", "50us", "--speedup", "3"][..]),
         ("afap", &["--in-flight-max", "4"]),
@@ -523,9 +524,9 @@ fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
     ] {
         let run = format!("run-{timing}");
         let replay = ["replay", "told", "--target", SIM, "--timing", timing, "-o", &run, "-q"];
-        let output = stand.run(&[&replay[..], options].concat());
+        let output = fixture.run(&[&replay[..], options].concat());
         assert_eq!(code(&output), 0, "{}", said(&output));
-        let summary = fs::read(stand.path(&run).join("summary.json")).unwrap();
+        let summary = fs::read(fixture.path(&run).join("summary.json")).unwrap();
         let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
         assert_eq!((&summary["recorded"], &summary["outcomes"]["ok"]), (&300.into(), &300.into()));
         assert_eq!(summary["engine"]["timing"], timing);
@@ -537,10 +538,10 @@ fn every_timing_issues_the_whole_load_and_the_summary_names_it() {
 
 #[test]
 fn what_follows_the_recording_asks_for_a_recording_that_tells() {
-    let stand = Stand::regular(10, 100);
+    let fixture = Fixture::regular(10, 100);
     for option in [&["--timing", "load"][..], &["--follow-in-flight"]] {
         let output =
-            stand.run(&[&["replay", "load", "--target", SIM, "-o", "run"], option].concat());
+            fixture.run(&[&["replay", "load", "--target", SIM, "-o", "run"], option].concat());
         assert_eq!(code(&output), 2, "{}", said(&output));
         assert!(said(&output).contains("does not tell how long"), "{}", said(&output));
     }
@@ -548,7 +549,7 @@ fn what_follows_the_recording_asks_for_a_recording_that_tells() {
 
 #[test]
 fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
-    let stand = Stand::regular(10, 100);
+    let fixture = Fixture::regular(10, 100);
     for options in [
         &["--timing", "afap", "--speedup", "2"][..],
         &["--timing", "afap", "--follow-in-flight"],
@@ -568,18 +569,18 @@ fn options_that_cannot_be_meant_together_are_refused_with_what_to_do() {
         &["--fill-random", "101"],
     ] {
         let replay = ["replay", "load", "--target", SIM, "-o", "run", "-q"];
-        let output = stand.run(&[&replay[..], options].concat());
+        let output = fixture.run(&[&replay[..], options].concat());
         assert_eq!(code(&output), 2, "{options:?}: {}", said(&output));
-        assert!(!stand.path("run").exists(), "{options:?}");
+        assert!(!fixture.path("run").exists(), "{options:?}");
     }
 }
 
 #[test]
 fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
-    let stand = Stand::regular(300, 100);
-    fs::File::create(stand.path("other")).unwrap().set_len(8 << 20).unwrap();
+    let fixture = Fixture::regular(300, 100);
+    fs::File::create(fixture.path("other")).unwrap().set_len(8 << 20).unwrap();
     // Sectors 0 to 16,000 are used: 8 MB.
-    let output = stand.run(&[
+    let output = fixture.run(&[
         "replay",
         "load",
         "--map",
@@ -591,12 +592,12 @@ fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
         "run",
         "-q",
     ]);
-    assert!(stand.path("run/summary.json").exists(), "{}", said(&output));
-    let summary = fs::read(stand.path("run/summary.json")).unwrap();
+    assert!(fixture.path("run/summary.json").exists(), "{}", said(&output));
+    let summary = fs::read(fixture.path("run/summary.json")).unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
     assert_eq!((&summary["engine"]["targets"], &summary["recorded"]), (&2.into(), &300.into()));
     let stamped = |name: &str| -> Vec<usize> {
-        let data = fs::read(stand.path(name)).unwrap();
+        let data = fs::read(fixture.path(name)).unwrap();
         let sectors = data.chunks(512).enumerate();
         sectors.filter(|(_, data)| data.starts_with(b"IOECHO\0\x02")).map(|(n, _)| n).collect()
     };
@@ -604,21 +605,21 @@ fn a_volume_is_divided_among_targets_and_each_gets_its_part() {
     assert_eq!(target.len() + other.len(), 100 * 8, "a hundred writes of eight sectors");
     assert!(target.iter().all(|sector| *sector < 8192));
     assert!(other.first().is_some_and(|sector| *sector >= 2048), "{:?}", other.first());
-    assert_eq!(stand.facts("run")["targets"].as_array().unwrap().len(), 2);
+    assert_eq!(fixture.facts("run")["targets"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn misaligned_requests_are_left_out_or_widened_and_counted_either_way() {
-    let stand = Stand::regular(0, 1);
+    let fixture = Fixture::regular(0, 1);
     let header = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n";
     let load = format!(
         "{header}0.000000000 ; 3 ; 2 ; W ; 0.0 ; 0.0\n0.000100000 ; 8 ; 8 ; W ; 0.0 ; 0.0\n"
     );
-    fs::write(stand.path("load"), load).unwrap();
+    fs::write(fixture.path("load"), load).unwrap();
     let engine = |run: &str, options: &[&str]| -> serde_json::Value {
         let replay = ["replay", "load", "--target", "sim:size=16M,block=4k", "-o", run, "-q"];
-        stand.run(&[&replay[..], options].concat());
-        let summary = fs::read(stand.path(run).join("summary.json")).unwrap();
+        fixture.run(&[&replay[..], options].concat());
+        let summary = fs::read(fixture.path(run).join("summary.json")).unwrap();
         let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
         summary["engine"].clone()
     };
@@ -630,10 +631,10 @@ fn misaligned_requests_are_left_out_or_widened_and_counted_either_way() {
 
 #[test]
 fn a_run_ends_after_as_many_errors_as_it_bears() {
-    let stand = Stand::regular(300, 100);
+    let fixture = Fixture::regular(300, 100);
     let failing = "sim:size=16M,errors=0.5";
     let issued = |run: &str, on_error: &str| {
-        let output = stand.run(&[
+        let output = fixture.run(&[
             "replay",
             "load",
             "--target",
@@ -644,7 +645,7 @@ fn a_run_ends_after_as_many_errors_as_it_bears() {
             run,
             "-q",
         ]);
-        let summary = fs::read(stand.path(run).join("summary.json")).unwrap();
+        let summary = fs::read(fixture.path(run).join("summary.json")).unwrap();
         let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
         (code(&output), summary["failed"].as_u64().unwrap())
     };
@@ -657,9 +658,9 @@ fn a_run_ends_after_as_many_errors_as_it_bears() {
 
 #[test]
 fn a_conversion_goes_through_pipes_packed_or_not() {
-    let stand = Stand::regular(2000, 100);
+    let fixture = Fixture::regular(2000, 100);
     let piped = |arguments: &[&str], input: Vec<u8>| -> Output {
-        let mut command = stand.command(arguments);
+        let mut command = fixture.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -669,10 +670,10 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
         assert!(feeder.join().unwrap());
         output
     };
-    let mut text = fs::read(stand.path("load")).unwrap();
+    let mut text = fs::read(fixture.path("load")).unwrap();
     for (name, format) in [("x.load.zst", "blkreplay"), ("flatfile.bin.xz", "vdbench")] {
-        assert_eq!(code(&stand.run(&["convert", "load", name])), 0);
-        let packed = fs::read(stand.path(name)).unwrap();
+        assert_eq!(code(&fixture.run(&["convert", "load", name])), 0);
+        let packed = fs::read(fixture.path(name)).unwrap();
         let output = piped(&["convert", "-", "-", "--to", format], packed);
         assert_eq!(code(&output), 0);
         let told = String::from_utf8(output.stderr).unwrap();
@@ -680,10 +681,10 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
         text = output.stdout;
     }
     // What came through Vdbench's format is the load that went in.
-    fs::write(stand.path("back"), &text).unwrap();
-    assert_eq!(code(&stand.run(&["convert", "back", "back.load"])), 0);
+    fs::write(fixture.path("back"), &text).unwrap();
+    assert_eq!(code(&fixture.run(&["convert", "back", "back.load"])), 0);
     let lines = |name: &str| -> Vec<String> {
-        let text = fs::read_to_string(stand.path(name)).unwrap();
+        let text = fs::read_to_string(fixture.path(name)).unwrap();
         text.lines()
             .filter(|line| line.ends_with("0.0 ; 0.0"))
             .map(|l| l.replace(' ', ""))
@@ -694,13 +695,13 @@ fn a_conversion_goes_through_pipes_packed_or_not() {
 
 #[test]
 fn the_standard_output_needs_a_format_and_may_be_closed() {
-    let stand = Stand::regular(200_000, 10);
-    let output = stand.run(&["convert", "load", "-"]);
+    let fixture = Fixture::regular(200_000, 10);
+    let output = fixture.run(&["convert", "load", "-"]);
     assert_eq!(code(&output), 2);
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(told.contains("standard output") && told.contains("--to"), "{told}");
 
-    let mut command = stand.command(&["convert", "load", "-", "--to", "blkreplay"]);
+    let mut command = fixture.command(&["convert", "load", "-", "--to", "blkreplay"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
@@ -708,5 +709,5 @@ fn the_standard_output_needs_a_format_and_may_be_closed() {
     let told = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(!told.contains("Broken pipe"), "{told}");
     assert_eq!(code(&output), 0);
-    assert!(!stand.path("-").exists());
+    assert!(!fixture.path("-").exists());
 }

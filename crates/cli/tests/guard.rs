@@ -14,20 +14,20 @@ use ioecho_fixture::loop_device::Attached;
 use ioecho_fixture::{or_skip, run as system, skipped};
 use ioecho_replay::pattern::MARK;
 
-mod stand;
+mod fixture;
 
-use stand::{Stand, said};
+use fixture::{Fixture, said};
 
 const REFUSED: Option<i32> = Some(6);
 
 /// The program in a mount namespace of its own, where something is done first.
-fn after(stand: &Stand, first: &str, arguments: &[&str]) -> Result<Output, String> {
+fn after(fixture: &Fixture, first: &str, arguments: &[&str]) -> Result<Output, String> {
     let script = format!("{first} && exec \"$@\"");
     let words = ["--mount", "--propagation", "private", "sh", "-c"];
     system("unshare", &[&words[..], &["mount -t tmpfs none /mnt"]].concat())?;
     let mut command = Command::new("unshare");
     command.args(words).args([&script, "sh", env!("CARGO_BIN_EXE_ioecho")]).args(arguments);
-    Ok(command.current_dir(stand.directory.path()).output().unwrap())
+    Ok(command.current_dir(fixture.directory.path()).output().unwrap())
 }
 
 /// How many sectors of a file ioecho wrote.
@@ -37,91 +37,91 @@ fn written(path: &Path) -> usize {
 
 #[test]
 fn without_sys_a_device_is_refused_until_its_user_says_that_he_knows() {
-    let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let fixture = Fixture::regular(30, 1000);
+    let device = or_skip!(Attached::over(&fixture.path("target"), &[]));
     let words = ["replay", "load", "-t", device.path(), "-o", "run", "-q"];
     let hide = "mount -t tmpfs none /sys";
-    let refused = or_skip!(after(&stand, hide, &words));
+    let refused = or_skip!(after(&fixture, hide, &words));
     let told = said(&refused);
     assert_eq!(refused.status.code(), REFUSED, "{told}");
     assert!(told.contains("cannot tell") && told.contains("/sys"), "{told}");
     assert!(told.contains("if you know that nobody uses it"), "{told}");
-    assert_eq!(written(&stand.path("target")), 0);
+    assert_eq!(written(&fixture.path("target")), 0);
     let named = [&words[..], &["--destroy", device.path()]].concat();
-    let told = said(&after(&stand, hide, &named).unwrap());
+    let told = said(&after(&fixture, hide, &named).unwrap());
     assert!(told.contains("warning") && told.contains("cannot tell"), "{told}");
-    assert!(written(&stand.path("target")) > 0, "{told}");
+    assert!(written(&fixture.path("target")) > 0, "{told}");
 }
 
 #[test]
 fn without_sys_what_is_mounted_through_another_loop_device_is_refused_even_if_named() {
-    let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
-    let beside = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let fixture = Fixture::regular(30, 1000);
+    let device = or_skip!(Attached::over(&fixture.path("target"), &[]));
+    let beside = or_skip!(Attached::over(&fixture.path("target"), &[]));
     or_skip!(system("mkfs.ext4", &["-q", device.path()]));
     let first = format!("mount {} /mnt && mount -t tmpfs none /sys", device.path());
     or_skip!(system("unshare", &["--mount", "--propagation", "private", "sh", "-c", &first]));
     let words =
         ["replay", "load", "-t", beside.path(), "-o", "run", "-q", "--destroy", beside.path()];
-    let refused = or_skip!(after(&stand, &first, &words));
+    let refused = or_skip!(after(&fixture, &first, &words));
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("is mounted at /mnt"), "{}", said(&refused));
     let file = ["replay", "load", "-t", "target", "-o", "run", "-q", "--destroy", "target"];
-    let refused = after(&stand, &first, &[&file[..], &["--allow-cached"]].concat()).unwrap();
+    let refused = after(&fixture, &first, &[&file[..], &["--allow-cached"]].concat()).unwrap();
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("behind the loop device"), "{}", said(&refused));
-    assert_eq!(written(&stand.path("target")), 0);
+    assert_eq!(written(&fixture.path("target")), 0);
 }
 
 #[test]
 fn without_proc_a_device_is_refused() {
-    let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let fixture = Fixture::regular(30, 1000);
+    let device = or_skip!(Attached::over(&fixture.path("target"), &[]));
     let words = ["prepare", device.path(), "-q"];
-    let refused = or_skip!(after(&stand, "mount -t tmpfs none /proc", &words));
+    let refused = or_skip!(after(&fixture, "mount -t tmpfs none /proc", &words));
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("/proc is not mounted"), "{}", said(&refused));
-    assert_eq!(written(&stand.path("target")), 0);
+    assert_eq!(written(&fixture.path("target")), 0);
 }
 
 #[test]
 fn in_another_pid_namespace_a_device_is_refused_and_a_file_is_not() {
-    let stand = Stand::regular(30, 1000);
-    let device = or_skip!(Attached::over(&stand.path("target"), &[]));
+    let fixture = Fixture::regular(30, 1000);
+    let device = or_skip!(Attached::over(&fixture.path("target"), &[]));
     let within = |target: &str, run: &str| {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_ioecho"), "replay"]);
         command.args(["load", "-t", target, "-o", run, "-q", "--allow-cached"]);
-        command.current_dir(stand.directory.path()).output().unwrap()
+        command.current_dir(fixture.directory.path()).output().unwrap()
     };
     or_skip!(system("unshare", &["--pid", "--fork", "--mount-proc", "true"]));
     let refused = within(device.path(), "one");
     assert_eq!(refused.status.code(), REFUSED, "{}", said(&refused));
     assert!(said(&refused).contains("--pid=host"), "{}", said(&refused));
-    assert_eq!(written(&stand.path("target")), 0);
+    assert_eq!(written(&fixture.path("target")), 0);
     // The kernel says of a file who writes to it, wherever that is.
-    File::create(stand.path("file")).unwrap().set_len(16 << 20).unwrap();
+    File::create(fixture.path("file")).unwrap().set_len(16 << 20).unwrap();
     let allowed = within("file", "two");
-    assert!(stand.path("two").exists(), "{}", said(&allowed));
+    assert!(fixture.path("two").exists(), "{}", said(&allowed));
 }
 
 #[test]
 fn where_no_lease_is_given_a_file_is_refused() {
-    let stand = Stand::regular(30, 1000);
+    let fixture = Fixture::regular(30, 1000);
     // Somebody else's file that everybody may write to.
-    let (target, run) = (stand.path("target"), stand.path("out"));
+    let (target, run) = (fixture.path("target"), fixture.path("out"));
     fs::create_dir(&run).unwrap();
     let everybody = |path: &Path| {
         system("chmod", &["a+rwx", path.to_str().unwrap()])
             .and_then(|_| system("setpriv", &["--reuid", "65534", "--clear-groups", "true"]))
     };
-    for path in [stand.directory.path(), &target, &run] {
+    for path in [fixture.directory.path(), &target, &run] {
         or_skip!(everybody(path));
     }
     let as_nobody = |program: &str, arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", program]);
-        command.args(arguments).current_dir(stand.directory.path()).output().unwrap()
+        command.args(arguments).current_dir(fixture.directory.path()).output().unwrap()
     };
     let binary = env!("CARGO_BIN_EXE_ioecho");
     if !as_nobody(binary, &["--version"]).status.success() {
@@ -142,8 +142,8 @@ struct SlowTrace {
 }
 
 impl SlowTrace {
-    fn new(stand: &Stand) -> Self {
-        let pipe = stand.path("slow.load");
+    fn new(fixture: &Fixture) -> Self {
+        let pipe = fixture.path("slow.load");
         system("mkfifo", &[pipe.to_str().unwrap()]).unwrap();
         let line = |n: u64| format!("0.{n:09} ; {} ; 8 ; W ; 0.0 ; 0.0\n", n * 7 % 2000 * 8);
         // Each is more than a pipe holds, so that the reader has come far when the first is away;
@@ -167,8 +167,8 @@ impl SlowTrace {
     }
 }
 
-fn start(stand: &Stand, arguments: &[&str]) -> Child {
-    let mut command = stand.command(arguments);
+fn start(fixture: &Fixture, arguments: &[&str]) -> Child {
+    let mut command = fixture.command(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
@@ -181,10 +181,10 @@ const WRITERS: [&[&str]; 2] = [
 #[test]
 fn what_another_program_writes_while_the_trace_is_read_is_kept() {
     for words in WRITERS {
-        let stand = Stand::regular(1, 1);
-        let trace = SlowTrace::new(&stand);
-        let target = stand.path("target");
-        let program = start(&stand, &[words, &["target"]].concat());
+        let fixture = Fixture::regular(1, 1);
+        let trace = SlowTrace::new(&fixture);
+        let target = fixture.path("target");
+        let program = start(&fixture, &[words, &["target"]].concat());
         let mut somebody = None;
         let output = trace.feed(program, || {
             let mut shell = Command::new("sh");
@@ -205,18 +205,18 @@ fn what_another_program_writes_while_the_trace_is_read_is_kept() {
         let mut letter = [0; 6];
         File::open(&target).unwrap().read_exact_at(&mut letter, 0).unwrap();
         assert_eq!((&letter, written(&target)), (b"letter", 0));
-        assert!(!stand.path("run").exists(), "nothing is left of a run that did not begin");
+        assert!(!fixture.path("run").exists(), "nothing is left of a run that did not begin");
     }
 }
 
 #[test]
 fn a_loop_device_that_is_attached_while_the_trace_is_read_keeps_its_file() {
     for words in WRITERS {
-        let stand = Stand::regular(1, 1);
-        let trace = SlowTrace::new(&stand);
-        let target = stand.path("target");
+        let fixture = Fixture::regular(1, 1);
+        let trace = SlowTrace::new(&fixture);
+        let target = fixture.path("target");
         or_skip!(Attached::over(&target, &[]));
-        let program = start(&stand, &[words, &["target"]].concat());
+        let program = start(&fixture, &[words, &["target"]].concat());
         let mut device = None;
         let output = trace.feed(program, || device = Some(Attached::over(&target, &[])));
         let _device = or_skip!(device.unwrap());

@@ -4,7 +4,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::fs;
 use std::io::Write;
@@ -13,12 +13,12 @@ use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use fixture::{Fixture, said};
 use ioecho_fixture::run as told;
-use stand::{Stand, said};
 
 /// A loop device that can be made to hang; taken down, and awake, when it is dropped.
 struct Sleeper {
-    stand: Stand,
+    fixture: Fixture,
     devices: Vec<String>,
     mounted: bool,
     child: Option<Child>,
@@ -27,8 +27,8 @@ struct Sleeper {
 /// What a program printed, or that it failed.
 impl Sleeper {
     /// `Err` says what this host does not give.
-    fn new(stand: Stand) -> Result<Self, String> {
-        let mut sleeper = Self { stand, devices: Vec::new(), mounted: false, child: None };
+    fn new(fixture: Fixture) -> Result<Self, String> {
+        let mut sleeper = Self { fixture, devices: Vec::new(), mounted: false, child: None };
         sleeper.write("image", 96);
         told("mkfs.ext4", &["-q", "-F", &sleeper.path("image")])?;
         let below = sleeper.attach("image")?;
@@ -44,11 +44,11 @@ impl Sleeper {
     }
 
     fn path(&self, name: &str) -> String {
-        self.stand.path(name).to_str().unwrap().to_owned()
+        self.fixture.path(name).to_str().unwrap().to_owned()
     }
 
     fn write(&self, name: &str, mib: usize) {
-        let mut file = fs::File::create(self.stand.path(name)).unwrap();
+        let mut file = fs::File::create(self.fixture.path(name)).unwrap();
         file.write_all(&vec![0; mib << 20]).unwrap();
         file.sync_all().unwrap();
     }
@@ -120,7 +120,7 @@ fn state(child: &Child, name: &str) -> Option<char> {
 #[test]
 fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     let writes = (0..200_000_u64).map(|n| (n * 7 % 2000 * 8, 8, 'W'));
-    let mut sleeper = match Sleeper::new(Stand::of(writes, 500, 4096)) {
+    let mut sleeper = match Sleeper::new(Fixture::of(writes, 500, 4096)) {
         Ok(sleeper) => sleeper,
         Err(reason) => {
             ioecho_fixture::skipped(reason);
@@ -130,10 +130,10 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     let device = sleeper.device().to_owned();
     let arguments =
         ["replay", "load", "--target", &device, "--backend", "aio", "--quiet", "-o", "run"];
-    let child = sleeper.stand.command(&arguments);
+    let child = sleeper.fixture.command(&arguments);
     let child = { child }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     sleeper.child = Some(child);
-    let run = sleeper.stand.path("run");
+    let run = sleeper.fixture.path("run");
     let has_ended =
         |sleeper: &mut Sleeper| sleeper.child.as_mut().unwrap().try_wait().unwrap().is_some();
     wait_until("the run goes on", || {
@@ -162,6 +162,6 @@ fn what_was_measured_is_written_though_a_device_holds_the_issuing_thread() {
     assert_eq!(output.status.code(), Some(13), "{text}");
     assert!(text.contains("does not let go of requests in flight"), "{text}");
     assert!(log().contains("stuck in a system call"), "{}", log());
-    let results = sleeper.stand.run(&["info", "run"]);
+    let results = sleeper.fixture.run(&["info", "run"]);
     assert!(results.status.code().is_some_and(|code| [0, 4].contains(&code)), "{}", said(&results));
 }

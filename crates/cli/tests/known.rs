@@ -4,28 +4,28 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::fs;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use fixture::{Fixture, said};
 use serde_json::Value;
-use stand::{Stand, said};
 
 const TARGET_BYTES: u64 = 8 << 20;
 
 /// Writes of 4 KiB to the even blocks of the target's first half, and reads of everything.
-fn stand(rounds: u64) -> Stand {
+fn fixture(rounds: u64) -> Fixture {
     let blocks = TARGET_BYTES / 4096;
     let round =
         (0..blocks / 2).map(|n| (n * 16, 16, 'R')).chain((0..blocks / 4).map(|n| (n * 16, 8, 'W')));
     let all: Vec<_> = (0..rounds).flat_map(|_| round.clone()).collect();
-    Stand::of(all.into_iter(), 20, TARGET_BYTES)
+    Fixture::of(all.into_iter(), 20, TARGET_BYTES)
 }
 
-impl Stand {
+impl Fixture {
     /// Replays the load; answers the exit code and `verify.json` of the first target.
     fn replay(&self, run: &str, options: &[&str]) -> (i32, Value) {
         let mut arguments = vec!["replay", "load", "--target", "target", "--allow-cached"];
@@ -84,23 +84,23 @@ fn kinds(target: &Value) -> Vec<(u64, String)> {
 
 #[test]
 fn damage_in_what_prepare_wrote_is_found_by_the_reads_of_the_load() {
-    let stand = stand(1);
-    stand.prepare();
-    let (code, target) = stand.replay("sound", &["--verify", "reads"]);
+    let fixture = fixture(1);
+    fixture.prepare();
+    let (code, target) = fixture.replay("sound", &["--verify", "reads"]);
     assert_ne!(code, 15, "{target}");
     assert!(target["figures"]["prepared"].as_u64() > Some(8000), "{target}");
     assert_eq!(target["figures"]["doubtful"], 0);
-    stand.prepare();
+    fixture.prepare();
     // In blocks of the second half, which the load only reads.
     let at = |block: u64| (TARGET_BYTES / 2 + block * 4096) as usize;
-    stand.change(|data| {
+    fixture.change(|data| {
         data[at(0) + 77] ^= 4;
         data[at(8) + 200..at(8) + 230].fill(0x11);
         data.copy_within(at(24)..at(24) + 512, at(16));
         // Zeroed or discarded by somebody, or lost: it cannot be told.
         data[at(32)..at(32) + 512].fill(0);
     });
-    let (code, target) = stand.replay("damaged", &["--verify", "reads"]);
+    let (code, target) = fixture.replay("damaged", &["--verify", "reads"]);
     assert_eq!(code, 15);
     let place = |block: u64, kind: &str| (at(block) as u64, kind.to_owned());
     let expected = [place(0, "flipped"), place(8, "corrupt"), place(16, "misdirected")];
@@ -110,49 +110,50 @@ fn damage_in_what_prepare_wrote_is_found_by_the_reads_of_the_load() {
 
 #[test]
 fn what_was_never_prepared_or_trimmed_or_overwritten_since_raises_no_alarm() {
-    let stand = stand(1);
-    stand.prepare();
-    stand.change(|data| {
+    let fixture = fixture(1);
+    fixture.prepare();
+    fixture.change(|data| {
         let half = data.len() / 2;
         // A stretch is discarded, another holds somebody's data, and a third is what another part
         // of the disk held when it was filled: it has been moved here.
         data[half..half + (1 << 20)].fill(0);
         data[half + (1 << 20)..half + (2 << 20)].fill(0x5A);
     });
-    let (code, target) = stand.replay("run", &["--verify", "reads"]);
+    let (code, target) = fixture.replay("run", &["--verify", "reads"]);
     assert_ne!(code, 15, "{target}");
     assert_eq!(kinds(&target), []);
     // A partition that begins at 1 MiB of a disk that was filled.
-    stand.prepare();
-    stand.change(|data| data.rotate_left(1 << 20));
-    let (code, target) = stand.replay("shifted", &["--verify", "preread"]);
+    fixture.prepare();
+    fixture.change(|data| data.rotate_left(1 << 20));
+    let (code, target) = fixture.replay("shifted", &["--verify", "preread"]);
     assert_ne!(code, 15, "{target}");
     assert_eq!(kinds(&target), []);
 }
 
 #[test]
 fn a_run_whose_data_a_later_one_replaced_names_that_one() {
-    let stand = stand(1);
-    stand.replay("first", &["--verify", "reads"]);
-    stand.replay("second", &["--verify", "reads", "--continues", "first"]);
-    let output = stand.run(&["verify", "first"]);
-    let note = format!("the run {} wrote some of what is foreign", stand.number("second"));
+    let fixture = fixture(1);
+    fixture.replay("first", &["--verify", "reads"]);
+    fixture.replay("second", &["--verify", "reads", "--continues", "first"]);
+    let output = fixture.run(&["verify", "first"]);
+    let note = format!("the run {} wrote some of what is foreign", fixture.number("second"));
     assert!(said(&output).contains(&note), "{}", said(&output));
-    assert_eq!(stand.verify("second").0, 0);
+    assert_eq!(fixture.verify("second").0, 0);
 }
 
 #[test]
 fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load() {
-    let stand = stand(2);
-    let (_, target) = stand.replay("earlier", &["--verify", "final"]);
+    let fixture = fixture(2);
+    let (_, target) = fixture.replay("earlier", &["--verify", "final"]);
     assert_eq!(kinds(&target), []);
     // The first write of the next run covers this.
-    stand.change(|data| data[100] ^= 1);
+    fixture.change(|data| data[100] ^= 1);
     let continued = ["--continues", "earlier", "--timing", "afap"];
-    let (code, target) = stand.replay("run", &[&["--verify", "preread"][..], &continued].concat());
+    let (code, target) =
+        fixture.replay("run", &[&["--verify", "preread"][..], &continued].concat());
     assert_eq!(code, 15, "{target}");
     assert_eq!(kinds(&target), [(0, "flipped".to_owned())]);
-    let summary = stand.summary("run");
+    let summary = fixture.summary("run");
     let verify = &summary["engine"]["verify"];
     assert_eq!(verify["mode"], "preread");
     let writes = 2 * TARGET_BYTES / 4096 / 4;
@@ -163,7 +164,7 @@ fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load()
     assert!(told.contains("before something was overwritten held up"), "{told}");
     // Where only writes look, only they find it.
     let writes_only = (0..8).map(|n| (n * 8, 8, 'W'));
-    let other = Stand::of(writes_only, 1000, TARGET_BYTES);
+    let other = Fixture::of(writes_only, 1000, TARGET_BYTES);
     other.replay("first", &["--verify", "final"]);
     for (mode, expected) in [("final", 0), ("preread", 1)] {
         other.change(|data| data[9 * 512 + 64..10 * 512].fill(3));
@@ -182,40 +183,40 @@ fn what_is_about_to_be_overwritten_is_read_before_and_told_apart_from_the_load()
 
 #[test]
 fn a_line_of_runs_knows_what_each_of_them_wrote() {
-    let stand = stand(1);
-    stand.replay("a", &["--verify", "final"]);
+    let fixture = fixture(1);
+    fixture.replay("a", &["--verify", "final"]);
     // B writes nothing where it reads alone, and knows what A wrote.
     let (code, target) =
-        stand.replay("b", &["--read-only", "--verify", "final", "--continues", "a"]);
+        fixture.replay("b", &["--read-only", "--verify", "final", "--continues", "a"]);
     assert_ne!(code, 15, "{target}");
     assert!(target["figures"]["intact"].as_u64() > Some(4000), "{target}");
     let (_, target) =
-        stand.replay("c", &["--verify", "reads", "--continues", "b", "--duration", "20ms"]);
+        fixture.replay("c", &["--verify", "reads", "--continues", "b", "--duration", "20ms"]);
     assert_eq!(kinds(&target), []);
-    let (code, target) = stand.verify("c");
+    let (code, target) = fixture.verify("c");
     assert_eq!((code, kinds(&target)), (0, vec![]), "{target}");
     assert!(target["figures"]["intact"].as_u64() >= Some(4096), "all that A wrote: {target}");
 
     // What A wrote is damaged: both name it as A's.
-    stand.change(|data| data[512..1024].fill(0));
+    fixture.change(|data| data[512..1024].fill(0));
     for (code, target) in [
-        stand.verify("c"),
-        stand.replay("d", &["--read-only", "--verify", "final", "--continues", "c"]),
+        fixture.verify("c"),
+        fixture.replay("d", &["--read-only", "--verify", "final", "--continues", "c"]),
     ] {
         assert_eq!(code, 15);
         assert_eq!(kinds(&target), [(512, "zeroed".to_owned())]);
-        let run = u64::from_str_radix(&stand.number("a"), 16).unwrap();
+        let run = u64::from_str_radix(&fixture.number("a"), 16).unwrap();
         let expected = &target["findings"][0]["expected"][0];
         assert_eq!(expected["run"].as_u64(), Some(run), "{expected}");
         assert!(expected["version"].as_u64().is_some(), "{expected}");
     }
-    let told = said(&stand.run(&["verify", "c"]));
-    assert!(told.contains(&format!("in the run {}", stand.number("a"))), "{told}");
+    let told = said(&fixture.run(&["verify", "c"]));
+    assert!(told.contains(&format!("in the run {}", fixture.number("a"))), "{told}");
 }
 
 #[test]
 fn a_run_goes_on_from_one_that_was_killed() {
-    let stand = stand(20);
+    let fixture = fixture(20);
     let replay = [
         "replay",
         "load",
@@ -228,8 +229,8 @@ fn a_run_goes_on_from_one_that_was_killed() {
         "reads",
     ];
     let mut child =
-        stand.command(&replay).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let journal = stand.path("killed/requests.journal");
+        fixture.command(&replay).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let journal = fixture.path("killed/requests.journal");
     let until = Instant::now() + Duration::from_mins(1);
     while fs::metadata(&journal).map_or(0, |data| data.len()) < 200_000 {
         assert!(Instant::now() < until, "no results after a minute");
@@ -237,25 +238,25 @@ fn a_run_goes_on_from_one_that_was_killed() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let (code, target) =
-        stand.replay("next", &["--verify", "preread", "--continues", "killed", "--timing", "afap"]);
+    let (code, target) = fixture
+        .replay("next", &["--verify", "preread", "--continues", "killed", "--timing", "afap"]);
     assert_ne!(code, 15, "{target}");
     assert!(target["figures"]["prereads"].as_u64() > Some(0), "{target}");
-    let (code, target) = stand.verify("next");
+    let (code, target) = fixture.verify("next");
     assert_eq!((code, kinds(&target)), (0, vec![]), "{target}");
 }
 
 #[test]
 fn a_run_on_another_target_or_one_that_is_gone_is_refused() {
-    let stand = stand(1);
-    stand.replay("a", &["--verify", "reads"]);
-    fs::File::create(stand.path("other")).unwrap().set_len(TARGET_BYTES).unwrap();
+    let fixture = fixture(1);
+    fixture.replay("a", &["--verify", "reads"]);
+    fs::File::create(fixture.path("other")).unwrap().set_len(TARGET_BYTES).unwrap();
     let refused = |arguments: &[&str], code: i32, word: &str| {
-        let output = stand.run(arguments);
+        let output = fixture.run(arguments);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(word) && text.contains("= help:"), "{text}");
-        assert!(!stand.path("refused").exists(), "{text}");
+        assert!(!fixture.path("refused").exists(), "{text}");
     };
     let on = |targets: &[&'static str], run: &'static str| {
         let mut arguments = vec!["replay", "load", "--allow-cached", "-qo", "refused"];
@@ -269,15 +270,15 @@ fn a_run_on_another_target_or_one_that_is_gone_is_refused() {
     let equal = [&on(&["target"], "a")[..6], &["target", "--continues", "a", "--dedup", "2"]];
     refused(&equal.concat(), 2, "--dedup");
     let unnamed = ["replay", "load", "--target", "target", "--after", "kill"];
-    assert_eq!(stand.run(&unnamed).status.code(), Some(2));
+    assert_eq!(fixture.run(&unnamed).status.code(), Some(2));
     // A run that goes on from one that is not there any more cannot be verified.
-    stand.replay("b", &["--verify", "reads", "--continues", "a"]);
-    fs::rename(stand.path("a"), stand.path("moved")).unwrap();
+    fixture.replay("b", &["--verify", "reads", "--continues", "a"]);
+    fs::rename(fixture.path("a"), fixture.path("moved")).unwrap();
     refused(&["verify", "b"], 3, "goes on from the run");
-    stand.replay("a", &["--verify", "reads"]);
+    fixture.replay("a", &["--verify", "reads"]);
     refused(&["verify", "b"], 3, "there is the run");
-    fs::remove_dir_all(stand.path("a")).unwrap();
-    fs::rename(stand.path("moved"), stand.path("a")).unwrap();
-    fs::OpenOptions::new().write(true).open(stand.path("target")).unwrap().set_len(4096).unwrap();
+    fs::remove_dir_all(fixture.path("a")).unwrap();
+    fs::rename(fixture.path("moved"), fixture.path("a")).unwrap();
+    fs::OpenOptions::new().write(true).open(fixture.path("target")).unwrap().set_len(4096).unwrap();
     refused(&on(&["target"], "a"), 2, "holds 4.00 KiB");
 }

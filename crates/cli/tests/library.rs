@@ -15,11 +15,11 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-struct Stand {
+struct Fixture {
     directory: TempDir,
 }
 
-impl Stand {
+impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut load =
@@ -82,50 +82,50 @@ fn of(load: &Value) -> Vec<String> {
 
 #[test]
 fn a_load_is_added_listed_shown_and_verified() {
-    let stand = Stand::new();
-    stand.add("oltp", &["--description", "a small one", "--device", "a disk", "--kernel", "6.1"]);
-    assert!(stand.done(&["library", "list", "lib"]).contains("a small one"));
-    let load = stand.json(&["library", "show", "lib", "oltp", "--json"]);
+    let fixture = Fixture::new();
+    fixture.add("oltp", &["--description", "a small one", "--device", "a disk", "--kernel", "6.1"]);
+    assert!(fixture.done(&["library", "list", "lib"]).contains("a small one"));
+    let load = fixture.json(&["library", "show", "lib", "oltp", "--json"]);
     assert_eq!((&load["requests"], &load["mix"]["writes"]), (&300.into(), &100.into()));
     assert_eq!(load["recorded"]["device"], "a disk");
     assert_eq!(load["mix"]["bytes_read"], 200 * 4096);
-    assert_eq!(stand.json(&["library", "list", "lib", "--json"])["loads"][0], load);
-    let shown = stand.done(&["library", "show", "lib", "oltp"]);
+    assert_eq!(fixture.json(&["library", "list", "lib", "--json"])["loads"][0], load);
+    let shown = fixture.done(&["library", "show", "lib", "oltp"]);
     assert!(shown.contains("kernel") && shown.contains("lib/oltp/load.parquet"), "{shown}");
-    assert_eq!(stand.problems(), Vec::<String>::new());
-    let info = stand.json(&["info", "--json", "lib/oltp/load.parquet"]);
+    assert_eq!(fixture.problems(), Vec::<String>::new());
+    let info = fixture.json(&["info", "--json", "lib/oltp/load.parquet"]);
     assert_eq!((&info["requests"], &info["license"]), (&300.into(), &"CC0-1.0".into()));
-    let page = fs::read_to_string(stand.path("lib/oltp/report.html")).unwrap();
+    let page = fs::read_to_string(fixture.path("lib/oltp/report.html")).unwrap();
     assert!(page.contains("a small one"));
-    assert!(!page.contains(stand.directory.path().to_str().unwrap()), "the page tells a path");
+    assert!(!page.contains(fixture.directory.path().to_str().unwrap()), "the page tells a path");
 }
 
 #[test]
 fn sha256sum_checks_what_was_added() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
     let sha256sum = || {
         let mut command = Command::new("sha256sum");
-        command.args(["--strict", "-c", "SHA256SUMS"]).current_dir(stand.path("lib/x")).output()
+        command.args(["--strict", "-c", "SHA256SUMS"]).current_dir(fixture.path("lib/x")).output()
     };
     let Ok(output) = sha256sum() else {
         ioecho_fixture::skipped("there is no sha256sum here");
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    fs::write(stand.path("lib/x/report.html"), "another").unwrap();
+    fs::write(fixture.path("lib/x/report.html"), "another").unwrap();
     assert!(!sha256sum().unwrap().status.success());
 }
 
 #[test]
 fn the_hash_of_the_requests_survives_another_file_and_no_other_requests() {
-    let stand = Stand::new();
-    stand.add("one", &[]);
-    stand.done(&["convert", "lib/one/load.parquet", "again.parquet", "--description", "another"]);
-    stand.done(&["library", "add", "lib", "again.parquet", "--name", "two"]);
-    stand.done(&["library", "add", "lib", "again.parquet", "--name", "three", "--speed", "2"]);
+    let fixture = Fixture::new();
+    fixture.add("one", &[]);
+    fixture.done(&["convert", "lib/one/load.parquet", "again.parquet", "--description", "another"]);
+    fixture.done(&["library", "add", "lib", "again.parquet", "--name", "two"]);
+    fixture.done(&["library", "add", "lib", "again.parquet", "--name", "three", "--speed", "2"]);
     let hash = |name: &str, key: &str| {
-        stand.json(&["library", "show", "lib", name, "--json"])[key].clone()
+        fixture.json(&["library", "show", "lib", name, "--json"])[key].clone()
     };
     assert_eq!(hash("one", "requests_sha256"), hash("two", "requests_sha256"));
     assert_ne!(hash("one", "sha256"), hash("two", "sha256"));
@@ -134,57 +134,57 @@ fn the_hash_of_the_requests_survives_another_file_and_no_other_requests() {
 
 #[test]
 fn a_load_that_is_there_is_not_replaced_and_a_bad_name_leads_nowhere() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    let before = fs::read(stand.path("lib/x/load.toml")).unwrap();
-    let (code, _, err) = stand.ioecho(&["library", "add", "lib", "in.load", "--name", "x"]);
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    let before = fs::read(fixture.path("lib/x/load.toml")).unwrap();
+    let (code, _, err) = fixture.ioecho(&["library", "add", "lib", "in.load", "--name", "x"]);
     assert!(code == 7 && err.contains("is not replaced"), "{err}");
-    assert_eq!(fs::read(stand.path("lib/x/load.toml")).unwrap(), before);
+    assert_eq!(fs::read(fixture.path("lib/x/load.toml")).unwrap(), before);
     for name in ["../out", "/tmp/out", ".x", "a b", "x\u{1b}[0m", "library.json", ""] {
-        let (code, _, err) = stand.ioecho(&["library", "add", "lib", "in.load", "--name", name]);
+        let (code, _, err) = fixture.ioecho(&["library", "add", "lib", "in.load", "--name", name]);
         assert!(code == 2 && !err.contains('\u{1b}'), "{name:?}: {err}");
     }
-    assert!(!stand.path("out").exists());
+    assert!(!fixture.path("out").exists());
 }
 
 #[test]
 fn a_trace_that_cannot_be_read_leaves_no_library_and_no_load() {
-    let stand = Stand::new();
-    fs::write(stand.path("prose"), "this is no trace\n").unwrap();
-    assert_eq!(stand.ioecho(&["library", "add", "lib", "prose"]).0, 3);
-    assert!(!stand.path("lib").exists());
-    stand.add("x", &[]);
-    assert_eq!(stand.ioecho(&["library", "add", "lib", "prose"]).0, 3);
-    assert_eq!(stand.problems(), Vec::<String>::new());
+    let fixture = Fixture::new();
+    fs::write(fixture.path("prose"), "this is no trace\n").unwrap();
+    assert_eq!(fixture.ioecho(&["library", "add", "lib", "prose"]).0, 3);
+    assert!(!fixture.path("lib").exists());
+    fixture.add("x", &[]);
+    assert_eq!(fixture.ioecho(&["library", "add", "lib", "prose"]).0, 3);
+    assert_eq!(fixture.problems(), Vec::<String>::new());
 }
 
 #[test]
 fn whatever_moment_a_crash_comes_at_the_library_stays_valid() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
     // Before the load has its name.
-    fs::create_dir(stand.path("lib/.y.partial")).unwrap();
-    fs::write(stand.path("lib/.y.partial/load.parquet"), "PAR1 half").unwrap();
-    assert_eq!(stand.problems(), Vec::<String>::new());
+    fs::create_dir(fixture.path("lib/.y.partial")).unwrap();
+    fs::write(fixture.path("lib/.y.partial/load.parquet"), "PAR1 half").unwrap();
+    assert_eq!(fixture.problems(), Vec::<String>::new());
     // After it has its name, and before the index has it.
-    let index = fs::read(stand.path("lib/library.json")).unwrap();
-    stand.add("z", &[]);
-    assert!(!stand.path("lib/.y.partial").exists());
-    fs::write(stand.path("lib/library.json"), index).unwrap();
-    assert_eq!(stand.done(&["library", "list", "lib"]).lines().count(), 2);
-    let problems = stand.problems();
+    let index = fs::read(fixture.path("lib/library.json")).unwrap();
+    fixture.add("z", &[]);
+    assert!(!fixture.path("lib/.y.partial").exists());
+    fs::write(fixture.path("lib/library.json"), index).unwrap();
+    assert_eq!(fixture.done(&["library", "list", "lib"]).lines().count(), 2);
+    let problems = fixture.problems();
     assert!(problems.len() == 1 && problems[0].contains("the index does not have it"));
     // The next one who adds mends it.
-    stand.add("w", &[]);
-    assert_eq!(stand.problems(), Vec::<String>::new());
-    assert_eq!(stand.done(&["library", "list", "lib"]).lines().count(), 4);
+    fixture.add("w", &[]);
+    assert_eq!(fixture.problems(), Vec::<String>::new());
+    assert_eq!(fixture.done(&["library", "list", "lib"]).lines().count(), 4);
 }
 
 #[test]
 fn an_index_that_is_lost_or_broken_is_made_anew_as_the_message_says() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    let index = stand.path("lib/library.json");
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    let index = fixture.path("lib/library.json");
     let before = fs::read(&index).unwrap();
     let damages: [&dyn Fn(); 3] = [
         &|| fs::remove_file(&index).unwrap(),
@@ -194,67 +194,67 @@ fn an_index_that_is_lost_or_broken_is_made_anew_as_the_message_says() {
     for damage in damages {
         damage();
         for command in [&["library", "list", "lib"][..], &["library", "verify", "lib"]] {
-            let (code, _, err) = stand.ioecho(command);
+            let (code, _, err) = fixture.ioecho(command);
             assert!(code == 3 && err.contains("`ioecho library index lib`"), "{err}");
         }
-        assert_eq!(stand.done(&["library", "index", "lib"]), "1 load in lib/library.json\n");
+        assert_eq!(fixture.done(&["library", "index", "lib"]), "1 load in lib/library.json\n");
         assert_eq!(fs::read(&index).unwrap(), before);
     }
     // Who adds has it made anew, too.
     for (name, damage) in ["a", "b", "c"].into_iter().zip(damages) {
         damage();
-        stand.add(name, &[]);
-        assert_eq!(stand.problems(), Vec::<String>::new());
+        fixture.add(name, &[]);
+        assert_eq!(fixture.problems(), Vec::<String>::new());
     }
-    fs::remove_dir_all(stand.path("lib/x")).unwrap();
-    stand.done(&["library", "index", "lib"]);
-    assert_eq!(stand.problems(), Vec::<String>::new());
+    fs::remove_dir_all(fixture.path("lib/x")).unwrap();
+    fixture.done(&["library", "index", "lib"]);
+    assert_eq!(fixture.problems(), Vec::<String>::new());
     // A later version's is nobody's to make anew, and what is no library does not become one.
     fs::write(&index, "{\"version\": 9}").unwrap();
-    let (code, _, err) = stand.ioecho(&["library", "index", "lib"]);
+    let (code, _, err) = fixture.ioecho(&["library", "index", "lib"]);
     assert!(code == 3 && err.contains("newer ioecho"), "{err}");
-    fs::create_dir(stand.path("empty")).unwrap();
+    fs::create_dir(fixture.path("empty")).unwrap();
     for none in ["empty", "nowhere"] {
-        let (code, _, err) = stand.ioecho(&["library", "index", none]);
+        let (code, _, err) = fixture.ioecho(&["library", "index", none]);
         assert!(code == 3 && err.contains("is no library"), "{err}");
-        assert!(!stand.path(none).join("library.json").exists());
+        assert!(!fixture.path(none).join("library.json").exists());
     }
 }
 
 #[test]
 fn a_load_is_named_in_a_library_here_as_at_an_url() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    assert_eq!(stand.json(&["info", "--json", "lib#x"])["requests"], 300);
-    assert_eq!(stand.json(&["analyze", "--json", "./lib/#x"])["requests"], 300);
-    stand.done(&["replay", "lib#x", "--target", "sim:size=1G", "-o", "run"]);
-    stand.done(&["convert", "in.load", "out.parquet", "--merge", "lib#x"]);
-    let (code, _, err) = stand.ioecho(&["info", "lib#y"]);
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    assert_eq!(fixture.json(&["info", "--json", "lib#x"])["requests"], 300);
+    assert_eq!(fixture.json(&["analyze", "--json", "./lib/#x"])["requests"], 300);
+    fixture.done(&["replay", "lib#x", "--target", "sim:size=1G", "-o", "run"]);
+    fixture.done(&["convert", "in.load", "out.parquet", "--merge", "lib#x"]);
+    let (code, _, err) = fixture.ioecho(&["info", "lib#y"]);
     assert!(code == 3 && err.contains("there are: x"), "{err}");
-    let (code, _, err) = stand.ioecho(&["convert", "lib#x", "lib/x/load.parquet"]);
+    let (code, _, err) = fixture.ioecho(&["convert", "lib#x", "lib/x/load.parquet"]);
     assert!(code == 2 && err.contains("both input and output"), "{err}");
     // A file with such a name is that file.
-    fs::copy(stand.path("in.load"), stand.path("lib#y")).unwrap();
-    assert_eq!(stand.json(&["info", "--json", "lib#y"])["requests"], 300);
+    fs::copy(fixture.path("in.load"), fixture.path("lib#y")).unwrap();
+    assert_eq!(fixture.json(&["info", "--json", "lib#y"])["requests"], 300);
     // What was changed since is not what others get by that name.
-    stand.done(&["convert", "in.load", "other.parquet", "--speed", "2"]);
-    fs::rename(stand.path("other.parquet"), stand.path("lib/x/load.parquet")).unwrap();
-    let (code, _, err) = stand.ioecho(&["info", "lib#x"]);
+    fixture.done(&["convert", "in.load", "other.parquet", "--speed", "2"]);
+    fs::rename(fixture.path("other.parquet"), fixture.path("lib/x/load.parquet")).unwrap();
+    let (code, _, err) = fixture.ioecho(&["info", "lib#x"]);
     assert!(code == 17 && err.contains("not what its library says"), "{err}");
 }
 
 #[test]
 fn every_damage_is_found_and_named() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    let path = |file: &str| stand.path("lib/x").join(file);
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    let path = |file: &str| fixture.path("lib/x").join(file);
     let damaged = |file: &str, change: &dyn Fn(Vec<u8>) -> Vec<u8>, words: &str| {
         let before = fs::read(path(file)).unwrap();
         fs::write(path(file), change(before.clone())).unwrap();
-        let problems = stand.problems();
+        let problems = fixture.problems();
         assert!(problems.iter().any(|text| text.contains(words)), "{file}: {problems:?}");
         fs::write(path(file), before).unwrap();
-        assert_eq!(stand.problems(), Vec::<String>::new(), "{file}");
+        assert_eq!(fixture.problems(), Vec::<String>::new(), "{file}");
     };
     let flip = |mut bytes: Vec<u8>| {
         let at = bytes.len() / 3;
@@ -274,67 +274,67 @@ fn every_damage_is_found_and_named() {
     damaged("load.toml", &|_| b"\xff".to_vec(), "cannot read");
     damaged("SHA256SUMS", &|_| Vec::new(), "SHA256SUMS does not have load.parquet");
     damaged("SHA256SUMS", &replace("load.toml", "../../y"), "belongs to no load");
-    fs::remove_dir_all(stand.path("lib/x")).unwrap();
-    assert_eq!(stand.problems(), ["x: the index has it, and there is no such directory"]);
+    fs::remove_dir_all(fixture.path("lib/x")).unwrap();
+    assert_eq!(fixture.problems(), ["x: the index has it, and there is no such directory"]);
 }
 
 #[test]
 fn names_and_words_of_others_are_shown_and_never_obeyed() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let words = "<script>alert(1)</script>\u{1b}[2J\u{9b}x\nsecond line";
-    stand.add("x", &["--description", words]);
+    fixture.add("x", &["--description", words]);
     for command in [&["library", "list", "lib"][..], &["library", "show", "lib", "x"]] {
-        let out = stand.done(command);
+        let out = fixture.done(command);
         assert!(!out.contains(['\u{1b}', '\u{9b}']), "{out:?}");
         assert!(out.contains("\\u{1b}[2J") && out.contains("\\nsecond line"), "{out:?}");
     }
-    let page = fs::read_to_string(stand.path("lib/x/report.html")).unwrap();
+    let page = fs::read_to_string(fixture.path("lib/x/report.html")).unwrap();
     assert!(!page.contains("<script>alert(1)"));
-    assert_eq!(stand.problems(), Vec::<String>::new());
+    assert_eq!(fixture.problems(), Vec::<String>::new());
 }
 
 #[test]
 fn an_anonymised_load_tells_neither_names_nor_paths() {
-    let stand = Stand::new();
-    fs::rename(stand.path("in.load"), stand.path("customer.load")).unwrap();
+    let fixture = Fixture::new();
+    fs::rename(fixture.path("in.load"), fixture.path("customer.load")).unwrap();
     let add = ["library", "add", "lib", "customer.load", "--name", "x", "--anonymise", "secretkey"];
-    stand.done(&add);
+    fixture.done(&add);
     for file in ["load.toml", "report.html", "load.parquet"] {
-        let bytes = fs::read(stand.path("lib/x").join(file)).unwrap();
+        let bytes = fs::read(fixture.path("lib/x").join(file)).unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        for word in ["customer", "secretkey", stand.directory.path().to_str().unwrap()] {
+        for word in ["customer", "secretkey", fixture.directory.path().to_str().unwrap()] {
             assert!(!text.contains(word), "{file} has {word}");
         }
     }
-    assert_eq!(stand.problems(), Vec::<String>::new());
+    assert_eq!(fixture.problems(), Vec::<String>::new());
 }
 
 #[test]
 fn a_directory_with_other_things_is_not_made_a_library() {
-    let stand = Stand::new();
-    fs::create_dir(stand.path("lib")).unwrap();
-    fs::write(stand.path("lib/thesis"), "x").unwrap();
-    let (code, _, err) = stand.ioecho(&["library", "add", "lib", "in.load"]);
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("lib")).unwrap();
+    fs::write(fixture.path("lib/thesis"), "x").unwrap();
+    let (code, _, err) = fixture.ioecho(&["library", "add", "lib", "in.load"]);
     assert!(code == 2 && err.contains("not empty"), "{err}");
-    let (code, _, err) = stand.ioecho(&["library", "list", "lib"]);
+    let (code, _, err) = fixture.ioecho(&["library", "list", "lib"]);
     assert!(code == 3 && err.contains("is no library"), "{err}");
 }
 
 #[test]
 fn rates_of_any_length_are_as_published() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     // Means with many digits: their last one does not survive every way of writing them down.
     for n in 2..12 {
-        stand.add(&format!("x{n}"), &["--speed", &format!("{n}.7")]);
+        fixture.add(&format!("x{n}"), &["--speed", &format!("{n}.7")]);
     }
-    assert_eq!(stand.problems(), Vec::<String>::new());
+    assert_eq!(fixture.problems(), Vec::<String>::new());
 }
 
 #[test]
 fn who_waits_for_another_that_changes_the_library_is_told() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    let held = fs::File::open(stand.path("lib")).unwrap();
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    let held = fs::File::open(fixture.path("lib")).unwrap();
     held.lock().unwrap();
     let (is_heard, heard) = mpsc::channel();
     let holder = thread::spawn(move || {
@@ -343,7 +343,7 @@ fn who_waits_for_another_that_changes_the_library_is_told() {
     });
     let mut child = Command::new(env!("CARGO_BIN_EXE_ioecho"))
         .args(["library", "index", "lib"])
-        .current_dir(stand.directory.path())
+        .current_dir(fixture.directory.path())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -358,15 +358,15 @@ fn who_waits_for_another_that_changes_the_library_is_told() {
 
 #[test]
 fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_name() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
     for (words, told) in [
         (&["library", "verify", "lib#x"][..], "name the library: lib\n"),
         (&["library", "list", "lib#x"], "name the library: lib\n"),
         (&["info", "lib/x"], "name the load: lib#x\n"),
         (&["replay", "lib/x", "--target", "sim:size=1G"], "name the load: lib#x\n"),
     ] {
-        let (code, _, err) = stand.ioecho(words);
+        let (code, _, err) = fixture.ioecho(words);
         assert!(code == 3 && err.contains(told), "{words:?}: {code} {err}");
     }
     // Also from where the library's own directory needs no name.
@@ -375,21 +375,21 @@ fn who_names_a_load_where_a_library_belongs_or_its_directory_is_told_what_to_nam
         ("x/", "name the load: .#x\n"),
         ("library.json", "as .#NAME; there are: x\n"),
     ] {
-        let (code, _, err) = stand.ioecho_in("lib", &["info", word]);
+        let (code, _, err) = fixture.ioecho_in("lib", &["info", word]);
         assert!(code == 3 && err.contains(told), "{word}: {code} {err}");
     }
-    assert_eq!(stand.ioecho_in("lib", &["info", ".#x"]).0, 0);
+    assert_eq!(fixture.ioecho_in("lib", &["info", ".#x"]).0, 0);
 }
 
 #[test]
 fn what_is_left_out_of_an_index_is_told_once() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    stand.add("y", &[]);
-    fs::write(stand.path("lib/x/load.toml"), "version = 1").unwrap();
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    fixture.add("y", &[]);
+    fs::write(fixture.path("lib/x/load.toml"), "version = 1").unwrap();
     for damage in ["", "{}"] {
-        fs::write(stand.path("lib/library.json"), damage).unwrap();
-        let (code, out, err) = stand.ioecho(&["library", "index", "lib"]);
+        fs::write(fixture.path("lib/library.json"), damage).unwrap();
+        let (code, out, err) = fixture.ioecho(&["library", "index", "lib"]);
         assert_eq!((code, &*out), (0, "1 load in lib/library.json\n"), "{err}");
         assert_eq!(err.matches("left out of the index").count(), 1, "{err}");
     }
@@ -397,30 +397,30 @@ fn what_is_left_out_of_an_index_is_told_once() {
 
 #[test]
 fn a_generated_load_is_called_what_its_line_says() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let line = "gen:zipf?theta=0.9&rate=100&duration=1s";
-    let out = stand.done(&["library", "add", "lib", line]);
+    let out = fixture.done(&["library", "add", "lib", line]);
     assert!(out.ends_with("added as lib/zipf-theta-0.9-rate-100-duration-1s\n"), "{out}");
 }
 
 #[test]
 fn the_requests_of_a_load_that_breaks_off_are_not_counted() {
-    let stand = Stand::new();
-    stand.add("x", &[]);
-    let load = stand.path("lib/x/load.parquet");
+    let fixture = Fixture::new();
+    fixture.add("x", &[]);
+    let load = fixture.path("lib/x/load.parquet");
     let bytes = fs::read(&load).unwrap();
     fs::write(&load, &bytes[..bytes.len() / 2]).unwrap();
-    let (code, out, _) = stand.ioecho(&["library", "verify", "lib", "--json"]);
+    let (code, out, _) = fixture.ioecho(&["library", "verify", "lib", "--json"]);
     let all: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &all["loads"][0]["requests"]), (17, &Value::Null));
 }
 
 #[test]
 fn a_load_that_is_no_file_of_the_library_is_neither_waited_for_nor_followed() {
-    let stand = Stand::new();
-    assert_eq!(stand.ioecho(&["library", "add", "lib", "in.load", "--name", "x"]).0, 0);
-    let load = stand.path("lib/x/load.parquet");
-    fs::rename(&load, stand.path("secret")).unwrap();
+    let fixture = Fixture::new();
+    assert_eq!(fixture.ioecho(&["library", "add", "lib", "in.load", "--name", "x"]).0, 0);
+    let load = fixture.path("lib/x/load.parquet");
+    fs::rename(&load, fixture.path("secret")).unwrap();
     let pipe =
         |path: &PathBuf| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     let link = |path: &PathBuf, to: &str| std::os::unix::fs::symlink(to, path).unwrap();
@@ -429,26 +429,26 @@ fn a_load_that_is_no_file_of_the_library_is_neither_waited_for_nor_followed() {
             "pipe" => pipe(&load),
             elsewhere => link(&load, elsewhere),
         }
-        let (code, said, _) = stand.ioecho(&["library", "verify", "lib"]);
+        let (code, said, _) = fixture.ioecho(&["library", "verify", "lib"]);
         assert_eq!(code, 17, "{what}: {said}");
         assert!(said.contains("cannot read load.parquet"), "{what}: {said}");
-        assert_eq!(stand.ioecho(&["info", "lib#x"]).0, 3, "{what}");
+        assert_eq!(fixture.ioecho(&["info", "lib#x"]).0, 3, "{what}");
         fs::remove_file(&load).unwrap();
     }
     // The same in the place of what says what the load is, and of the index.
-    fs::rename(stand.path("secret"), &load).unwrap();
+    fs::rename(fixture.path("secret"), &load).unwrap();
     for (name, code) in [("lib/x/load.toml", 17), ("lib/x/SHA256SUMS", 17), ("lib/library.json", 3)]
     {
-        let (path, kept) = (stand.path(name), stand.path("kept"));
+        let (path, kept) = (fixture.path(name), fixture.path("kept"));
         fs::rename(&path, &kept).unwrap();
         pipe(&path);
-        assert_eq!(stand.ioecho(&["library", "verify", "lib"]).0, code, "{name}");
+        assert_eq!(fixture.ioecho(&["library", "verify", "lib"]).0, code, "{name}");
         fs::remove_file(&path).unwrap();
         fs::rename(&kept, &path).unwrap();
     }
-    assert_eq!(stand.ioecho(&["library", "verify", "lib"]).0, 0);
+    assert_eq!(fixture.ioecho(&["library", "verify", "lib"]).0, 0);
     // A directory that leads elsewhere.
-    fs::rename(stand.path("lib/x"), stand.path("x")).unwrap();
-    link(&stand.path("lib/x"), "../x");
-    assert_eq!(stand.ioecho(&["info", "lib#x"]).0, 3);
+    fs::rename(fixture.path("lib/x"), fixture.path("x")).unwrap();
+    link(&fixture.path("lib/x"), "../x");
+    assert_eq!(fixture.ioecho(&["info", "lib#x"]).0, 3);
 }

@@ -3,7 +3,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,9 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use stand::{Stand, said};
+use fixture::{Fixture, said};
 
-impl Stand {
+impl Fixture {
     fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
@@ -49,8 +49,8 @@ fn sum(rows: &[BTreeMap<String, String>], column: &str) -> u64 {
 }
 
 /// Holds the lines of both forms against the summary.
-fn lines_add_up(stand: &Stand) {
-    let (rows, summary) = (stand.csv("lines.csv"), stand.summary());
+fn lines_add_up(fixture: &Fixture) {
+    let (rows, summary) = (fixture.csv("lines.csv"), fixture.summary());
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     for (column, figure) in [
         ("requests", &summary["recorded"]),
@@ -75,8 +75,11 @@ fn lines_add_up(stand: &Stand) {
         let most = rows.iter().filter_map(|row| row[column].parse::<u64>().ok()).max();
         assert_eq!(most, figure.as_u64(), "{column}");
     }
-    let json: Vec<Value> =
-        stand.text("lines.json").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let json: Vec<Value> = fixture
+        .text("lines.json")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(json.len(), rows.len());
     for (line, row) in json.iter().zip(&rows) {
         assert_eq!(line["requests"].to_string(), row["requests"]);
@@ -103,40 +106,40 @@ const FILES: [&str; 8] = [
 
 #[test]
 fn the_intervals_of_a_simulated_run_add_up_to_its_summary() {
-    let stand = Stand::regular(20_000, 500);
+    let fixture = Fixture::regular(20_000, 500);
     let target = "sim:size=16M,units=1,service=600us";
     let mut words = vec!["replay", "load", "--target", target, "-o", "run", "-q"];
     words.extend(FILES);
-    let output = stand.run(&words);
+    let output = fixture.run(&words);
     assert!([0, 10].contains(&code(&output)), "{}", said(&output));
-    lines_add_up(&stand);
+    lines_add_up(&fixture);
     // Ten seconds of load on a device that takes a tenth longer at least.
-    assert!(stand.csv("lines.csv").len() >= 11);
+    assert!(fixture.csv("lines.csv").len() >= 11);
 }
 
 #[test]
 fn the_intervals_of_several_simulated_targets_add_up_however_far_apart_their_clocks_are() {
-    let stand = Stand::regular(6_000, 500);
+    let fixture = Fixture::regular(6_000, 500);
     let (fast, slow) = ("sim:size=16M,service=10us", "sim:size=16M,units=1,service=2ms");
     let mut words = vec!["replay", "load", "-t", fast, "-t", slow, "-o", "run", "-q"];
     words.extend(["--map", "*=1,from=0,length=8M", "--map", "*=2,from=8M"]);
     words.extend(["--interval", "100ms"]);
     words.extend(FILES);
-    let output = stand.run(&words);
+    let output = fixture.run(&words);
     assert!([0, 10, 14].contains(&code(&output)), "{}", said(&output));
-    lines_add_up(&stand);
+    lines_add_up(&fixture);
 }
 
 #[test]
 fn the_intervals_of_a_run_on_a_file_add_up_to_its_summary() {
-    let stand = Stand::regular(3_000, 500);
+    let fixture = Fixture::regular(3_000, 500);
     let mut words = vec!["replay", "load", "--target", "target", "-o", "run", "-q"];
     words.extend(["--allow-cached", "--interval", "200ms", "--destroy", "target"]);
     words.extend(FILES);
-    let output = stand.run(&words);
-    assert!(stand.path("run/summary.json").exists(), "{}", said(&output));
-    lines_add_up(&stand);
-    let rows = stand.csv("lines.csv");
+    let output = fixture.run(&words);
+    assert!(fixture.path("run/summary.json").exists(), "{}", said(&output));
+    lines_add_up(&fixture);
+    let rows = fixture.csv("lines.csv");
     let epoch = |row: &BTreeMap<String, String>| row["epoch_s"].parse::<f64>().unwrap();
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
     assert!(rows.iter().all(|row| (now - 600.0..=now).contains(&epoch(row))));
@@ -145,9 +148,9 @@ fn the_intervals_of_a_run_on_a_file_add_up_to_its_summary() {
 
 #[test]
 fn without_a_schedule_nothing_was_demanded() {
-    let stand = Stand::regular(2_000, 500);
+    let fixture = Fixture::regular(2_000, 500);
     let target = "sim:size=16M,units=1,service=1ms";
-    let output = stand.run(&[
+    let output = fixture.run(&[
         "replay",
         "load",
         "-t",
@@ -163,15 +166,15 @@ fn without_a_schedule_nothing_was_demanded() {
         "flat",
     ]);
     assert!([0, 14].contains(&code(&output)), "{}", said(&output));
-    assert!(stand.csv("lines.csv").iter().all(|row| row["demanded"].is_empty()));
-    let flat = stand.text("flat");
+    assert!(fixture.csv("lines.csv").iter().all(|row| row["demanded"].is_empty()));
+    let flat = fixture.text("flat");
     assert!(flat.lines().nth(2).unwrap().contains(" 9999988 "), "{flat}");
 }
 
 #[test]
 fn the_flatfile_has_a_line_per_interval_and_their_average() {
-    let stand = Stand::regular(5_000, 1000);
-    let output = stand.run(&[
+    let fixture = Fixture::regular(5_000, 1000);
+    let output = fixture.run(&[
         "replay",
         "load",
         "-t",
@@ -183,7 +186,7 @@ fn the_flatfile_has_a_line_per_interval_and_their_average() {
         "flat",
     ]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    let text = stand.text("flat");
+    let text = fixture.text("flat");
     let lines: Vec<Vec<&str>> =
         text.lines().skip(1).map(|line| line.split(' ').collect()).collect();
     assert!(lines.iter().all(|line| line.len() == 34), "{text}");
@@ -199,8 +202,8 @@ fn the_flatfile_has_a_line_per_interval_and_their_average() {
 
 #[test]
 fn the_metrics_of_an_ended_run_say_so_and_agree_with_its_summary() {
-    let stand = Stand::regular(3_000, 500);
-    let output = stand.run(&[
+    let fixture = Fixture::regular(3_000, 500);
+    let output = fixture.run(&[
         "replay",
         "load",
         "-t",
@@ -212,7 +215,7 @@ fn the_metrics_of_an_ended_run_say_so_and_agree_with_its_summary() {
         "run.prom",
     ]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    let text = stand.text("run.prom");
+    let text = fixture.text("run.prom");
     assert!(text.ends_with("# EOF\n"));
     let value = |series: &str| {
         let line = text.lines().find(|line| line.starts_with(series)).unwrap_or_else(|| {
@@ -220,7 +223,7 @@ fn the_metrics_of_an_ended_run_say_so_and_agree_with_its_summary() {
         });
         line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
     };
-    let summary = stand.summary();
+    let summary = fixture.summary();
     assert_eq!(value("ioecho_running "), 0);
     assert_eq!(value("ioecho_demanded_requests_total "), 3_000);
     for kind in ["read", "write"] {
@@ -229,14 +232,14 @@ fn the_metrics_of_an_ended_run_say_so_and_agree_with_its_summary() {
         let last = format!("ioecho_service_time_seconds_bucket{{kind=\"{kind}\",le=\"+Inf\"}}");
         assert_eq!(value(&last), count);
     }
-    assert!(!stand.path("run.prom.partial").exists());
+    assert!(!fixture.path("run.prom.partial").exists());
 }
 
 #[test]
 fn lines_on_the_standard_output_are_alone_there() {
-    let stand = Stand::regular(2_000, 1000);
+    let fixture = Fixture::regular(2_000, 1000);
     let words = ["replay", "load", "-t", "sim:size=16M", "-o", "run", "-q", "--interval-csv", "-"];
-    let output = stand.run(&words);
+    let output = fixture.run(&words);
     assert_eq!(code(&output), 0, "{}", said(&output));
     let rows = rows(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(sum(&rows, "requests"), 2_000);
@@ -245,8 +248,8 @@ fn lines_on_the_standard_output_are_alone_there() {
 
 #[test]
 fn a_reader_who_has_seen_enough_does_not_end_the_run() {
-    let stand = Stand::regular(20_000, 1000);
-    let mut child = stand
+    let fixture = Fixture::regular(20_000, 1000);
+    let mut child = fixture
         .command(&[
             "replay",
             "load",
@@ -264,13 +267,13 @@ fn a_reader_who_has_seen_enough_does_not_end_the_run() {
         .unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(stand.summary()["recorded"], 20_000);
+    assert_eq!(fixture.summary()["recorded"], 20_000);
 }
 
 #[test]
 fn nothing_that_matters_is_overwritten_with_lines() {
-    let stand = Stand::regular(10, 1000);
-    let load = stand.text("load");
+    let fixture = Fixture::regular(10, 1000);
+    let load = fixture.text("load");
     let start = ["replay", "load", "-t", "target", "-o", "run", "-q", "--destroy", "target"];
     for (flags, why) in [
         (vec!["--interval-csv", "load"], "is the trace"),
@@ -279,11 +282,11 @@ fn nothing_that_matters_is_overwritten_with_lines() {
         (vec!["--interval-csv", "-", "--interval-json", "-"], "is named twice"),
         (vec!["--interval-csv", "nowhere/lines"], "cannot write nowhere/lines"),
     ] {
-        let output = stand.run(&[start.to_vec(), flags.clone()].concat());
+        let output = fixture.run(&[start.to_vec(), flags.clone()].concat());
         let wanted = if why.starts_with("cannot") { 7 } else { 2 };
         assert_eq!(code(&output), wanted, "{flags:?}: {}", said(&output));
         assert!(said(&output).contains(why), "{flags:?}: {}", said(&output));
-        assert!(!stand.path("run").exists(), "{flags:?}");
+        assert!(!fixture.path("run").exists(), "{flags:?}");
     }
-    assert_eq!(stand.text("load"), load);
+    assert_eq!(fixture.text("load"), load);
 }

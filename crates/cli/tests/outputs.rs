@@ -7,16 +7,16 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
+use fixture::{Fixture, said};
 use ioecho_fixture::loop_device::Attached;
 use ioecho_fixture::{Backing, LoopDevice, MountPoint, or_skip, run as system, skipped};
-use stand::{Stand, said};
 
 /// A user that is not the one who runs the tests.
 const SOMEBODY: u32 = 65_533;
@@ -90,19 +90,19 @@ const DIRECTORIES: [&[&str]; 7] = [
     &["library", "add", OUT, "load", "--name", "x"],
 ];
 
-/// A stand with a load, another one, two runs and a part of an analysis.
-fn stand() -> Stand {
-    let stand = Stand::regular(300, 100);
-    fs::copy(stand.path("load"), stand.path("merged")).unwrap();
+/// A fixture with a load, another one, two runs and a part of an analysis.
+fn fixture() -> Fixture {
+    let fixture = Fixture::regular(300, 100);
+    fs::copy(fixture.path("load"), fixture.path("merged")).unwrap();
     for run in ["run", "other", "third"] {
-        let output = stand.run(&["replay", "load", "-q", "--target", "sim:size=1G", "-o", run]);
-        assert!(stand.path(run).join("summary.json").exists(), "{}", said(&output));
+        let output = fixture.run(&["replay", "load", "-q", "--target", "sim:size=1G", "-o", run]);
+        assert!(fixture.path(run).join("summary.json").exists(), "{}", said(&output));
     }
-    let output = stand.run(&["analyze", "load", "--partial", "-o", "part"]);
+    let output = fixture.run(&["analyze", "load", "--partial", "-o", "part"]);
     assert!(output.status.success(), "{}", said(&output));
-    let output = stand.run(&["library", "add", "library", "load", "--name", "x"]);
+    let output = fixture.run(&["library", "add", "library", "load", "--name", "x"]);
     assert!(output.status.success(), "{}", said(&output));
-    stand
+    fixture
 }
 
 /// Everything below a directory: what is a file with its bytes, what is a link with where it leads.
@@ -126,13 +126,13 @@ fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// Runs a command with `output` as its output, and holds it to this exit code and to having
 /// changed nothing.
-fn refused(stand: &Stand, command: &[&str], output: &str, code: i32) {
+fn refused(fixture: &Fixture, command: &[&str], output: &str, code: i32) {
     let words: Vec<&str> = command.iter().map(|w| if *w == OUT { output } else { *w }).collect();
-    let before = everything(stand.directory.path());
-    let answer = stand.run(&words);
+    let before = everything(fixture.directory.path());
+    let answer = fixture.run(&words);
     let told = said(&answer);
     assert_eq!(answer.status.code(), Some(code), "{words:?}: {told}");
-    let after = everything(stand.directory.path());
+    let after = everything(fixture.directory.path());
     let is_same = |(path, bytes): (&PathBuf, &Vec<u8>)| before.get(path) == Some(bytes);
     let changed: Vec<_> = after.iter().filter(|entry| !is_same(*entry)).map(|(p, _)| p).collect();
     assert!(changed.is_empty(), "{words:?} changed {changed:?}: {told}");
@@ -140,24 +140,25 @@ fn refused(stand: &Stand, command: &[&str], output: &str, code: i32) {
 }
 
 /// The commands with an input of their own, so that links to it can be laid.
-fn linked(stand: &Stand, input: &str, number: usize) -> [String; 2] {
+fn linked(fixture: &Fixture, input: &str, number: usize) -> [String; 2] {
     let (soft, hard) = (format!("soft-{number}"), format!("hard-{number}"));
-    symlink(stand.path(input), stand.path(&soft)).unwrap();
-    fs::hard_link(stand.path(input), stand.path(&hard)).unwrap();
+    symlink(fixture.path(input), fixture.path(&soft)).unwrap();
+    fs::hard_link(fixture.path(input), fixture.path(&hard)).unwrap();
     [soft, hard]
 }
 
 #[test]
 fn no_command_writes_over_its_input_by_any_name_or_over_what_others_have_made() {
-    let stand = stand();
+    let fixture = fixture();
     for (number, (command, input)) in FILES.iter().enumerate() {
         if !input.is_empty() {
-            refused(&stand, command, input, 2);
-            for link in linked(&stand, input, number) {
-                refused(&stand, command, &link, 2);
+            refused(&fixture, command, input, 2);
+            for link in linked(&fixture, input, number) {
+                refused(&fixture, command, &link, 2);
             }
         }
-        symlink(stand.path("third/requests.parquet"), stand.path(&format!("r-{number}"))).unwrap();
+        symlink(fixture.path("third/requests.parquet"), fixture.path(&format!("r-{number}")))
+            .unwrap();
         for output in [
             "third/requests.parquet",
             "third/run.toml",
@@ -168,22 +169,22 @@ fn no_command_writes_over_its_input_by_any_name_or_over_what_others_have_made() 
             "library/x/load.parquet",
             "library/library.json",
         ] {
-            refused(&stand, command, output, 2);
+            refused(&fixture, command, output, 2);
         }
     }
     let metrics =
         ["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--metrics", OUT];
-    refused(&stand, &metrics, "new/summary.json", 2);
-    refused(&stand, &["fit", "load", "-o", "same", "--fio", OUT], "same", 2);
+    refused(&fixture, &metrics, "new/summary.json", 2);
+    refused(&fixture, &["fit", "load", "-o", "same", "--fio", OUT], "same", 2);
     for directory in ["run", "library"] {
-        refused(&stand, DIRECTORIES[0], directory, 7);
-        refused(&stand, DIRECTORIES[1], directory, 7);
+        refused(&fixture, DIRECTORIES[0], directory, 7);
+        refused(&fixture, DIRECTORIES[1], directory, 7);
     }
 }
 
 #[test]
 fn what_the_standard_output_or_a_descriptor_leads_to_is_looked_at_as_well() {
-    let stand = stand();
+    let fixture = fixture();
     let lines =
         ["replay", "load", "-q", "--target", "sim:size=1G", "-o", "new", "--interval-csv", "-"];
     let merge = ["convert", "load", "--merge", "merged", "-", "--to", "csv"];
@@ -194,53 +195,53 @@ fn what_the_standard_output_or_a_descriptor_leads_to_is_looked_at_as_well() {
         (&merge[..], "merged"),
         (&lines[..], "load"),
     ] {
-        let before = everything(stand.directory.path());
-        let file = fs::OpenOptions::new().append(true).open(stand.path(led_to)).unwrap();
-        let answer = stand.command(words).stdout(file).output().unwrap();
+        let before = everything(fixture.directory.path());
+        let file = fs::OpenOptions::new().append(true).open(fixture.path(led_to)).unwrap();
+        let answer = fixture.command(words).stdout(file).output().unwrap();
         let told = said(&answer);
         assert_eq!(answer.status.code(), Some(2), "{words:?} >> {led_to}: {told}");
         assert!(told.contains("the standard output"), "{told}");
-        assert!(everything(stand.directory.path()) == before, "{words:?} >> {led_to}: {told}");
+        assert!(everything(fixture.directory.path()) == before, "{words:?} >> {led_to}: {told}");
         // The same by the name of a descriptor that a shell has opened.
         let words: Vec<&str> =
             words.iter().map(|w| if *w == "-" { "/proc/self/fd/7" } else { *w }).collect();
         let script = format!("exec 7>>{led_to}; exec \"$@\"");
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_ioecho")]).args(&words);
-        let answer = shell.current_dir(stand.path("")).output().unwrap();
+        let answer = shell.current_dir(fixture.path("")).output().unwrap();
         assert_eq!(answer.status.code(), Some(2), "{words:?}: {}", said(&answer));
-        assert!(everything(stand.directory.path()) == before, "{words:?}: {}", said(&answer));
+        assert!(everything(fixture.directory.path()) == before, "{words:?}: {}", said(&answer));
     }
-    let other = fs::File::create(stand.path("own.csv")).unwrap();
-    let answer = stand.command(&convert).stdout(other).output().unwrap();
+    let other = fs::File::create(fixture.path("own.csv")).unwrap();
+    let answer = fixture.command(&convert).stdout(other).output().unwrap();
     assert!(answer.status.success(), "{}", said(&answer));
-    assert!(!fs::read(stand.path("own.csv")).unwrap().is_empty());
+    assert!(!fs::read(fixture.path("own.csv")).unwrap().is_empty());
 }
 
 #[test]
 fn what_another_program_has_locked_is_not_replaced() {
-    let stand = stand();
-    fs::write(stand.path("target"), "of a run that goes on").unwrap();
-    let held = fs::File::open(stand.path("target")).unwrap();
+    let fixture = fixture();
+    fs::write(fixture.path("target"), "of a run that goes on").unwrap();
+    let held = fs::File::open(fixture.path("target")).unwrap();
     held.lock().unwrap();
     for (command, _) in FILES {
         // A target has a lock of its own, and a code for it.
         if command[0] != "prepare" {
-            refused(&stand, command, "target", 2);
+            refused(&fixture, command, "target", 2);
         }
     }
 }
 
 #[test]
 fn parts_of_a_trace_take_no_place_either() {
-    let stand = stand();
-    fs::copy(stand.path("load"), stand.path("in-1.csv")).unwrap();
-    refused(&stand, &["convert", "in-1.csv", "in-{}.csv", "--derive", "3"], "", 2);
+    let fixture = fixture();
+    fs::copy(fixture.path("load"), fixture.path("in-1.csv")).unwrap();
+    refused(&fixture, &["convert", "in-1.csv", "in-{}.csv", "--derive", "3"], "", 2);
 }
 
 #[test]
 fn the_page_of_a_run_may_be_made_again_and_other_names_in_its_directory_are_free() {
-    let stand = stand();
+    let fixture = fixture();
     let commands = [
         &["report", "run", "-o", "run/report.html"][..],
         &["report", "run"],
@@ -248,42 +249,42 @@ fn the_page_of_a_run_may_be_made_again_and_other_names_in_its_directory_are_free
         &["convert", "run", "run/own.csv"],
     ];
     for words in commands.iter().chain(&commands) {
-        let answer = stand.run(words);
+        let answer = fixture.run(words);
         assert!(answer.status.success(), "{words:?}: {}", said(&answer));
     }
 }
 
 #[test]
 fn pictures_and_man_pages_keep_what_stands_in_their_place() {
-    let stand = stand();
+    let fixture = fixture();
     let plot = ["plot", "run", "--only", "percentiles", "--to", "svg", "-o", "pictures"];
-    let answer = stand.run(&plot);
+    let answer = fixture.run(&plot);
     assert!(answer.status.success(), "{}", said(&answer));
-    let picture = stand.path("pictures/run.percentiles.svg");
+    let picture = fixture.path("pictures/run.percentiles.svg");
     fs::remove_file(&picture).unwrap();
-    fs::hard_link(stand.path("run/requests.parquet"), &picture).unwrap();
-    refused(&stand, &plot, "", 2);
+    fs::hard_link(fixture.path("run/requests.parquet"), &picture).unwrap();
+    refused(&fixture, &plot, "", 2);
     let requests = fs::read(&picture).unwrap();
-    let answer = stand.run(&["report", "run", "-o", "page.html", "--figures", "pictures"]);
+    let answer = fixture.run(&["report", "run", "-o", "page.html", "--figures", "pictures"]);
     assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
     assert!(fs::read(&picture).unwrap() == requests);
-    fs::create_dir(stand.path("man")).unwrap();
-    fs::create_dir(stand.path("man/ioecho.1")).unwrap();
-    refused(&stand, &["man", OUT], "man", 2);
+    fs::create_dir(fixture.path("man")).unwrap();
+    fs::create_dir(fixture.path("man/ioecho.1")).unwrap();
+    refused(&fixture, &["man", OUT], "man", 2);
 }
 
 #[test]
 fn what_stands_in_the_way_of_a_demo_stays() {
-    let stand = Stand::regular(10, 100);
-    fs::create_dir(stand.path("demo")).unwrap();
-    fs::write(stand.path("demo/pgbench.parquet"), "my own").unwrap();
-    refused(&stand, DIRECTORIES[5], "demo", 7);
+    let fixture = Fixture::regular(10, 100);
+    fs::create_dir(fixture.path("demo")).unwrap();
+    fs::write(fixture.path("demo/pgbench.parquet"), "my own").unwrap();
+    refused(&fixture, DIRECTORIES[5], "demo", 7);
 }
 
 #[test]
 fn no_command_writes_into_the_directory_of_another_user_as_root() {
-    let stand = stand();
-    let theirs = stand.path("theirs");
+    let fixture = fixture();
+    let theirs = fixture.path("theirs");
     fs::create_dir(&theirs).unwrap();
     fs::write(theirs.join("old"), "old").unwrap();
     fs::create_dir(theirs.join("empty")).unwrap();
@@ -293,23 +294,23 @@ fn no_command_writes_into_the_directory_of_another_user_as_root() {
         }
     }
     for (command, _) in FILES {
-        refused(&stand, command, "theirs/new", 7);
+        refused(&fixture, command, "theirs/new", 7);
         // A file that is there cannot be made, whoever it belongs to.
         let code = if command[0] == "prepare" { 2 } else { 7 };
-        refused(&stand, command, "theirs/old", code);
+        refused(&fixture, command, "theirs/old", code);
     }
     for command in DIRECTORIES {
-        refused(&stand, command, "theirs/empty", 7);
-        refused(&stand, command, "theirs/new", 7);
+        refused(&fixture, command, "theirs/empty", 7);
+        refused(&fixture, command, "theirs/new", 7);
     }
     // Nor into a run that is another user's.
-    chown(stand.path("run"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
-    refused(&stand, &["report", OUT], "run", 7);
+    chown(fixture.path("run"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    refused(&fixture, &["report", OUT], "run", 7);
 }
 
 #[test]
 fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
-    let stand = stand();
+    let fixture = fixture();
     // What is below the devices is looked at apart: a mounted file system writes by itself.
     let below = tempfile::tempdir().unwrap();
     let within = |mib: u64| LoopDevice::over(Backing::in_directory(below.path(), mib << 20), &[]);
@@ -318,15 +319,15 @@ fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
     let lived_in = or_skip!(within(8));
     or_skip!(system("mkfs.ext4", &["-q", lived_in.path()]));
     let _mounted = or_skip!(MountPoint::of(&lived_in.path));
-    symlink(lived_in.path(), stand.path("link")).unwrap();
-    symlink(&image, stand.path("link-to-image")).unwrap();
+    symlink(lived_in.path(), fixture.path("link")).unwrap();
+    symlink(&image, fixture.path("link-to-image")).unwrap();
     let bytes = fs::read(&image).unwrap();
     let inode = fs::metadata(&image).unwrap().ino();
     for (command, _) in FILES {
         for output in
             [blank.path(), lived_in.path(), "link", image.to_str().unwrap(), "link-to-image"]
         {
-            refused(&stand, command, output, 2);
+            refused(&fixture, command, output, 2);
         }
     }
     assert!(fs::metadata(lived_in.path()).unwrap().file_type().is_block_device());
@@ -339,20 +340,20 @@ fn no_command_writes_to_a_device_or_to_what_stands_below_one() {
 
 #[test]
 fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
-    let stand = Stand::regular(20_000, 10);
-    let load = stand.path("load");
-    fs::write(stand.path("map"), format!("#{}\n*=1\n", "-".repeat(1 << 16))).unwrap();
-    let over = |name: &str| Attached::over(&stand.path(name), &[]);
+    let fixture = Fixture::regular(20_000, 10);
+    let load = fixture.path("load");
+    fs::write(fixture.path("map"), format!("#{}\n*=1\n", "-".repeat(1 << 16))).unwrap();
+    let over = |name: &str| Attached::over(&fixture.path(name), &[]);
     let device = or_skip!(over("load"));
     let of_map = or_skip!(over("map"));
     let short = ["gen:random?rate=100&count=10&area=16k", "--align", "round", "-o", "new", "-q"];
-    let before = everything(stand.directory.path());
+    let before = everything(fixture.directory.path());
     let replay = |trace: &str, rest: &[&str], target: &str| {
         let mut words = vec!["replay", trace];
         words.extend_from_slice(&short[1..]);
         words.extend_from_slice(rest);
         words.extend(["--target", target, "--destroy", target]);
-        stand.run(&words)
+        fixture.run(&words)
     };
     let prepare = [
         "prepare",
@@ -368,16 +369,16 @@ fn a_target_that_holds_what_the_command_reads_is_refused_by_whatever_name() {
         replay("load", &[], device.path()),
         replay(short[0], &["--merge", "load"], device.path()),
         replay(short[0], &["--map-file", "map"], of_map.path()),
-        stand.run(&prepare),
+        fixture.run(&prepare),
     ] {
         assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
         assert!(said(&answer).contains("which this command needs"), "{}", said(&answer));
     }
-    assert!(everything(stand.directory.path()) == before, "something was changed");
+    assert!(everything(fixture.directory.path()) == before, "something was changed");
     // Reading alone harms nothing.
     let reading = ["replay", "load", "--read-only", "-o", "new", "-q", "--timing", "afap"];
     let answer =
-        stand.run(&[&reading[..], &["--align", "round", "--target", device.path()]].concat());
-    assert!(stand.path("new/run.toml").exists(), "{}", said(&answer));
+        fixture.run(&[&reading[..], &["--align", "round", "--target", device.path()]].concat());
+    assert!(fixture.path("new/run.toml").exists(), "{}", said(&answer));
     assert_eq!(fs::read(&load).unwrap(), before[&load]);
 }

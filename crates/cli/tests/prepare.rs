@@ -38,9 +38,9 @@ fn spawn(command: &mut Command) -> std::io::Result<Child> {
 }
 
 /// A directory for targets and traces.
-struct Stand(TempDir);
+struct Fixture(TempDir);
 
-impl Stand {
+impl Fixture {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -129,10 +129,10 @@ fn expected(seed: u64, size: usize) -> Vec<u8> {
 
 #[test]
 fn every_sector_of_the_target_is_written_and_says_so() {
-    let stand = Stand::new();
-    let output = stand.prepare(&["made", "--size", "8M"]);
+    let fixture = Fixture::new();
+    let output = fixture.prepare(&["made", "--size", "8M"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    let bytes = fs::read(stand.path("made")).unwrap();
+    let bytes = fs::read(fixture.path("made")).unwrap();
     assert_eq!(bytes.len(), 8 * MIB);
     let first = read_stamp(&bytes[..512]).unwrap();
     for (position, sector) in (0..).step_by(512).zip(bytes.chunks(512)) {
@@ -148,26 +148,27 @@ fn every_sector_of_the_target_is_written_and_says_so() {
 
 #[test]
 fn a_seed_makes_the_same_bytes_whatever_the_size_of_the_writes() {
-    let stand = Stand::new();
-    stand.target(3 * MIB + 4096);
+    let fixture = Fixture::new();
+    fixture.target(3 * MIB + 4096);
     for bundle in ["4k", "1M", "64M"] {
-        let output = stand.prepare(&["target", "--seed", "7", "--bundle", bundle]);
+        let output = fixture.prepare(&["target", "--seed", "7", "--bundle", bundle]);
         assert_eq!(code(&output), 0, "{}", said(&output));
-        assert!(stand.bytes() == expected(7, 3 * MIB + 4096), "--bundle {bundle}");
-        stand.target(3 * MIB + 4096);
+        assert!(fixture.bytes() == expected(7, 3 * MIB + 4096), "--bundle {bundle}");
+        fixture.target(3 * MIB + 4096);
     }
 }
 
 #[test]
 fn only_what_the_trace_touches_is_written_also_where_it_wraps_round() {
-    let stand = Stand::new();
-    stand.target(4 * MIB);
+    let fixture = Fixture::new();
+    fixture.target(4 * MIB);
     let sectors = 4 * MIB as u64 / 512;
     // In place, touching the same block twice, and beyond the end by a whole turn and a bit.
-    stand.load(&[(8, 8), (12, 8), (1000, 1), (sectors + 4096, 16), (5 * sectors + 6000, 8)]);
-    let output = stand.prepare(&["target", "--part", "touched", "--trace", "load", "--seed", "3"]);
+    fixture.load(&[(8, 8), (12, 8), (1000, 1), (sectors + 4096, 16), (5 * sectors + 6000, 8)]);
+    let output =
+        fixture.prepare(&["target", "--part", "touched", "--trace", "load", "--seed", "3"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    let (bytes, whole) = (stand.bytes(), expected(3, 4 * MIB));
+    let (bytes, whole) = (fixture.bytes(), expected(3, 4 * MIB));
     let touched = [1, 2, 125, 512, 513, 750];
     for (block, data) in bytes.chunks(4096).enumerate() {
         if touched.contains(&block) {
@@ -181,17 +182,17 @@ fn only_what_the_trace_touches_is_written_also_where_it_wraps_round() {
 
 #[test]
 fn an_interrupted_fill_goes_on_where_it_was_and_ends_the_same() {
-    let stand = Stand::new();
-    stand.target(16 * MIB);
-    assert_eq!(code(&stand.prepare(&["target", "--seed", "5"])), 0);
+    let fixture = Fixture::new();
+    fixture.target(16 * MIB);
+    assert_eq!(code(&fixture.prepare(&["target", "--seed", "5"])), 0);
     let lost = 5 * MIB + 12_288;
-    stand.overwrite(lost, &vec![0; 16 * MIB - lost]);
-    let again = stand.prepare(&["target", "--resume", "--bundle", "64k"]);
+    fixture.overwrite(lost, &vec![0; 16 * MIB - lost]);
+    let again = fixture.prepare(&["target", "--resume", "--bundle", "64k"]);
     assert_eq!(code(&again), 0, "{}", said(&again));
     assert!(said(&again).contains("at byte 5242880: 5.00 MiB were there"), "{}", said(&again));
     assert!(said(&again).contains("wrote         11.0 MiB"), "{}", said(&again));
-    assert!(stand.bytes() == expected(5, 16 * MIB));
-    let complete = stand.prepare(&["target", "--resume"]);
+    assert!(fixture.bytes() == expected(5, 16 * MIB));
+    let complete = fixture.prepare(&["target", "--resume"]);
     assert_eq!(code(&complete), 0, "{}", said(&complete));
     assert!(said(&complete).contains("wrote         0 B"), "{}", said(&complete));
 }
@@ -199,12 +200,12 @@ fn an_interrupted_fill_goes_on_where_it_was_and_ends_the_same() {
 #[test]
 fn a_fill_that_is_stopped_or_killed_can_be_gone_on_with() {
     for signal in ["-INT", "-KILL"] {
-        let stand = Stand::new();
-        stand.target(64 * MIB);
-        let mut command = stand.command(&["target", "--seed", "9", "--bundle", "4k"]);
+        let fixture = Fixture::new();
+        fixture.target(64 * MIB);
+        let mut command = fixture.command(&["target", "--seed", "9", "--bundle", "4k"]);
         let mut child = spawn(command.stdout(Stdio::null()).stderr(Stdio::null())).unwrap();
         let alone = nobody_spawns();
-        let target = File::open(stand.path("target")).unwrap();
+        let target = File::open(fixture.path("target")).unwrap();
         let until = Instant::now() + Duration::from_mins(1);
         let mut block = vec![0; 4096];
         while block.iter().all(|byte| *byte == 0) && child.try_wait().unwrap().is_none() {
@@ -218,67 +219,67 @@ fn a_fill_that_is_stopped_or_killed_can_be_gone_on_with() {
         // A fast machine may have been done already.
         let expected_code = if signal == "-INT" { Some(13) } else { None };
         assert!(status.success() || status.code() == expected_code, "{signal}: {status}");
-        let mut output = stand.prepare(&["target", "--resume"]);
+        let mut output = fixture.prepare(&["target", "--resume"]);
         // The kernel takes down the ring of a killed process, and what it has open, in its own
         // time.
         while code(&output) == 6 && Instant::now() < until {
             sleep(Duration::from_millis(20));
-            output = stand.prepare(&["target", "--resume"]);
+            output = fixture.prepare(&["target", "--resume"]);
         }
         assert_eq!(code(&output), 0, "{signal}: {}", said(&output));
-        assert!(stand.bytes() == expected(9, 64 * MIB), "{signal}");
+        assert!(fixture.bytes() == expected(9, 64 * MIB), "{signal}");
     }
 }
 
 #[test]
 fn what_was_written_to_since_is_not_gone_on_with() {
-    let stand = Stand::new();
-    stand.target(4 * MIB);
-    let nothing = stand.prepare(&["target", "--resume"]);
+    let fixture = Fixture::new();
+    fixture.target(4 * MIB);
+    let nothing = fixture.prepare(&["target", "--resume"]);
     assert_eq!(code(&nothing), 5, "{}", said(&nothing));
     assert!(said(&nothing).contains("nothing to go on with"), "{}", said(&nothing));
 
-    assert_eq!(code(&stand.prepare(&["target", "--seed", "5"])), 0);
-    let other = stand.prepare(&["target", "--resume", "--seed", "6"]);
+    assert_eq!(code(&fixture.prepare(&["target", "--seed", "5"])), 0);
+    let other = fixture.prepare(&["target", "--resume", "--seed", "6"]);
     assert_eq!(code(&other), 2, "{}", said(&other));
     assert!(said(&other).contains("--seed 5, not 6"), "{}", said(&other));
 
     // Zeroes, for the guard would refuse anything else before.
-    stand.overwrite(4096, &vec![0; MIB]);
+    fixture.overwrite(4096, &vec![0; MIB]);
     let end = 3 * MIB + 4096;
-    stand.overwrite(3 * MIB, &vec![0; MIB]);
-    stand.overwrite(3 * MIB, &expected(5, end)[3 * MIB..]);
-    let changed = stand.prepare(&["target", "--resume"]);
+    fixture.overwrite(3 * MIB, &vec![0; MIB]);
+    fixture.overwrite(3 * MIB, &expected(5, end)[3 * MIB..]);
+    let changed = fixture.prepare(&["target", "--resume"]);
     assert_eq!(code(&changed), 5, "{}", said(&changed));
     assert!(said(&changed).contains("was written to since it was filled"), "{}", said(&changed));
 }
 
 #[test]
 fn what_may_be_somebodys_is_not_overwritten_unless_it_is_named() {
-    let stand = Stand::new();
-    stand.target(2 * MIB);
-    stand.overwrite(0, &vec![b'x'; 2 * MIB]);
-    let refused = stand.prepare(&["target"]);
+    let fixture = Fixture::new();
+    fixture.target(2 * MIB);
+    fixture.overwrite(0, &vec![b'x'; 2 * MIB]);
+    let refused = fixture.prepare(&["target"]);
     assert_eq!(code(&refused), 6, "{}", said(&refused));
     assert!(said(&refused).contains("--destroy target"), "{}", said(&refused));
     assert!(!said(&refused).contains("--read-only"), "{}", said(&refused));
-    assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
-    let slip = stand.prepare(&["target", "--destroy", "targot"]);
+    assert!(fixture.bytes().iter().all(|byte| *byte == b'x'));
+    let slip = fixture.prepare(&["target", "--destroy", "targot"]);
     assert_eq!(code(&slip), 2, "{}", said(&slip));
-    assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
-    let dry = stand.prepare(&["target", "--destroy", "target", "--dry-run"]);
+    assert!(fixture.bytes().iter().all(|byte| *byte == b'x'));
+    let dry = fixture.prepare(&["target", "--destroy", "target", "--dry-run"]);
     assert_eq!(code(&dry), 0, "{}", said(&dry));
-    assert!(stand.bytes().iter().all(|byte| *byte == b'x'));
-    let named = stand.prepare(&["target", "--destroy", "target", "--seed", "1"]);
+    assert!(fixture.bytes().iter().all(|byte| *byte == b'x'));
+    let named = fixture.prepare(&["target", "--destroy", "target", "--seed", "1"]);
     assert_eq!(code(&named), 0, "{}", said(&named));
-    assert!(stand.bytes() == expected(1, 2 * MIB));
+    assert!(fixture.bytes() == expected(1, 2 * MIB));
 }
 
 #[test]
 fn a_mounted_device_is_not_filled_even_if_it_is_named() {
-    let stand = Stand::new();
-    let target = stand.target(8 * MIB);
-    let mount_point = stand.path("mounted");
+    let fixture = Fixture::new();
+    let target = fixture.target(8 * MIB);
+    let mount_point = fixture.path("mounted");
     fs::create_dir(&mount_point).unwrap();
     let (file, point) = (target.to_str().unwrap(), mount_point.to_str().unwrap());
     let device = system("mkfs.ext4", &["-q", file])
@@ -292,7 +293,7 @@ fn a_mounted_device_is_not_filled_even_if_it_is_named() {
     let beside = system("losetup", &["--find", "--show", file]);
     let outputs: Vec<Output> = std::iter::once(&device)
         .chain(&beside)
-        .map(|device| stand.prepare(&[device, "--destroy", device]))
+        .map(|device| fixture.prepare(&[device, "--destroy", device]))
         .collect();
     if mounted {
         system("umount", &[point]);
@@ -313,9 +314,9 @@ fn a_mounted_device_is_not_filled_even_if_it_is_named() {
 
 #[test]
 fn what_was_typed_is_checked_before_anything_is_touched() {
-    let stand = Stand::new();
-    stand.target(2 * MIB);
-    stand.load(&[(0, 8); 32]);
+    let fixture = Fixture::new();
+    fixture.target(2 * MIB);
+    fixture.load(&[(0, 8); 32]);
     for (arguments, expected, word) in [
         (&["missing"][..], 5, "--size SIZE"),
         (&["target", "--size", "1M"], 2, "is there already"),
@@ -329,10 +330,10 @@ fn what_was_typed_is_checked_before_anything_is_touched() {
         (&["sim:size=1G"], 2, "simulated"),
         (&["."], 5, "directory"),
     ] {
-        let output = stand.prepare(arguments);
+        let output = fixture.prepare(arguments);
         assert_eq!(code(&output), expected, "{arguments:?}: {}", said(&output));
         assert!(said(&output).contains(word), "{arguments:?}: {}", said(&output));
     }
-    assert!(!stand.path("made").exists());
-    assert!(stand.bytes().iter().all(|byte| *byte == 0));
+    assert!(!fixture.path("made").exists());
+    assert!(fixture.bytes().iter().all(|byte| *byte == 0));
 }

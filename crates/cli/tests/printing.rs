@@ -7,7 +7,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io;
 use std::process::{Command, Output, Stdio};
 
-use stand::{Stand, said};
+use fixture::{Fixture, said};
 
 /// Exit codes of `docs/exit-codes.md`.
 const OUTPUT: i32 = 7;
@@ -110,16 +110,16 @@ enum Place {
 use Place::{Closed, Full, Left, Read};
 
 struct Desk {
-    stand: Stand,
+    fixture: Fixture,
     number: Cell<u32>,
 }
 
 impl Desk {
     /// What the commands are about.
     fn new() -> Self {
-        let stand = Stand::regular(600, 1000);
-        let desk = Self { stand, number: Cell::new(0) };
-        let path = |name: &str| desk.stand.path(name);
+        let fixture = Fixture::regular(600, 1000);
+        let desk = Self { fixture, number: Cell::new(0) };
+        let path = |name: &str| desk.fixture.path(name);
         let text = fs::read_to_string(path("load")).unwrap();
         let (head, requests) = text.split_once('\n').unwrap();
         let half: Vec<&str> = requests.lines().step_by(2).collect();
@@ -168,7 +168,7 @@ impl Desk {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("exec \"$@\" {}", closed.join(" ")), "sh"]);
         command.arg(env!("CARGO_BIN_EXE_ioecho")).args(line.split(' '));
-        command.current_dir(self.stand.directory.path()).stdin(Stdio::null());
+        command.current_dir(self.fixture.directory.path()).stdin(Stdio::null());
         command.stdout(stream(output)).stderr(stream(errors));
         command.output().unwrap()
     }
@@ -206,7 +206,7 @@ fn a_code_is_what_was_found_out_whoever_reads_of_it() {
 
 #[test]
 fn every_command_is_in_the_table() {
-    let desk = Stand::regular(1, 1);
+    let desk = Fixture::regular(1, 1);
     let help = String::from_utf8(desk.run(&["--help"]).stdout).unwrap();
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let commands: BTreeSet<&str> = list

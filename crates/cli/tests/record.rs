@@ -13,9 +13,9 @@ use ioecho_fixture::{LoopDevice, Zram, or_skip, run as system, trace_instances};
 use tempfile::TempDir;
 
 /// A directory in memory for the recordings: nothing of them reaches a disk.
-struct Stand(TempDir);
+struct Fixture(TempDir);
 
-impl Stand {
+impl Fixture {
     fn new() -> Result<Self, String> {
         tempfile::tempdir_in("/dev/shm").map(Self).map_err(|error| format!("/dev/shm: {error}"))
     }
@@ -93,8 +93,8 @@ fn said(output: &Output) -> String {
 }
 
 /// Whether the kernel lets us record here at all, or why not.
-fn allowed(stand: &Stand, device: &str) -> Result<(), String> {
-    let tried = stand.ioecho(&["record", device, "-o", "x.parquet", "--dry-run"]);
+fn allowed(fixture: &Fixture, device: &str) -> Result<(), String> {
+    let tried = fixture.ioecho(&["record", device, "-o", "x.parquet", "--dry-run"]);
     if tried.status.success() { Ok(()) } else { Err(said(&tried)) }
 }
 
@@ -132,49 +132,49 @@ fn issue(device: &str, load: &[(String, u64, u64)]) {
 }
 
 /// Records the fixed load on a device and compares.
-fn record_and_compare(stand: &Stand, device: &str) {
+fn record_and_compare(fixture: &Fixture, device: &str) {
     let recording =
-        stand.recording(&["record", device, "-o", "load.parquet", "--events", "all"]).unwrap();
+        fixture.recording(&["record", device, "-o", "load.parquet", "--events", "all"]).unwrap();
     let pid = recording.child.id();
     issue(device, &fixed_load());
     recording.signal("-INT");
     let (code, text) = recording.end();
     assert_eq!(code, Some(0), "{text}");
     let mut expected = fixed_load();
-    let mut found = stand.requests("load.parquet");
+    let mut found = fixture.requests("load.parquet");
     // dd waits for each request, so even the order is that of the load.
     assert_eq!(found, expected, "{text}");
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
     assert_eq!(trace_instances::of(pid), Vec::<PathBuf>::new());
-    assert!(!stand.path("load.parquet.recording").exists(), "removed when it was converted");
+    assert!(!fixture.path("load.parquet.recording").exists(), "removed when it was converted");
 }
 
 #[test]
 fn exactly_the_requests_of_a_fixed_load_are_in_the_file() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
-    record_and_compare(&stand, device.path());
+    or_skip!(allowed(&fixture, device.path()));
+    record_and_compare(&fixture, device.path());
 }
 
 #[test]
 fn a_device_without_a_request_queue_is_recorded_by_its_bios() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(Zram::new("16M"));
-    or_skip!(allowed(&stand, device.path()));
-    record_and_compare(&stand, device.path());
+    or_skip!(allowed(&fixture, device.path()));
+    record_and_compare(&fixture, device.path());
 }
 
 #[test]
 fn of_a_partition_only_its_own_requests_are_recorded_and_from_its_start() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(64 << 20));
     let first = or_skip!(device.partition(1, 2048, 32768));
     let second = or_skip!(device.partition(2, 65536, 32768));
-    or_skip!(allowed(&stand, &second));
-    let recording = stand.recording(&["record", &second, "-o", "load.parquet"]).unwrap();
+    or_skip!(allowed(&fixture, &second));
+    let recording = fixture.recording(&["record", &second, "-o", "load.parquet"]).unwrap();
     request(&first, "write", 3, 4096);
     request(&second, "write", 5, 4096);
     request(&second, "read", 6, 8192);
@@ -182,16 +182,16 @@ fn of_a_partition_only_its_own_requests_are_recorded_and_from_its_start() {
     let (code, text) = recording.end();
     assert_eq!(code, Some(0), "{text}");
     let expected = [("write".to_owned(), 5 * 4096, 4096), ("read".to_owned(), 6 * 8192, 8192)];
-    assert_eq!(stand.requests("load.parquet"), expected, "{text}");
+    assert_eq!(fixture.requests("load.parquet"), expected, "{text}");
 }
 
 #[test]
 fn of_a_disk_the_requests_of_all_its_partitions_are_recorded() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(64 << 20));
     let first = or_skip!(device.partition(1, 2048, 32768));
-    or_skip!(allowed(&stand, device.path()));
-    let recording = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+    or_skip!(allowed(&fixture, device.path()));
+    let recording = fixture.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
     request(&first, "write", 3, 4096);
     request(device.path(), "read", 6, 8192);
     recording.signal("-INT");
@@ -199,47 +199,47 @@ fn of_a_disk_the_requests_of_all_its_partitions_are_recorded() {
     assert_eq!(code, Some(0), "{text}");
     let written = 2048 * 512 + 3 * 4096;
     let expected = [("write".to_owned(), written, 4096), ("read".to_owned(), 6 * 8192, 8192)];
-    assert_eq!(stand.requests("load.parquet"), expected, "{text}");
+    assert_eq!(fixture.requests("load.parquet"), expected, "{text}");
 }
 
 #[test]
 fn a_command_is_recorded_while_it_runs_and_the_recording_replays() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
+    or_skip!(allowed(&fixture, device.path()));
     let read = format!("dd if={} of=/dev/null bs=64k count=20 iflag=direct", device.path());
     let recorded = ["record", device.path(), "-o", "load.parquet", "--keep-raw", "-q", "--"];
-    let good = stand.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
+    let good = fixture.ioecho(&[&recorded[..], &["sh", "-c", &read]].concat());
     assert_eq!(good.status.code(), Some(0), "{}", said(&good));
     // Other tests may record beside this one, or have been killed.
     let said_of_itself = said(&good).lines().filter(|line| !line.starts_with("note: ")).count();
     // What dd says are three lines.
     assert_eq!(said_of_itself, 3, "{}", said(&good));
-    let facts = stand.ioecho(&["info", "load.parquet", "--json"]);
+    let facts = fixture.ioecho(&["info", "load.parquet", "--json"]);
     let facts = String::from_utf8_lossy(&facts.stdout).into_owned();
     assert!(facts.contains("its command has ended"), "{facts}");
-    assert_eq!(stand.requests("load.parquet").len(), 20);
-    assert!(stand.path("load.parquet.recording").join("recording.json").exists());
+    assert_eq!(fixture.requests("load.parquet").len(), 20);
+    assert!(fixture.path("load.parquet.recording").join("recording.json").exists());
     // What was kept can be converted again.
-    assert_eq!(stand.requests("load.parquet.recording").len(), 20);
+    assert_eq!(fixture.requests("load.parquet.recording").len(), 20);
     let target = ["replay", "load.parquet", "-t", "sim:size=64M", "-o", "run", "--quiet"];
-    let replayed = stand.ioecho(&target);
+    let replayed = fixture.ioecho(&target);
     assert!(replayed.status.success(), "{}", said(&replayed));
     // The recording that was kept is in the way of the next one.
-    let again = stand.ioecho(&[&recorded[..], &["true"]].concat());
+    let again = fixture.ioecho(&[&recorded[..], &["true"]].concat());
     assert_eq!(again.status.code(), Some(7), "{}", said(&again));
-    fs::remove_dir_all(stand.path("load.parquet.recording")).unwrap();
-    let bad = stand.ioecho(&[&recorded[..], &["sh", "-c", &format!("{read}; exit 3")]].concat());
+    fs::remove_dir_all(fixture.path("load.parquet.recording")).unwrap();
+    let bad = fixture.ioecho(&[&recorded[..], &["sh", "-c", &format!("{read}; exit 3")]].concat());
     assert_eq!(bad.status.code(), Some(32), "{}", said(&bad));
     assert!(said(&bad).contains("exit status: 3"), "{}", said(&bad));
 }
 
 #[test]
 fn what_a_killed_recorder_leaves_in_the_kernel_is_removed_by_the_next_start() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
-    let killed = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+    or_skip!(allowed(&fixture, device.path()));
+    let killed = fixture.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
     let pid = killed.child.id();
     assert_eq!(trace_instances::of(pid).len(), 1, "while it goes on it has one");
     issue(device.path(), &fixed_load());
@@ -250,16 +250,16 @@ fn what_a_killed_recorder_leaves_in_the_kernel_is_removed_by_the_next_start() {
     // Whether its instance is still there is not asserted: any recorder that starts on this machine
     // removes it, and may have been quicker than we are.
     assert_eq!(
-        stand.requests_of_damaged("load.parquet.recording"),
+        fixture.requests_of_damaged("load.parquet.recording"),
         fixed_load().len(),
         "all that was recorded can be read"
     );
-    let cleaned = stand.ioecho(&["record", "--clean"]);
+    let cleaned = fixture.ioecho(&["record", "--clean"]);
     assert!(cleaned.status.success(), "{}", said(&cleaned));
     assert_eq!(trace_instances::of(pid), Vec::<PathBuf>::new());
 }
 
-impl Stand {
+impl Fixture {
     /// How many requests a trace has that ends before its end.
     fn requests_of_damaged(&self, trace: &str) -> usize {
         self.ioecho(&["convert", trace, "requests.csv"]);
@@ -270,11 +270,12 @@ impl Stand {
 
 #[test]
 fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
+    or_skip!(allowed(&fixture, device.path()));
     for signal in ["-TERM", "-HUP", "-QUIT"] {
-        let recording = stand.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
+        let recording =
+            fixture.recording(&["record", device.path(), "-o", "load.parquet"]).unwrap();
         // What others are sent for a sign of life does not end it.
         recording.signal("-USR1");
         request(device.path(), "read", 0, 4096);
@@ -285,11 +286,11 @@ fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
         let (code, text) = recording.end();
         assert_eq!(code, Some(0), "{signal}: {text}");
         assert_eq!(trace_instances::of(pid), Vec::<PathBuf>::new(), "{signal}");
-        assert_eq!(stand.requests("load.parquet").len(), 1);
+        assert_eq!(fixture.requests("load.parquet").len(), 1);
     }
     let begun = Instant::now();
     let timed = ["record", device.path(), "-o", "timed.parquet", "--for", "300ms"];
-    let recording = stand.recording(&timed).unwrap();
+    let recording = fixture.recording(&timed).unwrap();
     request(device.path(), "read", 0, 4096);
     let (code, text) = recording.end();
     assert!(begun.elapsed() >= Duration::from_millis(300));
@@ -298,23 +299,23 @@ fn signals_and_the_end_of_the_time_end_a_recording_cleanly() {
 
 #[test]
 fn of_an_idle_device_nothing_is_written_and_nothing_is_in_the_way() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
+    or_skip!(allowed(&fixture, device.path()));
     let arguments = ["record", device.path(), "-q", "-o", "load.parquet", "--", "true"];
     for _ in 0..2 {
-        let answer = stand.ioecho(&arguments);
+        let answer = fixture.ioecho(&arguments);
         assert_eq!(answer.status.code(), Some(3), "{}", said(&answer));
         assert!(said(&answer).contains("no request came to loop"), "{}", said(&answer));
     }
-    assert_eq!(fs::read_dir(stand.0.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.0.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let refused = |arguments: &[&str], code: i32, words: &str| {
-        let answer = stand.ioecho(&[&["record"], arguments].concat());
+        let answer = fixture.ioecho(&[&["record"], arguments].concat());
         assert_eq!(answer.status.code(), Some(code), "{arguments:?}: {}", said(&answer));
         assert!(said(&answer).contains(words), "{arguments:?}: {}", said(&answer));
     };
@@ -328,16 +329,16 @@ fn what_cannot_be_recorded_is_refused_with_its_own_exit_code() {
     refused(&["-o", "x.parquet"], 2, "DEVICE");
     refused(&["/dev/null", "-o", "x.parquet", "--buffer", "1"], 2, "must be between");
     refused(&["/dev/null", "-o", "x.parquet", "--segment", "7"], 2, "no size and no time");
-    assert_eq!(fs::read_dir(stand.0.path()).unwrap().count(), 0, "nothing was made");
+    assert_eq!(fs::read_dir(fixture.0.path()).unwrap().count(), 0, "nothing was made");
 }
 
 #[test]
 fn the_same_requests_are_seen_by_trace_cmd() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
+    or_skip!(allowed(&fixture, device.path()));
     or_skip!(system("trace-cmd", &["list", "-e", "block_bio_queue"]));
-    let data = stand.path("trace.dat");
+    let data = fixture.path("trace.dat");
     let data = data.to_str().unwrap();
     let name = Path::new(device.path()).file_name().unwrap().to_str().unwrap();
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).unwrap();
@@ -375,38 +376,39 @@ fn the_same_requests_are_seen_by_trace_cmd() {
         })
         .collect();
     assert_eq!(theirs, fixed_load());
-    record_and_compare(&stand, device.path());
+    record_and_compare(&fixture, device.path());
 }
 
 #[test]
 fn where_nothing_is_inserted_insertions_are_not_waited_for() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(Zram::new("16M"));
-    or_skip!(allowed(&stand, device.path()));
-    let answer = stand.ioecho(&["record", device.path(), "-o", "x.parquet", "--event", "inserted"]);
+    or_skip!(allowed(&fixture, device.path()));
+    let answer =
+        fixture.ioecho(&["record", device.path(), "-o", "x.parquet", "--event", "inserted"]);
     assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
     assert!(said(&answer).contains("no I/O scheduler"), "{}", said(&answer));
 }
 
 #[test]
 fn a_dry_run_looks_for_the_command_and_does_not_run_it() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
+    or_skip!(allowed(&fixture, device.path()));
     let arguments = ["record", device.path(), "-o", "load.parquet", "--dry-run", "--"];
-    let answer = stand.ioecho(&[&arguments[..], &["touch", "made"]].concat());
+    let answer = fixture.ioecho(&[&arguments[..], &["touch", "made"]].concat());
     assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
     assert!(said(&answer).contains("touch made, until it ends"), "{}", said(&answer));
-    assert!(!stand.path("made").exists());
-    let answer = stand.ioecho(&[&arguments[..], &["no-program-has-this-name"]].concat());
+    assert!(!fixture.path("made").exists());
+    let answer = fixture.ioecho(&[&arguments[..], &["no-program-has-this-name"]].concat());
     assert_eq!(answer.status.code(), Some(2), "{}", said(&answer));
 }
 
 #[test]
 fn where_tracefs_is_not_mounted_it_is_used_and_stays_unmounted() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
-    or_skip!(allowed(&stand, device.path()));
+    or_skip!(allowed(&fixture, device.path()));
     let script = format!(
         "for place in $(grep -E ' (tracefs|debugfs) ' /proc/mounts | cut -d' ' -f2 | sort -r); do \
          umount -l $place || exit 99; done; ! grep -q tracefs /proc/mounts || exit 99; \
@@ -418,23 +420,23 @@ fn where_tracefs_is_not_mounted_it_is_used_and_stays_unmounted() {
         device = device.path()
     );
     let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-c", &script]).current_dir(stand.0.path());
+    command.args(["--mount", "sh", "-c", &script]).current_dir(fixture.0.path());
     let answer = or_skip!(command.output().map_err(|error| format!("unshare: {error}")));
     if answer.status.code() == Some(99) {
         ioecho_fixture::skipped("tracefs cannot be unmounted");
         return;
     }
     assert_eq!(answer.status.code(), Some(0), "{}", said(&answer));
-    assert_eq!(stand.requests("load.parquet").len(), 1);
+    assert_eq!(fixture.requests("load.parquet").len(), 1);
 }
 
 #[test]
 fn who_may_not_look_is_told_so_and_not_that_nothing_was_left() {
-    let stand = or_skip!(Stand::new());
+    let fixture = or_skip!(Fixture::new());
     // A program where everybody may run it.
-    let program = stand.path("ioecho");
+    let program = fixture.path("ioecho");
     or_skip!(fs::copy(env!("CARGO_BIN_EXE_ioecho"), &program).map_err(|error| error.to_string()));
-    or_skip!(system("chmod", &["755", stand.0.path().to_str().unwrap()]));
+    or_skip!(system("chmod", &["755", fixture.0.path().to_str().unwrap()]));
     let as_nobody = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

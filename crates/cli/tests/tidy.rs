@@ -350,5 +350,8 @@ fn every_file_that_is_written_comes_from_the_gate() {
             }
         }
     }
-    broken("a file is opened for writing by crates/cli/src/outputs.rs or by a Place", &places);
+    broken(
+        "a file is opened for writing by crates/cli/src/outputs.rs or by an OpenDirectory",
+        &places,
+    );
 }

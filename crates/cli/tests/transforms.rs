@@ -17,13 +17,13 @@ use tempfile::TempDir;
 
 /// A directory with the load `in.load`, and the same in `plain` as lines of
 /// `nanoseconds sector sectors op`.
-struct Stand {
+struct Fixture {
     directory: TempDir,
 }
 
-impl Stand {
+impl Fixture {
     fn new() -> Self {
-        let stand = Self { directory: tempfile::tempdir().unwrap() };
+        let fixture = Self { directory: tempfile::tempdir().unwrap() };
         let mut load =
             String::from("start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0\n");
         let (mut plain, mut ns, mut random) = (String::new(), 70_000_000_u64, 7_u64);
@@ -42,9 +42,9 @@ impl Stand {
             writeln!(load, "{secs}.{rest:09} ; {sector} ; {sectors} ; {op} ; 0.0 ; 0.0").unwrap();
             writeln!(plain, "{ns} {sector} {sectors} {op}").unwrap();
         }
-        fs::write(stand.path("in.load"), load).unwrap();
-        fs::write(stand.path("plain"), plain).unwrap();
-        stand
+        fs::write(fixture.path("in.load"), load).unwrap();
+        fs::write(fixture.path("plain"), plain).unwrap();
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -112,26 +112,26 @@ fn once(program: &str) -> String {
 
 #[test]
 fn times_are_what_awk_says() {
-    let stand = Stand::new();
-    stand.is(&["--speed", "2.5"], &once("{ p(int($1 * 2 / 5), $2, $3, $4) }"));
-    stand.is(&["--speed", "1/3"], &once("{ p($1 * 3, $2, $3, $4) }"));
-    stand.is(
+    let fixture = Fixture::new();
+    fixture.is(&["--speed", "2.5"], &once("{ p(int($1 * 2 / 5), $2, $3, $4) }"));
+    fixture.is(&["--speed", "1/3"], &once("{ p($1 * 3, $2, $3, $4) }"));
+    fixture.is(
         &["--ramp", "250"],
         &once("NR == 1 { f = $1 } { p(f + (NR - 1) * 4000000, $2, $3, $4) }"),
     );
-    stand.is(
+    fixture.is(
         &["--repeat", "3,offset=1M,gap=5ms"],
         "NR == FNR { n = NR; t[n] = $1; s[n] = $2; l[n] = $3; o[n] = $4; next }
          { exit }
          END { for (k = 0; k < 3; k++) for (i = 1; i <= n; i++)
              p(t[i] + k * (t[n] - t[1] + 5000000), s[i] + 2048 * k, l[i], o[i]) }",
     );
-    stand.is(&["--sample", "time=100ms,every=1s"], &once("$1 % 1e9 < 1e8 { p($1, $2, $3, $4) }"));
+    fixture.is(&["--sample", "time=100ms,every=1s"], &once("$1 % 1e9 < 1e8 { p($1, $2, $3, $4) }"));
 }
 
 /// Floating point in awk is not exact, so instants may differ by a little here.
-fn nearly(stand: &Stand, transforms: &[&str], program: &str) {
-    let (made, said) = (stand.made(transforms), stand.awk(program, &["plain", "plain"]));
+fn nearly(fixture: &Fixture, transforms: &[&str], program: &str) {
+    let (made, said) = (fixture.made(transforms), fixture.awk(program, &["plain", "plain"]));
     assert_eq!(made.lines().count(), said.lines().count());
     for (made, said) in made.lines().zip(said.lines()) {
         let [(made_ns, made), (said_ns, said)] = [made, said].map(|l| l.split_once(' ').unwrap());
@@ -143,15 +143,15 @@ fn nearly(stand: &Stand, transforms: &[&str], program: &str) {
 
 #[test]
 fn rates_are_what_awk_says() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     nearly(
-        &stand,
+        &fixture,
         &["--rate", "100"],
         "NR == FNR { n = NR; if (n == 1) f = $1; l = $1; next }
          { p(int(f + ($1 - f) / (l - f) * (n - 1) * 1e9 / 100), $2, $3, $4) }",
     );
     nearly(
-        &stand,
+        &fixture,
         &["--ramp", "10,slope=5"],
         &once(
             "NR == 1 { f = $1 }
@@ -159,7 +159,7 @@ fn rates_are_what_awk_says() {
         ),
     );
     nearly(
-        &stand,
+        &fixture,
         &["--ramp", "50,150,over=4s"],
         &once(
             "NR == 1 { f = $1 }
@@ -171,25 +171,25 @@ fn rates_are_what_awk_says() {
 
 #[test]
 fn places_and_lengths_are_what_awk_says() {
-    let stand = Stand::new();
-    stand.is(
+    let fixture = Fixture::new();
+    fixture.is(
         &["--slip", "64k,every=100"],
         &once("{ p($1, $2 + 128 * int((NR - 1) / 100), $3, $4) }"),
     );
-    stand.is(
+    fixture.is(
         &["--spread", "1.5,offset=1M"],
         &once("{ p($1, int($2 * 1.5 / 8) * 8 + $2 % 8 + 2048, $3, $4) }"),
     );
-    stand.is(
+    fixture.is(
         &["--resize", "1.5,min=4k,max=16k"],
         &once("{ n = int($3 * 1.5); p($1, $2, n < 8 ? 8 : n > 32 ? 32 : n, $4) }"),
     );
     // The device has 100,000 sectors.
-    stand.is(
+    fixture.is(
         &["--remap", "wrap,51200000"],
         &once("{ a = $2 % 100000; m = 100000 - $3; p($1, a > m ? m : a, $3, $4) }"),
     );
-    stand.is(
+    fixture.is(
         &["--remap", "fold,51200000"],
         &once(
             "{ a = $2 % 100000; m = 100000 - $3
@@ -197,21 +197,21 @@ fn places_and_lengths_are_what_awk_says() {
                p($1, a, $3, $4) }",
         ),
     );
-    stand.is(&["--remap", "clip,51200000"], &once("$2 + $3 <= 100000 { p($1, $2, $3, $4) }"));
-    stand.is(
+    fixture.is(&["--remap", "clip,51200000"], &once("$2 + $3 <= 100000 { p($1, $2, $3, $4) }"));
+    fixture.is(
         &["--remap", "scale,51200000"],
         "NR == FNR { if ($2 + $3 > e) e = $2 + $3; next }
          { a = int($2 * 100000 / e / 8) * 8 + $2 % 8; m = 100000 - $3
            p($1, a > m ? m : a, $3, $4) }",
     );
-    stand.is(
+    fixture.is(
         &["--remap", "pack,region=64k"],
         "NR == FNR { for (r = int($2 / 128); r * 128 < $2 + $3; r++) { u[r]; if (r > e) e = r }
                      next }
          FNR == 1 { for (r = 0; r <= e; r++) if (r in u) q[r] = k++ }
          { p($1, q[int($2 / 128)] * 128 + $2 % 128, $3, $4) }",
     );
-    stand.is(
+    fixture.is(
         &["--spread", "1,offset=123k", "--adjacent"],
         &once("{ p($1, $2 + 246 - int(246 / 8) * 8, $3, $4) }"),
     );
@@ -219,13 +219,13 @@ fn places_and_lengths_are_what_awk_says() {
 
 #[test]
 fn operations_and_shares_are_what_awk_says() {
-    let stand = Stand::new();
-    stand.is(&["--substitute", "R=W"], &once("{ p($1, $2, $3, \"W\") }"));
-    stand.is(&["--substitute", "swap"], &once("{ p($1, $2, $3, $4 == \"W\" ? \"R\" : \"W\") }"));
-    stand.is(&["--thin", "30"], &once("(NR - 1) * 30 % 100 < 30 { p($1, $2, $3, $4) }"));
-    stand.is(&["--thin", "30,by=op"], &once("c[$4]++ * 30 % 100 < 30 { p($1, $2, $3, $4) }"));
+    let fixture = Fixture::new();
+    fixture.is(&["--substitute", "R=W"], &once("{ p($1, $2, $3, \"W\") }"));
+    fixture.is(&["--substitute", "swap"], &once("{ p($1, $2, $3, $4 == \"W\" ? \"R\" : \"W\") }"));
+    fixture.is(&["--thin", "30"], &once("(NR - 1) * 30 % 100 < 30 { p($1, $2, $3, $4) }"));
+    fixture.is(&["--thin", "30,by=op"], &once("c[$4]++ * 30 % 100 < 30 { p($1, $2, $3, $4) }"));
     // Transforms apply in the order in which they are typed.
-    stand.is(
+    fixture.is(
         &["--resize", "2", "--thin", "50", "--resize", "1,max=32k", "--speed", "2"],
         &once("NR % 2 { p(int($1 / 2), $2, $3 * 2 > 64 ? 64 : $3 * 2, $4) }"),
     );
@@ -233,9 +233,9 @@ fn operations_and_shares_are_what_awk_says() {
 
 #[test]
 fn a_share_of_operations_is_that_share_and_nothing_else_changes() {
-    let stand = Stand::new();
-    stand.made(&["--substitute", "R=W,share=40,seed=5"]);
-    let counted = stand.awk(
+    let fixture = Fixture::new();
+    fixture.made(&["--substitute", "R=W,share=40,seed=5"]);
+    let counted = fixture.awk(
         "NR == FNR { o[NR] = $4; r += $4 == \"R\"; s[NR] = $1 \" \" $2 \" \" $3; next }
          s[FNR] != $1 \" \" $2 \" \" $3 || (o[FNR] == \"W\" && $4 != \"W\") { print \"wrong\" }
          o[FNR] != $4 { w++ }
@@ -247,9 +247,9 @@ fn a_share_of_operations_is_that_share_and_nothing_else_changes() {
 
 #[test]
 fn a_block_of_a_sample_has_all_its_requests() {
-    let stand = Stand::new();
-    stand.made(&["--sample", "space=25,block=64k"]);
-    let counted = stand.awk(
+    let fixture = Fixture::new();
+    fixture.made(&["--sample", "space=25,block=64k"]);
+    let counted = fixture.awk(
         "NR == FNR { if (!n[int($2 / 128)]++) b++; next }
          { if (!m[int($2 / 128)]++) c++ }
          END { for (k in m) if (m[k] != n[k]) print \"wrong\"
@@ -261,10 +261,10 @@ fn a_block_of_a_sample_has_all_its_requests() {
 
 #[test]
 fn an_anonymised_load_has_other_places_and_the_same_reuse_and_no_key() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let line = "my-secret,extent=1M";
-    stand.made(&["--anonymise", line]);
-    let counted = stand.awk(
+    fixture.made(&["--anonymise", line]);
+    let counted = fixture.awk(
         "NR == FNR { t[NR] = $1; s[NR] = $2; l[NR] = $3; next }
          t[FNR] != $1 || l[FNR] != $3 { print \"wrong\" }
          s[FNR] % 2048 + $3 <= 2048 {
@@ -276,9 +276,9 @@ fn an_anonymised_load_has_other_places_and_the_same_reuse_and_no_key() {
         &["plain", "made"],
     );
     assert_eq!(counted, "1 1\n");
-    stand.ioecho(&["convert", "in.load", "out.parquet", "--anonymise", line]);
-    let file = fs::read(stand.path("out.parquet")).unwrap();
-    let shown = stand.ioecho(&["info", "out.parquet"]).stdout;
+    fixture.ioecho(&["convert", "in.load", "out.parquet", "--anonymise", line]);
+    let file = fs::read(fixture.path("out.parquet")).unwrap();
+    let shown = fixture.ioecho(&["info", "out.parquet"]).stdout;
     for gone in [&b"my-secret"[..], b"in.load"] {
         assert!(!file.windows(gone.len()).any(|bytes| bytes == gone));
         assert!(!shown.windows(gone.len()).any(|bytes| bytes == gone));
@@ -287,10 +287,10 @@ fn an_anonymised_load_has_other_places_and_the_same_reuse_and_no_key() {
 
 #[test]
 fn what_was_done_stands_in_the_file_and_can_be_done_again() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let chain = ["--thin", "50%", "--repeat", "2", "--spread", "2", "--rate", "500"];
-    stand.ioecho(&[&["convert", "in.load", "a.parquet"][..], &chain].concat());
-    let info = stand.ioecho(&["info", "--json", "a.parquet"]).stdout;
+    fixture.ioecho(&[&["convert", "in.load", "a.parquet"][..], &chain].concat());
+    let info = fixture.ioecho(&["info", "--json", "a.parquet"]).stdout;
     let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
     let lines: Vec<String> = info["transforms"]
         .as_array()
@@ -305,7 +305,7 @@ fn what_was_done_stands_in_the_file_and_can_be_done_again() {
         let (name, text) = line.split_once(' ').unwrap();
         again.extend([format!("--{name}"), text.to_owned()]);
     }
-    stand.ioecho(&again.iter().map(String::as_str).collect::<Vec<_>>());
-    let [a, b] = ["a.parquet", "b.parquet"].map(|name| fs::read(stand.path(name)).unwrap());
+    fixture.ioecho(&again.iter().map(String::as_str).collect::<Vec<_>>());
+    let [a, b] = ["a.parquet", "b.parquet"].map(|name| fs::read(fixture.path(name)).unwrap());
     assert!(a == b, "the same chain makes the same file");
 }

@@ -4,7 +4,7 @@
 // Helpers of tests panic as tests do; clippy.toml allows it only in the tests themselves.
 #![allow(clippy::unwrap_used)]
 
-mod stand;
+mod fixture;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,12 +18,12 @@ use ioecho_replay::pattern::{SplitMix64, Stamp, expected_sector};
 use ioecho_trace::formats::{self, ReadOptions};
 use ioecho_trace::{Batch, Nanos, Op, Outcome};
 
-use stand::{Stand, said};
+use fixture::{Fixture, said};
 
 const TARGET_BYTES: usize = 8 << 20;
 const SECTORS: usize = TARGET_BYTES / 512;
 
-impl Stand {
+impl Fixture {
     /// Writes of 4 to 64 KiB, and a few reads, all over a small target.
     fn new(count: u64, step_us: u64) -> Self {
         let mut random = SplitMix64(count);
@@ -132,8 +132,8 @@ impl Owners {
     }
 }
 
-fn settled_writes(stand: &Stand, run: &str) -> Vec<Written> {
-    let path = stand.path(run).join("requests.parquet");
+fn settled_writes(fixture: &Fixture, run: &str) -> Vec<Written> {
+    let path = fixture.path(run).join("requests.parquet");
     let mut source = formats::open(&path, &ReadOptions::default()).unwrap();
     let mut batch = Batch::new(source.header().columns);
     let (mut writes, mut number) = (Vec::new(), 0);
@@ -186,18 +186,18 @@ fn named(target: &serde_json::Value, places: &Places, kind: &str) {
 
 #[test]
 fn five_kinds_of_damage_at_twenty_places_each_are_found_and_named_right() {
-    let stand = Stand::new(4000, 50);
-    stand.replay("run", &["--verify", "final"]);
-    let (code, target) = stand.verify("run", &[]);
+    let fixture = Fixture::new(4000, 50);
+    fixture.replay("run", &["--verify", "final"]);
+    let (code, target) = fixture.verify("run", &[]);
     assert_eq!(code, 0, "{target}");
     assert_eq!(target["figures"]["intact"], target["figures"]["sectors"]);
 
-    let run = stand.run_number("run");
-    let owners = Owners::new(settled_writes(&stand, "run"));
+    let run = fixture.run_number("run");
+    let owners = Owners::new(settled_writes(&fixture, "run"));
     let whole = owners.whole();
     let large: Vec<Written> = whole.iter().filter(|write| write.sectors >= 2).copied().collect();
     assert!(large.len() >= 40, "the load leaves {} whole writes", large.len());
-    let sound = fs::read(stand.path("target")).unwrap();
+    let sound = fs::read(fixture.path("target")).unwrap();
     let old = |data: &mut [u8], first: usize, sectors: usize| {
         for sector in first..first + sectors {
             let bytes = owners.before[sector].unwrap().bytes(run, sector);
@@ -243,8 +243,8 @@ fn five_kinds_of_damage_at_twenty_places_each_are_found_and_named_right() {
     ] {
         let mut data = sound.clone();
         let places: Places = (0..20).flat_map(|n| damage(&mut data, n)).collect();
-        fs::write(stand.path("target"), data).unwrap();
-        let (code, target) = stand.verify("run", &[]);
+        fs::write(fixture.path("target"), data).unwrap();
+        let (code, target) = fixture.verify("run", &[]);
         assert_eq!(code, 15, "{kind}");
         named(&target, &places, kind);
     }
@@ -252,7 +252,7 @@ fn five_kinds_of_damage_at_twenty_places_each_are_found_and_named_right() {
 
 #[test]
 fn a_sound_target_is_intact_in_every_mode_and_at_any_time() {
-    let stand = Stand::new(1500, 20);
+    let fixture = Fixture::new(1500, 20);
     for (number, mode) in ["partial", "ordering", "drop", "allow"].iter().enumerate() {
         for (verify, depth) in
             [("off", "64"), ("preread", "64"), ("final", "1024"), ("paranoia", "16")]
@@ -260,27 +260,27 @@ fn a_sound_target_is_intact_in_every_mode_and_at_any_time() {
             let run = format!("{mode}-{verify}");
             let strong = ["0", "1", "2"][number % 3];
             let options = ["--conflicts", mode, "--strong", strong, "--verify", verify];
-            stand.replay(&run, &[&options[..], &["--in-flight-max", depth]].concat());
+            fixture.replay(&run, &[&options[..], &["--in-flight-max", depth]].concat());
             for after in ["kill", "power-cut"] {
-                let (code, target) = stand.verify(&run, &["--after", after]);
+                let (code, target) = fixture.verify(&run, &["--after", after]);
                 assert_eq!(code, 0, "{run} {after}: {target}");
                 assert!(target["figures"]["sectors"].as_u64() > Some(8000));
             }
         }
     }
     // The run before last was overwritten since.
-    let (code, target) = stand.verify("allow-final", &[]);
+    let (code, target) = fixture.verify("allow-final", &[]);
     assert_eq!(code, 15);
     assert!(target["notes"].to_string().contains("was used since"), "{}", target["notes"]);
     assert_eq!(target["findings"][0]["kind"], "foreign");
 }
 
 /// Starts a run and kills it in the middle; answers the writes that its journal tells of.
-fn killed(stand: &Stand, run: &str, options: &[&str]) -> Vec<Written> {
+fn killed(fixture: &Fixture, run: &str, options: &[&str]) -> Vec<Written> {
     let arguments = [&replay(run)[..], options].concat();
     let mut child =
-        stand.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let path = stand.path(run).join("requests.journal");
+        fixture.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let path = fixture.path(run).join("requests.journal");
     let until = Instant::now() + Duration::from_mins(1);
     while fs::metadata(&path).map_or(0, |data| data.len()) < 200_000 {
         assert!(Instant::now() < until, "no results after a minute");
@@ -308,21 +308,21 @@ fn killed(stand: &Stand, run: &str, options: &[&str]) -> Vec<Written> {
 #[test]
 fn after_a_kill_what_was_acknowledged_is_there_and_a_lost_write_is_found() {
     for verify in ["off", "reads"] {
-        let stand = Stand::new(60_000, 50);
-        let writes = killed(&stand, "run", &["--verify", verify]);
-        let (code, target) = stand.verify("run", &[]);
+        let fixture = Fixture::new(60_000, 50);
+        let writes = killed(&fixture, "run", &["--verify", verify]);
+        let (code, target) = fixture.verify("run", &[]);
         assert_eq!(code, 0, "{target}");
         assert!(target["figures"]["intact"].as_u64() > Some(1000));
-        let noted = stand.path("run/intents-0.ring").exists();
+        let noted = fixture.path("run/intents-0.ring").exists();
         assert_eq!(noted, verify != "off");
         assert_eq!(target["notes"].to_string().contains("no note"), !noted);
-        let (code, _) = stand.verify("run", &["--after", "power-cut"]);
+        let (code, _) = fixture.verify("run", &["--after", "power-cut"]);
         assert_eq!(code, 0);
 
         // A write that the journal tells of, and over which nobody has written since, is undone.
-        let run = stand.run_number("run");
+        let run = fixture.run_number("run");
         let owners = Owners::new(writes);
-        let mut data = fs::read(stand.path("target")).unwrap();
+        let mut data = fs::read(fixture.path("target")).unwrap();
         let lost = owners.whole().into_iter().find(|write| {
             let there = |sector: usize| data[sector * 512..][..512] == write.bytes(run, sector);
             (write.first..write.first + write.sectors).all(there)
@@ -332,11 +332,11 @@ fn after_a_kill_what_was_acknowledged_is_there_and_a_lost_write_is_found() {
             let bytes = owners.before[sector].unwrap().bytes(run, sector);
             data[sector * 512..][..512].copy_from_slice(&bytes);
         }
-        fs::write(stand.path("target"), data).unwrap();
-        let (code, target) = stand.verify("run", &[]);
+        fs::write(fixture.path("target"), data).unwrap();
+        let (code, target) = fixture.verify("run", &[]);
         assert_eq!(code, 15);
         named(&target, &vec![(lost.first, lost.sectors)], "stale");
-        let output = stand.run(&["verify", "run"]);
+        let output = fixture.run(&["verify", "run"]);
         let text = said(&output);
         assert!(text.contains("verdict       damaged"), "{text}");
         assert!(
@@ -344,34 +344,35 @@ fn after_a_kill_what_was_acknowledged_is_there_and_a_lost_write_is_found() {
             "{text}"
         );
         // Nothing had made it durable, so after a power cut its loss is nobody's fault.
-        assert_eq!(stand.verify("run", &["--after", "power-cut"]).0, 0);
+        assert_eq!(fixture.verify("run", &["--after", "power-cut"]).0, 0);
     }
 }
 
 #[test]
 fn zeroes_of_discards_without_a_record_are_no_damage() {
-    let stand = Stand::new(60_000, 50);
-    let load = fs::read_to_string(stand.path("load")).unwrap();
+    let fixture = Fixture::new(60_000, 50);
+    let load = fs::read_to_string(fixture.path("load")).unwrap();
     let discard = |(n, line): (usize, &str)| {
         (if n % 3 == 0 { line.replace(" W ", " D ") } else { line.to_owned() }) + "\n"
     };
     let load: String = load.lines().enumerate().map(discard).collect();
-    fs::write(stand.path("load"), load).unwrap();
-    killed(&stand, "run", &["--verify", "off"]);
+    fs::write(fixture.path("load"), load).unwrap();
+    killed(&fixture, "run", &["--verify", "off"]);
     for after in ["kill", "power-cut"] {
-        let (code, target) = stand.verify("run", &["--after", after]);
+        let (code, target) = fixture.verify("run", &["--after", after]);
         assert_eq!(code, 0, "{after}: {target}");
     }
 }
 
 #[test]
 fn a_damaged_ring_or_journal_is_told_and_raises_no_alarm() {
-    let stand = Stand::new(60_000, 50);
-    killed(&stand, "run", &["--verify", "reads"]);
-    let (ring, journal) = (stand.path("run/intents-0.ring"), stand.path("run/requests.journal"));
+    let fixture = Fixture::new(60_000, 50);
+    killed(&fixture, "run", &["--verify", "reads"]);
+    let (ring, journal) =
+        (fixture.path("run/intents-0.ring"), fixture.path("run/requests.journal"));
     let (sound_ring, sound_journal) = (fs::read(&ring).unwrap(), fs::read(&journal).unwrap());
     let expect = |code: i32, note: &str| {
-        let (found, target) = stand.verify("run", &[]);
+        let (found, target) = fixture.verify("run", &[]);
         assert_eq!(found, code, "{note}: {target}");
         assert_eq!(target["figures"]["findings"], 0);
         assert_eq!(target["complete"], code == 0);
@@ -396,52 +397,52 @@ fn a_damaged_ring_or_journal_is_told_and_raises_no_alarm() {
     let mut foreign = sound_journal;
     foreign[16] ^= 1;
     fs::write(&journal, foreign).unwrap();
-    let output = stand.run(&["verify", "run"]);
+    let output = fixture.run(&["verify", "run"]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(said(&output).contains("is of the run"), "{}", said(&output));
 }
 
 #[test]
 fn what_was_flushed_must_survive_a_power_cut() {
-    let stand = Stand::new(1500, 20);
-    stand.replay("run", &["--sync-writes"]);
-    let run = stand.run_number("run");
-    let owners = Owners::new(settled_writes(&stand, "run"));
+    let fixture = Fixture::new(1500, 20);
+    fixture.replay("run", &["--sync-writes"]);
+    let run = fixture.run_number("run");
+    let owners = Owners::new(settled_writes(&fixture, "run"));
     let lost = owners.whole()[0];
-    let mut data = fs::read(stand.path("target")).unwrap();
+    let mut data = fs::read(fixture.path("target")).unwrap();
     for sector in lost.first..lost.first + lost.sectors {
         let bytes = owners.before[sector].unwrap().bytes(run, sector);
         data[sector * 512..][..512].copy_from_slice(&bytes);
     }
-    fs::write(stand.path("target"), data).unwrap();
-    let (code, target) = stand.verify("run", &["--after", "power-cut"]);
+    fs::write(fixture.path("target"), data).unwrap();
+    let (code, target) = fixture.verify("run", &["--after", "power-cut"]);
     assert_eq!(code, 15);
     named(&target, &vec![(lost.first, lost.sectors)], "stale");
 }
 
 #[test]
 fn what_cannot_be_verified_is_refused_with_what_to_do() {
-    let stand = Stand::new(50, 20);
-    stand.replay("run", &[]);
+    let fixture = Fixture::new(50, 20);
+    fixture.replay("run", &[]);
     let refused = |arguments: &[&str], code: i32, word: &str| {
-        let output = stand.run(arguments);
+        let output = fixture.run(arguments);
         let text = said(&output);
         assert_eq!(output.status.code(), Some(code), "{text}");
         assert!(text.contains(word) && text.contains("= help:"), "{text}");
     };
     refused(&["verify", "load"], 3, "is no run");
-    File::create(stand.path("small")).unwrap().set_len(1 << 20).unwrap();
+    File::create(fixture.path("small")).unwrap().set_len(1 << 20).unwrap();
     refused(&["verify", "run", "--target", "small"], 5, "not the same");
     refused(&["verify", "run", "--target", "small", "--target", "run"], 2, "the run wrote to");
     let simulated = ["replay", "load", "--target", "sim:size=8M", "-qo", "simulated"];
-    stand.run(&simulated);
+    fixture.run(&simulated);
     refused(&["verify", "simulated"], 2, "was simulated");
-    stand.run(&[&replay("equal")[..], &["--dedup", "2"]].concat());
+    fixture.run(&[&replay("equal")[..], &["--dedup", "2"]].concat());
     refused(&["verify", "equal"], 2, "--dedup");
     // A target that has moved is found under its new name.
-    fs::rename(stand.path("target"), stand.path("moved")).unwrap();
-    stand.run(&["verify", "run"]);
-    assert_eq!(stand.run(&["verify", "run"]).status.code(), Some(5));
-    let output = stand.run(&["verify", "run", "--target", "moved"]);
+    fs::rename(fixture.path("target"), fixture.path("moved")).unwrap();
+    fixture.run(&["verify", "run"]);
+    assert_eq!(fixture.run(&["verify", "run"]).status.code(), Some(5));
+    let output = fixture.run(&["verify", "run", "--target", "moved"]);
     assert_eq!(output.status.code(), Some(15), "{}", said(&output));
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What stands in a run's directory about its host. Everything is as it was when it was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct HostFacts {
+pub struct HostDescription {
     /// The name of the host.
     pub hostname: Option<String>,
     /// The kernel's release (`uname -r`).
@@ -41,7 +41,7 @@ pub struct HostFacts {
     pub timer_slack_ns: Option<u64>,
 }
 
-impl HostFacts {
+impl HostDescription {
     /// Asks the kernel for all of them.
     pub fn collect() -> Self {
         let names = uname();
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn this_host_tells_at_least_its_name_and_its_kernel() {
-        let facts = HostFacts::collect();
+        let facts = HostDescription::collect();
         assert!(facts.hostname.is_some());
         assert!(facts.kernel_release.is_some());
         assert!(facts.cpu_count.is_some_and(|count| count > 0));

@@ -9,7 +9,7 @@
 //! that, a slow generator looks like a slow device.
 
 mod audit;
-pub mod inside;
+pub mod telemetry;
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::plan::Planned;
 use crate::schedule::{Counts, LATENESS_TOLERATED, Record, Scheduler, Wake};
 use crate::verify::Verifier;
 use audit::Audit;
-use inside::{Doing, Gauges, Inside, Levels};
+use telemetry::{Doing, Gauges, Levels, Telemetry};
 
 /// How long the engine sleeps at most, so that it notices a stop.
 const NAP_MAX: Nanos = Nanos::from_millis(20);
@@ -104,12 +104,12 @@ pub trait Input {
 }
 
 /// Where results go. Must not block.
-pub trait Recorder {
+pub trait ResultSink {
     /// Takes one result. What it cannot take it counts itself; it never delays the engine.
     fn record(&mut self, record: &Record);
 
-    /// Takes what the engine did in an interval, where [`Pacing::inside_every`] asks for it.
-    fn inside(&mut self, interval: &Inside) {
+    /// Takes what the engine did in an interval, where [`Pacing::telemetry_every`] asks for it.
+    fn telemetry(&mut self, interval: &Telemetry) {
         let _ = interval;
     }
 
@@ -119,7 +119,7 @@ pub trait Recorder {
     }
 }
 
-impl Recorder for Vec<Record> {
+impl ResultSink for Vec<Record> {
     fn record(&mut self, record: &Record) {
         self.push(*record);
     }
@@ -198,9 +198,8 @@ pub struct Pacing {
     pub silence_max: Nanos,
     /// How many failed requests end the run; `None` is no number of them.
     pub errors_max: Option<u64>,
-    /// How long the intervals are in which the engine tells of itself ([`inside`]); `None`: it does
-    /// not.
-    pub inside_every: Option<Nanos>,
+    /// How long an interval of the [`telemetry`] is; `None`: there is none.
+    pub telemetry_every: Option<Nanos>,
 }
 
 impl Default for Pacing {
@@ -211,7 +210,7 @@ impl Default for Pacing {
             spin: Nanos::from_micros(100),
             silence_max: Nanos::from_secs(120),
             errors_max: None,
-            inside_every: None,
+            telemetry_every: None,
         }
     }
 }
@@ -258,7 +257,7 @@ pub struct Replay<'a, C> {
     /// Where requests come from.
     pub input: &'a mut dyn Input,
     /// Where results go.
-    pub recorder: &'a mut dyn Recorder,
+    pub recorder: &'a mut dyn ResultSink,
     /// What writes write.
     pub pattern: &'a mut Pattern,
     /// How time is spent.
@@ -312,7 +311,7 @@ impl<C: Clock> Replay<'_, C> {
             waited_at: Nanos(i64::MIN),
             payload_cost,
             audit,
-            gauges: pacing.inside_every.map(|every| Box::new(Gauges::new(every))),
+            gauges: pacing.telemetry_every.map(|every| Box::new(Gauges::new(every))),
             was_woken: false,
             totals: Totals::default(),
         };
@@ -372,7 +371,7 @@ struct Engine<'a, C> {
     /// The replay's time zero on the clock.
     start: Nanos,
     scheduler: Scheduler,
-    recorder: &'a mut dyn Recorder,
+    recorder: &'a mut dyn ResultSink,
     pattern: &'a mut Pattern,
     pacing: Pacing,
     control: &'a Control,
@@ -730,7 +729,7 @@ impl<C: Clock> Engine<'_, C> {
     /// ended.
     fn gauge(&mut self, now: Nanos, doing: Doing, input: &dyn Input) {
         let Some(gauges) = &mut self.gauges else { return };
-        gauges.pass(now, doing, &mut |interval| self.recorder.inside(interval));
+        gauges.pass(now, doing, &mut |interval| self.recorder.telemetry(interval));
         if gauges.is_due(now) {
             let ahead = self.scheduler.planned_last().map(|last| last.scheduled - now);
             let levels = Levels {
@@ -762,7 +761,7 @@ impl<C: Clock> Engine<'_, C> {
         if self.gauges.is_some() {
             let now = self.now();
             let Some(gauges) = &mut self.gauges else { return };
-            gauges.finish(now, &mut |interval| self.recorder.inside(interval));
+            gauges.finish(now, &mut |interval| self.recorder.telemetry(interval));
         }
     }
 

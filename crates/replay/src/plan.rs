@@ -267,7 +267,7 @@ impl Planner {
                 targets.dedup();
                 self.totals.unmapped += u64::from(targets.is_empty());
                 for target in targets {
-                    let one = self.due(&request, target, Place::default());
+                    let one = self.due(&request, target, Destination::default());
                     planned.push(one);
                 }
             } else if let Some(route) = self.map.route(request.volume, request.offset) {
@@ -282,7 +282,7 @@ impl Planner {
     }
 
     /// The request with its time and its number.
-    fn due(&mut self, request: &Request, target: u16, place: Place) -> Planned {
+    fn due(&mut self, request: &Request, target: u16, place: Destination) -> Planned {
         let origin = *self.origin.get_or_insert(request.issue);
         let scheduled = match self.timing.mode {
             TimingMode::Timed => {
@@ -330,7 +330,7 @@ impl Planner {
     /// A request that does not fit at its own place is wrapped as blkreplay does it: its start is
     /// taken modulo the size of the place, its length stays; if it then still crosses the end, it
     /// is left out.
-    fn place(&mut self, request: &Request, route: usize, copy: u64) -> Place {
+    fn place(&mut self, request: &Request, route: usize, copy: u64) -> Destination {
         let Route { from, target, base, room, scale, .. } = self.map.routes()[route];
         let TargetLimits { block_size, length_max, .. } = self.limits[usize::from(target)];
         let block = block_size.0;
@@ -373,13 +373,13 @@ impl Planner {
             None
         };
         let offset = Bytes(base.0.saturating_add(offset));
-        Place { offset, length: Some(Bytes(length)), refusal }
+        Destination { offset, length: Some(Bytes(length)), refusal }
     }
 }
 
 /// Where a request goes on its target.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Destination {
     offset: Bytes,
     /// `None` is as long as it was.
     length: Option<Bytes>,

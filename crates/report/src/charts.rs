@@ -4,10 +4,10 @@
 //! which colours its parts have, and what a reader has to know. Names are those of blkreplay's
 //! `graph.sh` where it has a like picture.
 
-pub mod inside;
 mod listing;
 pub mod orders;
 pub mod space;
+pub mod telemetry;
 pub mod time;
 pub mod witness;
 

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use ioecho_linux::target::{Part, Places, TargetContent};
+use ioecho_linux::target::{Part, TargetContent, WrittenPlaces};
 use ioecho_replay::plan::Planned;
 use ioecho_trace::Op;
 
@@ -39,7 +39,7 @@ pub(crate) struct Emptiness {
 pub(crate) fn look(
     input: &mut RingInput,
     content: &TargetContent,
-    places: Option<&Places>,
+    places: Option<&WrittenPlaces>,
 ) -> (PlacesSeen, Emptiness) {
     let mut found = (PlacesSeen::default(), Emptiness::default());
     input.look_ahead(|waiting| {
@@ -55,7 +55,7 @@ pub(crate) fn look(
     found
 }
 
-fn ask(places: &Places, planned: &[&Planned]) -> PlacesSeen {
+fn ask(places: &WrittenPlaces, planned: &[&Planned]) -> PlacesSeen {
     let mut seen = PlacesSeen::default();
     let until = Instant::now() + PLACES_TIME;
     for planned in planned {

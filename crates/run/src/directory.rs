@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::Place;
+use ioecho_linux::OpenDirectory;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::{Header, Sink, visible};
 
@@ -27,7 +27,7 @@ const RESERVE_BYTES: usize = 12 << 20;
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
-    place: Place,
+    place: OpenDirectory,
     /// Whether this process has made it: then it is its own, whatever a file server says.
     made: bool,
 }
@@ -38,7 +38,7 @@ impl RunDirectory {
         if !path.join("run.toml").is_file() {
             return None;
         }
-        Some(Self { path: path.to_owned(), place: Place::at(path).ok()?, made: false })
+        Some(Self { path: path.to_owned(), place: OpenDirectory::at(path).ok()?, made: false })
     }
 
     /// Makes the directory for a new run. It must not exist, or be empty.
@@ -57,12 +57,12 @@ impl RunDirectory {
         refuse_stranger(path)?;
         let make = || {
             if path.is_dir() {
-                return Ok((Place::at(path)?, false));
+                return Ok((OpenDirectory::at(path)?, false));
             }
             if let Some(above) = path.parent() {
                 fs::create_dir_all(above)?;
             }
-            Ok((Place::make(path)?, true))
+            Ok((OpenDirectory::make(path)?, true))
         };
         let (place, made) = make().map_err(|error: io::Error| {
             RunError::new(Kind::Output, format!("cannot make the run's directory {name}: {error}"))
@@ -111,7 +111,7 @@ impl RunDirectory {
     }
 
     /// What the engines told of themselves, where that was asked for.
-    pub fn inside(&self) -> PathBuf {
+    pub fn telemetry(&self) -> PathBuf {
         self.path.join("inside.jsonl")
     }
 
@@ -194,7 +194,7 @@ impl RunDirectory {
     }
 
     /// The directory, for whoever writes into it.
-    fn own(&self) -> io::Result<&Place> {
+    fn own(&self) -> io::Result<&OpenDirectory> {
         match self.place.stranger()? {
             Some(owner) if !self.made => {
                 let text = format!("the run's directory belongs to the user {owner}");

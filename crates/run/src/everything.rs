@@ -112,7 +112,7 @@ impl Counted for Analysis {
 }
 
 /// What was found, and of what.
-pub struct Found {
+pub struct AllFigures {
     /// The figures of what was replayed.
     pub run: RunFigures,
     /// What is drawn of what was never replayed.
@@ -126,7 +126,7 @@ pub struct Found {
     pub origin: OnceLock<Nanos>,
 }
 
-impl Found {
+impl AllFigures {
     /// Whether it was replayed: then there is something measured.
     pub fn is_run(&self) -> bool {
         self.header.columns.measured
@@ -145,7 +145,7 @@ pub fn count(
     options: &ReadOptions,
     load: &Load,
     stop: &Stop,
-) -> Result<Found> {
+) -> Result<AllFigures> {
     count_and(opener, path, options, load, stop, |_| ()).map(|(found, ())| found)
 }
 
@@ -158,7 +158,7 @@ pub fn count_and<T: Send>(
     load: &Load,
     stop: &Stop,
     besides: impl FnOnce(&OnceLock<Nanos>) -> T + Send,
-) -> Result<(Found, T)> {
+) -> Result<(AllFigures, T)> {
     let settings = Settings::default();
     let origin = OnceLock::new();
     let threads = pass::threads();
@@ -175,5 +175,5 @@ pub fn count_and<T: Send>(
         let counted = Analysis::of(settings.clone(), time, space);
         (counted.figures(&header, &Asked::default()), pass::finished(done))
     });
-    Ok((Found { run, load, analysis, header, origin }, done))
+    Ok((AllFigures { run, load, analysis, header, origin }, done))
 }

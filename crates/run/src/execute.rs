@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use ioecho_linux::thread::none_left;
-use ioecho_linux::{HostFacts, MonotonicClock};
+use ioecho_linux::{HostDescription, MonotonicClock};
 use ioecho_replay::Planner;
 use ioecho_replay::engine::{Control, PacingMode};
 use ioecho_replay::journal;
@@ -223,7 +223,7 @@ fn work(
     let options = WriterOptions {
         targets: lanes.len(),
         durable,
-        inside: plan.spec.expert.is_some(),
+        telemetry: plan.spec.expert.is_some(),
         real: !simulated,
     };
     let (writer, recorders) = writer::spawn(
@@ -316,7 +316,7 @@ fn facts(
             host_setup: Some(Vec::new()),
         },
         targets,
-        host: HostFacts::collect(),
+        host: HostDescription::collect(),
         witness: None,
         merged: Vec::new(),
         trace: trace.clone(),

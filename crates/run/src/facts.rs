@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ioecho_linux::HostFacts;
+use ioecho_linux::HostDescription;
 use ioecho_replay::conflict::{ConflictMode, Strong};
 use ioecho_replay::engine::PacingMode;
 use ioecho_replay::plan::{Alignment, TimingMode, Writes};
@@ -65,7 +65,7 @@ pub struct RunFacts {
     /// In the order in which results name them.
     pub targets: Vec<TargetEntry>,
     /// The host.
-    pub host: HostFacts,
+    pub host: HostDescription,
     /// What was recorded of it at the devices, where that was asked for.
     pub witness: Option<WitnessEntry>,
     /// The runs that a merged one is made of; none of a single run.
@@ -373,7 +373,7 @@ pub struct MergedEntry {
     /// Of its plan, likewise.
     pub plan: Option<PlanFacts>,
     /// Of its host, likewise.
-    pub host: Option<HostFacts>,
+    pub host: Option<HostDescription>,
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
-use ioecho_linux::target::{Layer, Places, TargetContent};
+use ioecho_linux::target::{Layer, TargetContent, WrittenPlaces};
 use ioecho_linux::{Access, MonotonicClock, Recheck, open_device, target, thread as host_thread};
 use ioecho_replay::calibrate::{self, NearDistance};
 use ioecho_replay::engine::{Control, Pacing, PacingMode, Replay, Totals, Verification};
@@ -29,7 +29,7 @@ use crate::observer::Observer;
 use crate::plan::ReplayPlan;
 use crate::target::{READS_ALONE, Target};
 use crate::watch::lane::{LaneSeen, LaneWatch};
-use crate::writer::RingRecorder;
+use crate::writer::RingSink;
 
 /// Looking at the simulated clock takes this long.
 const SIM_LOOK: Nanos = Nanos(20);
@@ -42,7 +42,7 @@ pub(crate) enum Lane {
         /// What the target holds, as far as it was looked at.
         content: Box<TargetContent>,
         /// What knows where the target was never written, if anything does.
-        places: Option<Places>,
+        places: Option<WrittenPlaces>,
         /// For one more look at who uses the target, where it is written to.
         recheck: Option<Box<Recheck>>,
     },
@@ -68,7 +68,7 @@ impl Lane {
                 let recheck = writes.then(|| Recheck::of(&opened).map(Box::new)).transpose()?;
                 let facts = opened.facts().clone();
                 let content = Box::new(target::sample(&opened));
-                let (places, layers) = (Places::of(&opened), target::layers(&opened));
+                let (places, layers) = (WrittenPlaces::of(&opened), target::layers(&opened));
                 let device = open_device(opened, &plan.device, clock)?;
                 let entry = RealTarget::new(device.describe(), facts, (*content).clone());
                 let entry = TargetEntry::Real(Box::new(entry));
@@ -165,7 +165,7 @@ pub(crate) struct LaneWork {
     /// Whether the rings hold as much as they can before the first request.
     pub(crate) filled: Arc<AtomicBool>,
     pub(crate) demand: Arc<Mutex<Demand>>,
-    pub(crate) recorder: RingRecorder,
+    pub(crate) recorder: RingSink,
     pub(crate) control: Arc<Control>,
     pub(crate) verifier: Option<Verifier>,
     pub(crate) run_number: u64,
@@ -353,7 +353,7 @@ fn replay<C: Clock>(
     plan: &ReplayPlan,
     end: &mut LaneEnd,
     input: &mut RingInput,
-    recorder: &mut RingRecorder,
+    recorder: &mut RingSink,
     control: &Control,
     pattern: &mut Pattern,
     (device, clock, pacing): (&mut dyn Device, &C, Pacing),
@@ -404,7 +404,7 @@ fn pacing(plan: &ReplayPlan) -> Pacing {
     Pacing {
         start_grace: plan.spec.start_grace,
         errors_max: plan.spec.errors_max,
-        inside_every: plan.spec.expert,
+        telemetry_every: plan.spec.expert,
         ..Pacing::default()
     }
 }

@@ -36,7 +36,6 @@ pub mod fill;
 pub mod finalise;
 pub mod forecast;
 pub mod inputs;
-pub mod inside;
 pub mod merge;
 pub mod named;
 pub mod observer;
@@ -49,6 +48,7 @@ pub mod regular;
 pub mod spec;
 pub mod stored;
 pub mod target;
+pub mod telemetry;
 pub mod verify;
 pub mod witness;
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::HostFacts;
+use ioecho_linux::HostDescription;
 use ioecho_stats::merged::{self, MergedRun};
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
 use ioecho_trace::formats::ReadOptions;
@@ -324,7 +324,7 @@ fn write_facts(
 struct Told {
     ioecho: Option<String>,
     plan: Option<PlanFacts>,
-    host: Option<HostFacts>,
+    host: Option<HostDescription>,
 }
 
 impl Told {

@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
-use crate::everything::{self, Found};
+use crate::everything::{self, AllFigures};
 use crate::facts::{RunFacts, TargetEntry};
 use crate::open::Files;
-use crate::{inside, witness};
+use crate::{telemetry, witness};
 
 /// Everything that the page of a trace shows; `command` is the command line that makes it.
-pub fn of_trace(path: &Path, found: &Found, command: &[String]) -> Page {
+pub fn of_trace(path: &Path, found: &AllFigures, command: &[String]) -> Page {
     let header = &found.header;
     Page {
         subject: if found.is_run() { Subject::Run } else { Subject::Load },
@@ -58,7 +58,7 @@ pub fn warnings(header: &Header) -> Vec<String> {
     warnings
 }
 
-fn facts(found: &Found) -> Vec<(String, String)> {
+fn facts(found: &AllFigures) -> Vec<(String, String)> {
     let table = toml::Table::try_from(&found.header).unwrap_or_default();
     let zero = found.origin.get().filter(|origin| origin.0 != 0).map(|origin| {
         let text = format!("{:.9} s of the trace's own time", origin.as_secs_f64());
@@ -81,7 +81,7 @@ pub fn of_run(run: &RunDirectory, summary: &RunSummary) -> Result<Page> {
 }
 
 /// The same, of what was found already.
-pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &Found) -> Result<Page> {
+pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) -> Result<Page> {
     if found.run.recorded() != summary.recorded {
         let text = format!(
             "{} holds {} requests and summary.json tells of {}: they are not of the same run",
@@ -127,9 +127,9 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &Found) -> Resu
 }
 
 /// What is folded away: more series of the run, and what the engines told of themselves.
-fn expert(run: &RunDirectory, found: &Found) -> Vec<Chart> {
+fn expert(run: &RunDirectory, found: &AllFigures) -> Vec<Chart> {
     let mut charts = charts::expert(&found.analysis);
-    charts.extend(charts::inside::all(&inside::read(run)));
+    charts.extend(charts::telemetry::all(&telemetry::read(run)));
     charts.retain(|chart| !chart.is_empty());
     charts
 }

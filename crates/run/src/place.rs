@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use ioecho_linux::Place;
+use ioecho_linux::OpenDirectory;
 use ioecho_trace::formats::write;
 use ioecho_trace::{Header, Sink};
 
@@ -21,7 +21,7 @@ pub fn stranger(output: &Path) -> Option<String> {
         _ => above,
     });
     let there = { above }.find(|above| above.is_dir())?;
-    let owner = Place::at(there).ok()?.stranger().ok()??;
+    let owner = OpenDirectory::at(there).ok()?.stranger().ok()??;
     Some(format!(
         "is not written: {} belongs to the user {owner}, who could lead what is written there to \
          any other place",
@@ -38,7 +38,7 @@ pub fn refuse_stranger(directory: &Path) -> Result<()> {
 
 /// Begins a trace in a directory that is held on to. Traces are written by their paths, so this
 /// must still be that of the directory.
-pub fn trace_in(place: &Place, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
+pub fn trace_in(place: &OpenDirectory, file: &Path, header: &Header) -> Result<Box<dyn Sink>> {
     if let Some(text) = place.misplaced() {
         return Err(unwritable(file, &io::Error::new(io::ErrorKind::NotFound, text)));
     }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::lane::{Lane, LaneEnd};
 use crate::plan::ReplayPlan;
 use crate::verify;
-use crate::verify::later::Found;
+use crate::verify::later::TargetFindings;
 use crate::verify::result;
 
 /// Findings that `summary.json` and the report show; all that are kept stand in `verify.json`.
@@ -109,7 +109,7 @@ pub(crate) fn keep(
         if !lane.verify_passed {
             notes.push(why_not_whole(plan, lane));
         }
-        found.push(Found {
+        found.push(TargetFindings {
             target: number as u16,
             path: PathBuf::from(target.name()),
             read: lane.verify_read,

@@ -13,16 +13,16 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ioecho_replay::Record;
-use ioecho_replay::engine::Recorder;
-use ioecho_replay::engine::inside::Inside;
+use ioecho_replay::engine::ResultSink;
+use ioecho_replay::engine::telemetry::Telemetry;
 use ioecho_replay::journal::encode;
 use ioecho_stats::facts::RecorderFacts;
 use ioecho_stats::histogram::Latencies;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::directory::RunDirectory;
-use crate::inside::{self, InsideSender, InsideWriter};
 use crate::observer::Counter;
+use crate::telemetry::{self, TelemetrySender, TelemetryWriter};
 
 /// Results that the ring holds: at 100,000 requests/s more than a second.
 const RING: usize = 1 << 17;
@@ -52,17 +52,17 @@ pub struct Moments {
 }
 
 /// The engine's end of the ring.
-pub(crate) struct RingRecorder {
+pub(crate) struct RingSink {
     producer: Producer<Record>,
     /// Results that did not fit.
     pub(crate) lost: u64,
     /// In simulated time the writer's real time is nobody's fault: wait for it.
     pub(crate) blocking: bool,
     /// Where the engine tells of itself, if anybody asked.
-    inside: Option<InsideSender>,
+    telemetry: Option<TelemetrySender>,
 }
 
-impl Recorder for RingRecorder {
+impl ResultSink for RingSink {
     fn record(&mut self, record: &Record) {
         let mut pending = self.producer.push(*record);
         while self.blocking && !self.producer.is_abandoned() && pending.is_err() {
@@ -72,9 +72,9 @@ impl Recorder for RingRecorder {
         self.lost += u64::from(pending.is_err());
     }
 
-    fn inside(&mut self, interval: &Inside) {
-        if let Some(inside) = &mut self.inside {
-            inside.send(interval);
+    fn telemetry(&mut self, interval: &Telemetry) {
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.send(interval);
         }
     }
 
@@ -118,7 +118,7 @@ pub(crate) struct WriterOptions {
     /// the disk itself.
     pub(crate) durable: bool,
     /// Whether the engines tell of themselves.
-    pub(crate) inside: bool,
+    pub(crate) telemetry: bool,
     /// Whether the run goes by the host's clock.
     pub(crate) real: bool,
 }
@@ -134,15 +134,15 @@ pub(crate) fn spawn(
     options: WriterOptions,
     moments: Arc<Mutex<Moments>>,
     counter: Option<Box<dyn Counter>>,
-) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingRecorder>)> {
-    let (senders, inside) =
-        options.inside.then(|| inside::rings(run, options.targets, options.real)).unzip();
+) -> io::Result<(JoinHandle<WriterEnd>, Vec<RingSink>)> {
+    let (senders, telemetry) =
+        options.telemetry.then(|| telemetry::rings(run, options.targets, options.real)).unzip();
     let mut senders = senders.unwrap_or_default().into_iter();
     let (recorders, consumers): (Vec<_>, Vec<_>) = (0..options.targets)
         .map(|_| {
             let (producer, consumer) = RingBuffer::new(RING);
-            let inside = senders.next();
-            (RingRecorder { producer, lost: 0, blocking: false, inside }, consumer)
+            let telemetry = senders.next();
+            (RingSink { producer, lost: 0, blocking: false, telemetry }, consumer)
         })
         .unzip();
     let writer = Writer {
@@ -155,7 +155,7 @@ pub(crate) fn spawn(
         durable: options.durable,
         synced: Instant::now(),
         counter,
-        inside,
+        telemetry,
         end: WriterEnd { written: 0, lost: 0, error: None, peak: 0, write_max: Duration::ZERO },
     };
     let thread =
@@ -175,7 +175,7 @@ struct Writer {
     /// What counts results into intervals, where anybody asks for them.
     counter: Option<Box<dyn Counter>>,
     /// What writes what the engines tell of themselves, where anybody asks.
-    inside: Option<InsideWriter>,
+    telemetry: Option<TelemetryWriter>,
     end: WriterEnd,
 }
 
@@ -199,8 +199,8 @@ impl Writer {
             }
             if self.buffer.len() >= BUFFER_BYTES / 2 || flushed.elapsed() >= FLUSH_EVERY {
                 self.flush();
-                if let Some(inside) = &mut self.inside {
-                    inside.write();
+                if let Some(telemetry) = &mut self.telemetry {
+                    telemetry.write();
                 }
                 flushed = Instant::now();
             }
@@ -210,7 +210,7 @@ impl Writer {
                     if let Some(counter) = &mut self.counter {
                         counter.finish();
                     }
-                    for text in self.inside.map(InsideWriter::finish).unwrap_or_default() {
+                    for text in self.telemetry.map(TelemetryWriter::finish).unwrap_or_default() {
                         self.run.log(&text);
                     }
                     return self.end;
@@ -268,8 +268,8 @@ impl Writer {
         }
         let took = begun.elapsed();
         self.end.write_max = self.end.write_max.max(took);
-        if let Some(inside) = &mut self.inside {
-            inside.wrote(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.wrote(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
         }
         self.buffer.clear();
         self.buffered = 0;

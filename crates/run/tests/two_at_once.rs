@@ -27,12 +27,12 @@ const FOR_EVER: Duration = Duration::from_mins(2);
 
 /// Where runs wait for each other.
 #[derive(Default)]
-struct Place {
+struct Rendezvous {
     arrived: Mutex<usize>,
     moved: Condvar,
 }
 
-impl Place {
+impl Rendezvous {
     /// Waits until `count` have come here, each as often as it did.
     fn meet(&self, count: usize) {
         let mut arrived = self.arrived.lock().unwrap();
@@ -45,7 +45,7 @@ impl Place {
 
 /// Waits at the beginning and at the end of a run for the other one, and notes what it sees.
 struct Meeting {
-    place: Arc<Place>,
+    place: Arc<Rendezvous>,
     seen: Mutex<Vec<&'static str>>,
 }
 
@@ -87,7 +87,7 @@ fn replay(json: &str, observer: &Arc<dyn Observer>) -> RunSummary {
 #[test]
 fn two_runs_go_on_at_once_and_know_nothing_of_each_other() {
     let directory = tempfile::tempdir().unwrap();
-    let place = Arc::<Place>::default();
+    let place = Arc::<Rendezvous>::default();
     let counts = [700, 1900];
     let runs = counts.map(|count| {
         let output = directory.path().join(count.to_string());

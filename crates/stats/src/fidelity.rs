@@ -32,7 +32,7 @@ pub use blind::Blind;
 pub use compare::{CROWDED_NS, Compared, Pair, compare};
 pub use event::{Asked, Engine, Event, Recorded};
 pub use figures::{
-    Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,
+    Cause, ErrorFigures, Example, FidelityFigures, How, KindFigures, LateFigures, OrderFigures,
     SideFigures, Spread, StallFigures,
 };
 pub use limits::{Assessment, Broken, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess};

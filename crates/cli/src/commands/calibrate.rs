@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use std::io::Write;
 
 use ioecho_linux::host::{CpuList, HostSetup, RealtimeThrottling, StealTime, SystemCall, doubts};
-use ioecho_linux::{HostFacts, MonotonicClock, thread};
+use ioecho_linux::{HostDescription, MonotonicClock, thread};
 use ioecho_replay::calibrate::{
     Gaps, Host, NearDistance, PacePlan, PacedRate, clock_cost, highest_kept, near_distance,
     pace_limit, quick_cost, spin_gaps,
@@ -101,7 +101,7 @@ struct Calibration {
     setup: Vec<String>,
     warnings: Vec<String>,
     doubts: Vec<String>,
-    host: HostFacts,
+    host: HostDescription,
 }
 
 #[derive(Debug, Serialize)]
@@ -160,7 +160,7 @@ fn measure(args: &CalibrateArgs, setup: Vec<String>, warnings: Vec<String>) -> C
         }
     });
     let steal = StealTime::since_boot().zip(stolen_before).map(|(now, then)| now.since(&then));
-    let facts = HostFacts::collect();
+    let facts = HostDescription::collect();
     let throttling = RealtimeThrottling::of_host().filter(|_| args.fifo.is_none());
     Calibration {
         version: VERSION,

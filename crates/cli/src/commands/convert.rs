@@ -86,7 +86,7 @@ fn into_parts(args: &ConvertArgs, gate: &Gate, mut parts: Box<dyn Parts>) -> any
         let output = args.output.display();
         let text = format!(
             "{output}: this conversion makes several traces\n  = help: put {PLACE} into the name \
-             of the output, where the name of each part is to stand, as in 'part-{PLACE}.parquet'"
+             of the output, where the name of each part is to fixture, as in 'part-{PLACE}.parquet'"
         );
         return Err(Coded::error(exit::USAGE, text));
     }

@@ -10,7 +10,7 @@ use std::thread;
 use ioecho_report::{Chart, Page, Sheet, charts};
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::inputs::Inputs;
-use ioecho_run::{everything, finalise, inside, page, pass};
+use ioecho_run::{everything, finalise, page, pass, telemetry};
 use ioecho_stats::orders::Orders;
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
@@ -71,7 +71,7 @@ pub(crate) fn write_main(
     options: &ReadOptions,
     load: &Load,
     stop: &Stop,
-    found: &everything::Found,
+    found: &everything::AllFigures,
     directory: &Path,
 ) -> anyhow::Result<()> {
     let mut orders = orders(file, options, load, stop, &found.origin)?;
@@ -109,7 +109,7 @@ fn orders(
 }
 
 /// Every picture of what was counted.
-fn pictures(file: &Path, found: &everything::Found, orders: &mut Orders) -> Vec<Chart> {
+fn pictures(file: &Path, found: &everything::AllFigures, orders: &mut Orders) -> Vec<Chart> {
     let mut all = charts::pictures(&found.analysis, &found.header, orders);
     all.extend(of_engine(file, found));
     all
@@ -121,13 +121,13 @@ fn name(directory: &Path, file: &Path, chart: &Chart, format: PictureFormat) -> 
 }
 
 /// What the engines of a run told of themselves, where they were asked to.
-fn of_engine(file: &Path, found: &everything::Found) -> Vec<Chart> {
+fn of_engine(file: &Path, found: &everything::AllFigures) -> Vec<Chart> {
     let Some(run) = RunDirectory::at(file) else { return Vec::new() };
-    let told = inside::read(&run);
+    let told = telemetry::read(&run);
     if told.is_empty() {
         return Vec::new();
     }
-    let mut charts = charts::inside::all(&told);
+    let mut charts = charts::telemetry::all(&told);
     for chart in &mut charts {
         // As all other pictures of the run.
         chart.x.to = Some(found.analysis.end_ns as f64);
@@ -167,7 +167,7 @@ fn write_all(
 }
 
 /// What stands around every picture.
-fn sheet(file: &Path, size: (f64, f64), found: &everything::Found) -> anyhow::Result<Sheet> {
+fn sheet(file: &Path, size: (f64, f64), found: &everything::AllFigures) -> anyhow::Result<Sheet> {
     let run = RunDirectory::at(file).filter(|run| run.summary().exists());
     let Some(run) = run else {
         let page = page::of_trace(file, found, &command::words());

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::ArgAction;
 use ioecho_replay::verify::{After, Finding, PassProgress};
 use ioecho_run::directory::RunDirectory;
-use ioecho_run::verify::later::{Found, Past, PastTarget};
+use ioecho_run::verify::later::{Past, PastTarget, TargetFindings};
 use ioecho_run::verify::result;
 use ioecho_trace::units::counted;
 
@@ -104,7 +104,7 @@ fn patiently(
     after: After,
     stop: &Arc<AtomicBool>,
     loud: bool,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<TargetFindings> {
     let (sender, end) = sync_channel(1);
     let (their_past, theirs, their_stop) = (Arc::clone(past), target.clone(), Arc::clone(stop));
     ioecho_linux::thread::start("verify", move || {
@@ -131,14 +131,14 @@ fn patiently(
                 "warning: {} does not let go: this process ends when it answers or is taken away",
                 target.path.display()
             ));
-            return Ok(Found::nothing(target));
+            return Ok(TargetFindings::nothing(target));
         }
     }
 }
 
 /// What was found on a target, in lines.
-fn text(found: &Found) -> String {
-    let Found { path, read, complete, figures, in_flight, notes, findings, .. } = found;
+fn text(found: &TargetFindings) -> String {
+    let TargetFindings { path, read, complete, figures, in_flight, notes, findings, .. } = found;
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "{label:<14}{value}");

@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::Place;
+use ioecho_linux::OpenDirectory;
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_run::place::{refuse_stranger, trace_in};
 use ioecho_run::regular;
@@ -31,14 +31,14 @@ const PARTIAL: &str = ".partial";
 pub(crate) struct Library {
     path: PathBuf,
     /// The directory itself; the lock ends with the process.
-    place: Place,
+    place: OpenDirectory,
 }
 
 /// A load that is being put together; what is there is taken away unless it is published.
 #[derive(Debug)]
 pub(crate) struct Staged {
     path: PathBuf,
-    place: Place,
+    place: OpenDirectory,
     name: Name,
 }
 
@@ -71,9 +71,9 @@ impl Library {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         // In the directory of another user, or one of his, he could put links for files.
         refuse_stranger(path)?;
-        let alone = || -> io::Result<Place> {
+        let alone = || -> io::Result<OpenDirectory> {
             fs::create_dir_all(path)?;
-            let place = Place::at(path)?;
+            let place = OpenDirectory::at(path)?;
             lock::take(place.file(), || format!("that changes {}", path.display()))?;
             Ok(place)
         };

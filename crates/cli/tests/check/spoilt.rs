@@ -38,9 +38,9 @@ fn number(device: &LoopDevice) -> String {
 }
 
 /// A tracefs instance that records the block events of a device.
-struct Recorder(PathBuf);
+struct TraceInstance(PathBuf);
 
-impl Recorder {
+impl TraceInstance {
     fn new(device: &LoopDevice, name: &str) -> Result<Self, String> {
         let instances = trace_instances::directory();
         let path = instances.join(format!("ioecho-{}-test-{name}", std::process::id()));
@@ -94,20 +94,20 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for TraceInstance {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.0);
     }
 }
 
 /// A directory with a load, a device, and a recorder on it.
-struct Stand {
+struct Fixture {
     directory: TempDir,
     device: LoopDevice,
-    recorder: Recorder,
+    recorder: TraceInstance,
 }
 
-impl Stand {
+impl Fixture {
     fn new(name: &str) -> Option<Self> {
         let directory = tempfile::tempdir().unwrap();
         let mut load = String::from("issue_ns,op,offset_bytes,length_bytes\n");
@@ -116,8 +116,9 @@ impl Stand {
             writeln!(load, "{at},read,{},4096", place * 4096).unwrap();
         }
         fs::write(directory.path().join("load.csv"), load).unwrap();
-        let made = filled()
-            .and_then(|device| Recorder::new(&device, name).map(|recorder| (device, recorder)));
+        let made = filled().and_then(|device| {
+            TraceInstance::new(&device, name).map(|recorder| (device, recorder))
+        });
         match made {
             Ok((device, recorder)) => Some(Self { directory, device, recorder }),
             Err(reason) => {
@@ -173,34 +174,34 @@ impl Stand {
 
 #[test]
 fn a_replay_left_alone_is_faithful_and_one_with_requests_left_out_is_not() {
-    let Some(stand) = Stand::new("alone") else { return };
-    stand.replay(None);
-    let (code, reasons, printed) = stand.check();
+    let Some(fixture) = Fixture::new("alone") else { return };
+    fixture.replay(None);
+    let (code, reasons, printed) = fixture.check();
     assert_eq!((code, reasons.len()), (0, 0), "{printed:#}");
     assert_eq!(printed["figures"]["found"], REQUESTS);
     // The run looks at its target before it begins; requests of the load are what is cut out here.
-    let before = stand.recorder.rows().len() - REQUESTS as usize;
-    stand.write(|row| row < before || row % 10 != 3);
-    let (code, reasons, printed) = stand.check();
+    let before = fixture.recorder.rows().len() - REQUESTS as usize;
+    fixture.write(|row| row < before || row % 10 != 3);
+    let (code, reasons, printed) = fixture.check();
     assert_eq!((code, reasons), (22, vec!["missing-requests".to_owned()]), "{printed:#}");
     assert_eq!(printed["figures"]["missing"], REQUESTS / 10);
 }
 
 #[test]
 fn a_throttled_device_is_told_as_the_devices_doing() {
-    let Some(stand) = Stand::new("throttled") else { return };
-    let throttle = or_skip!(Throttle::new(&stand.device));
+    let Some(fixture) = Fixture::new("throttled") else { return };
+    let throttle = or_skip!(Throttle::new(&fixture.device));
     or_skip!(throttle.reads(60));
-    stand.replay(Some(&throttle));
-    let (code, reasons, printed) = stand.check();
+    fixture.replay(Some(&throttle));
+    let (code, reasons, printed) = fixture.check();
     assert_eq!((code, reasons), (22, vec!["device-limited".to_owned()]), "{printed:#}");
     assert_eq!(printed["figures"]["missing"], 0);
 }
 
 #[test]
 fn a_stopped_generator_is_told_as_such() {
-    let Some(stand) = Stand::new("stopped") else { return };
-    let mut replay = stand.begin(None);
+    let Some(fixture) = Fixture::new("stopped") else { return };
+    let mut replay = fixture.begin(None);
     let signal = |name: &str| {
         let process = replay.id().to_string();
         Command::new("kill").args([name, &process]).status().unwrap();
@@ -210,8 +211,8 @@ fn a_stopped_generator_is_told_as_such() {
     sleep(Duration::from_millis(500));
     signal("-CONT");
     replay.wait().unwrap();
-    stand.write(|_| true);
-    let (code, reasons, printed) = stand.check();
+    fixture.write(|_| true);
+    let (code, reasons, printed) = fixture.check();
     assert_eq!(code, 22, "{printed:#}");
     assert_eq!(reasons, ["host-stalled"], "{:#}", printed["broken"]);
     assert_eq!(printed["figures"]["missing"], 0);

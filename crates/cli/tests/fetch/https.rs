@@ -9,8 +9,8 @@ use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
+use crate::fixture::Fixture;
 use crate::server::{Served, Server};
-use crate::stand::Stand;
 
 /// An authority of a company's own, which no list of the world has.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -45,33 +45,33 @@ const HOST: &str = "127.0.0.1";
 /// A century in which the certificate is valid.
 const NOW: (i32, i32) = (2000, 2100);
 
-/// A stand with a library at a server that is configured so, which the authority is trusted for.
-fn published(authority: &Authority, server: ServerConfig) -> Stand {
-    let mut stand = Stand::new(50);
-    stand.server = Server::start_secure(server);
-    stand.add("oltp");
-    stand.publish();
-    fs::write(stand.path("own.pem"), authority.0.pem()).unwrap();
-    stand.environment = vec![("SSL_CERT_FILE", stand.path("own.pem"))];
-    stand
+/// A fixture with a library at a server that is configured so, which the authority is trusted for.
+fn published(authority: &Authority, server: ServerConfig) -> Fixture {
+    let mut fixture = Fixture::new(50);
+    fixture.server = Server::start_secure(server);
+    fixture.add("oltp");
+    fixture.publish();
+    fs::write(fixture.path("own.pem"), authority.0.pem()).unwrap();
+    fixture.environment = vec![("SSL_CERT_FILE", fixture.path("own.pem"))];
+    fixture
 }
 
 /// What `info` says of the load by https; it ends with exit code 8 in place of reading it.
-fn refusal(stand: &Stand) -> String {
-    let said = stand.ioecho(&["info", &stand.server.url("/lib#oltp")]);
+fn refusal(fixture: &Fixture) -> String {
+    let said = fixture.ioecho(&["info", &fixture.server.url("/lib#oltp")]);
     assert_eq!(said.code, 8, "{}{}", said.out, said.err);
-    assert_eq!(stand.server.asked(), Vec::<String>::new());
+    assert_eq!(fixture.server.asked(), Vec::<String>::new());
     said.err
 }
 
 #[test]
 fn a_load_is_fetched_by_https_where_the_hosts_own_authority_is_named() {
     let authority = Authority::new("our own");
-    let stand = published(&authority, authority.vouch(HOST, NOW));
-    let url = stand.server.url("/lib#oltp");
+    let fixture = published(&authority, authority.vouch(HOST, NOW));
+    let url = fixture.server.url("/lib#oltp");
     assert!(url.starts_with("https://"), "{url}");
-    assert_eq!(stand.requests(&url), 50);
-    assert!(stand.done(&["library", "list", &stand.server.url("/lib")]).contains("oltp"));
+    assert_eq!(fixture.requests(&url), 50);
+    assert!(fixture.done(&["library", "list", &fixture.server.url("/lib")]).contains("oltp"));
 }
 
 #[test]
@@ -92,30 +92,30 @@ fn who_cannot_prove_to_be_the_host_is_refused_with_the_reason() {
 #[test]
 fn an_authority_of_ones_own_is_trusted_only_where_it_is_named() {
     let own = Authority::new("our own");
-    let mut stand = published(&own, own.vouch(HOST, NOW));
-    stand.environment.clear();
-    let err = refusal(&stand);
+    let mut fixture = published(&own, own.vouch(HOST, NOW));
+    fixture.environment.clear();
+    let err = refusal(&fixture);
     assert!(err.contains("nobody whom this host trusts") && err.contains("SSL_CERT_FILE"), "{err}");
 }
 
 #[test]
 fn a_file_that_names_no_certificate_is_told_and_not_passed_over() {
     let own = Authority::new("our own");
-    let mut stand = published(&own, own.vouch(HOST, NOW));
-    fs::write(stand.path("empty.pem"), "none\n").unwrap();
+    let mut fixture = published(&own, own.vouch(HOST, NOW));
+    fs::write(fixture.path("empty.pem"), "none\n").unwrap();
     for (file, reason) in [("none.pem", "cannot be read"), ("empty.pem", "no certificate")] {
-        stand.environment = vec![("SSL_CERT_FILE", stand.path(file))];
-        let err = refusal(&stand);
+        fixture.environment = vec![("SSL_CERT_FILE", fixture.path(file))];
+        let err = refusal(&fixture);
         assert!(err.contains(file) && err.contains(reason), "{err}");
     }
 }
 
 #[test]
 fn a_server_without_https_is_told_as_one() {
-    let stand = Stand::new(1);
-    stand.server.serve("/x.load", Served::default());
-    let url = stand.server.url("/x.load").replace("http:", "https:");
-    let said = stand.ioecho(&["info", &url]);
+    let fixture = Fixture::new(1);
+    fixture.server.serve("/x.load", Served::default());
+    let url = fixture.server.url("/x.load").replace("http:", "https:");
+    let said = fixture.ioecho(&["info", &url]);
     assert_eq!(said.code, 8, "{}", said.err);
     assert!(said.err.contains("does it speak https at this port?"), "{}", said.err);
 }
@@ -123,10 +123,10 @@ fn a_server_without_https_is_told_as_one() {
 #[test]
 fn nobody_is_sent_from_https_to_where_everybody_can_listen() {
     let own = Authority::new("our own");
-    let stand = published(&own, own.vouch(HOST, NOW));
-    let to = stand.server.url("/lib/oltp/load.parquet").replace("https:", "http:");
-    stand.server.serve("/moved", Served { status: Some((302, Some(to))), ..Served::default() });
-    let said = stand.ioecho(&["info", &stand.server.url("/moved")]);
+    let fixture = published(&own, own.vouch(HOST, NOW));
+    let to = fixture.server.url("/lib/oltp/load.parquet").replace("https:", "http:");
+    fixture.server.serve("/moved", Served { status: Some((302, Some(to))), ..Served::default() });
+    let said = fixture.ioecho(&["info", &fixture.server.url("/moved")]);
     assert_eq!(said.code, 8, "{}", said.err);
     assert!(said.err.contains("from https to http"), "{}", said.err);
 }

@@ -4,139 +4,139 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "fetch")]
 
+mod fixture;
 mod https;
 mod secrets;
 mod server;
 mod slow;
-mod stand;
 
 use std::fs;
 
+use fixture::Fixture;
 use server::Served;
-use stand::Stand;
 
-/// The load of the stand as it stands in a library, and its place on the server.
-fn published() -> (Stand, String, Vec<u8>) {
-    let stand = Stand::new(500);
-    stand.add("oltp");
-    stand.publish();
-    let bytes = fs::read(stand.path("lib/oltp/load.parquet")).unwrap();
-    let url = stand.server.url("/lib/oltp/load.parquet");
-    (stand, url, bytes)
+/// The load of the fixture as it stands in a library, and its place on the server.
+fn published() -> (Fixture, String, Vec<u8>) {
+    let fixture = Fixture::new(500);
+    fixture.add("oltp");
+    fixture.publish();
+    let bytes = fs::read(fixture.path("lib/oltp/load.parquet")).unwrap();
+    let url = fixture.server.url("/lib/oltp/load.parquet");
+    (fixture, url, bytes)
 }
 
-fn serve(stand: &Stand, served: Served) {
-    stand.server.serve("/lib/oltp/load.parquet", served);
+fn serve(fixture: &Fixture, served: Served) {
+    fixture.server.serve("/lib/oltp/load.parquet", served);
 }
 
 #[test]
 fn a_load_is_read_from_an_url_and_from_a_library_wherever_a_file_is() {
-    let (stand, url, _) = published();
-    let library = stand.server.url("/lib#oltp");
-    assert_eq!(stand.requests(&url), 500);
-    assert_eq!(stand.requests(&library), 500);
-    stand.done(&["analyze", "--json", &library]);
-    stand.done(&["convert", &library, "out.csv", "--merge", &url]);
-    assert_eq!(fs::read_to_string(stand.path("out.csv")).unwrap().lines().count(), 1001);
-    stand.done(&["report", &library, "-o", "page.html"]);
-    stand.done(&["replay", &library, "--target", "sim:size=1G", "-o", "run"]);
-    let run = fs::read_to_string(stand.path("run/run.toml")).unwrap();
+    let (fixture, url, _) = published();
+    let library = fixture.server.url("/lib#oltp");
+    assert_eq!(fixture.requests(&url), 500);
+    assert_eq!(fixture.requests(&library), 500);
+    fixture.done(&["analyze", "--json", &library]);
+    fixture.done(&["convert", &library, "out.csv", "--merge", &url]);
+    assert_eq!(fs::read_to_string(fixture.path("out.csv")).unwrap().lines().count(), 1001);
+    fixture.done(&["report", &library, "-o", "page.html"]);
+    fixture.done(&["replay", &library, "--target", "sim:size=1G", "-o", "run"]);
+    let run = fs::read_to_string(fixture.path("run/run.toml")).unwrap();
     assert!(run.contains(&library), "{run}");
 }
 
 #[test]
 fn a_library_at_an_url_is_listed_and_shown() {
-    let (stand, ..) = published();
-    let library = stand.server.url("/lib/");
-    assert!(stand.done(&["library", "list", &library]).contains("oltp"));
-    let json = stand.done(&["library", "list", "--json", &library]);
-    assert_eq!(json, stand.done(&["library", "list", "--json", "lib"]));
-    let shown = stand.done(&["library", "show", &library, "oltp"]);
+    let (fixture, ..) = published();
+    let library = fixture.server.url("/lib/");
+    assert!(fixture.done(&["library", "list", &library]).contains("oltp"));
+    let json = fixture.done(&["library", "list", "--json", &library]);
+    assert_eq!(json, fixture.done(&["library", "list", "--json", "lib"]));
+    let shown = fixture.done(&["library", "show", &library, "oltp"]);
     assert!(shown.contains("CC0-1.0") && shown.contains("#oltp"), "{shown}");
-    let said = stand.ioecho(&["library", "show", &library, "nope"]);
+    let said = fixture.ioecho(&["library", "show", &library, "nope"]);
     assert!(said.code == 3 && said.err.contains("there are: oltp"), "{}", said.err);
 }
 
 #[test]
 fn what_was_fetched_is_used_again_as_long_as_the_server_says_so() {
-    let (stand, ..) = published();
-    let url = stand.server.url("/x.load");
-    let load = fs::read(stand.path("in.load")).unwrap();
+    let (fixture, ..) = published();
+    let url = fixture.server.url("/x.load");
+    let load = fs::read(fixture.path("in.load")).unwrap();
     let served = |bytes: &[u8], etag| Served { bytes: bytes.to_vec(), etag, ..Served::default() };
-    stand.server.serve("/x.load", served(&load, Some("\"one\"")));
-    assert_eq!((stand.requests(&url), stand.requests(&url)), (500, 500));
-    assert_eq!(stand.server.answered(), [200, 304]);
+    fixture.server.serve("/x.load", served(&load, Some("\"one\"")));
+    assert_eq!((fixture.requests(&url), fixture.requests(&url)), (500, 500));
+    assert_eq!(fixture.server.answered(), [200, 304]);
     // The file is another one now.
     let lines: Vec<&[u8]> = load.split_inclusive(|byte| *byte == b'\n').collect();
-    stand.server.serve("/x.load", served(&lines[..101].concat(), Some("\"two\"")));
-    assert_eq!(stand.requests(&url), 100);
-    assert_eq!(stand.server.answered(), [200]);
+    fixture.server.serve("/x.load", served(&lines[..101].concat(), Some("\"two\"")));
+    assert_eq!(fixture.requests(&url), 100);
+    assert_eq!(fixture.server.answered(), [200]);
 }
 
 #[test]
 fn a_load_whose_hash_is_known_is_fetched_once_whatever_the_server_says() {
-    let (stand, url, bytes) = published();
-    serve(&stand, Served { bytes, ..Served::default() });
-    assert_eq!((stand.requests(&url), stand.requests(&url)), (500, 500));
-    let asked = stand.server.asked();
+    let (fixture, url, bytes) = published();
+    serve(&fixture, Served { bytes, ..Served::default() });
+    assert_eq!((fixture.requests(&url), fixture.requests(&url)), (500, 500));
+    let asked = fixture.server.asked();
     let loads = asked.iter().filter(|path| path.ends_with("load.parquet")).count();
     assert_eq!(loads, 1, "{asked:?}");
 }
 
 #[test]
 fn offline_takes_what_was_fetched_and_asks_nobody() {
-    let (stand, url, _) = published();
-    let library = stand.server.url("/lib#oltp");
-    let said = stand.ioecho(&["info", "--offline", &library]);
+    let (fixture, url, _) = published();
+    let library = fixture.server.url("/lib#oltp");
+    let said = fixture.ioecho(&["info", "--offline", &library]);
     assert_eq!(said.code, 8, "{}", said.err);
     assert!(said.err.contains("--offline"), "{}", said.err);
-    stand.done(&["info", &library]);
-    stand.done(&["info", &url]);
-    stand.server.asked();
-    stand.done(&["info", "--offline", &library]);
-    stand.done(&["--offline", "info", &url]);
-    assert_eq!(stand.server.asked(), Vec::<String>::new());
+    fixture.done(&["info", &library]);
+    fixture.done(&["info", &url]);
+    fixture.server.asked();
+    fixture.done(&["info", "--offline", &library]);
+    fixture.done(&["--offline", "info", &url]);
+    assert_eq!(fixture.server.asked(), Vec::<String>::new());
 }
 
 #[test]
 fn offline_takes_what_was_fetched_where_no_hashes_stand_beside_it() {
-    let (stand, _, bytes) = published();
-    let url = stand.server.url("/alone/load.parquet");
-    stand.server.serve("/alone/load.parquet", Served { bytes, ..Served::default() });
-    assert_eq!(stand.requests(&url), 500);
-    stand.server.asked();
-    stand.done(&["info", "--offline", &url]);
-    assert_eq!(stand.server.asked(), Vec::<String>::new());
+    let (fixture, _, bytes) = published();
+    let url = fixture.server.url("/alone/load.parquet");
+    fixture.server.serve("/alone/load.parquet", Served { bytes, ..Served::default() });
+    assert_eq!(fixture.requests(&url), 500);
+    fixture.server.asked();
+    fixture.done(&["info", "--offline", &url]);
+    assert_eq!(fixture.server.asked(), Vec::<String>::new());
 }
 
 #[test]
 fn a_file_that_breaks_off_is_gone_on_with_where_it_broke() {
-    let (stand, url, bytes) = published();
+    let (fixture, url, bytes) = published();
     let half = bytes.len() / 2;
     let etag = Some("\"one\"");
     serve(
-        &stand,
+        &fixture,
         Served { bytes, etag, in_parts: true, cut_after: half, cuts: 1, ..Served::default() },
     );
-    assert_eq!(stand.requests(&url), 500);
-    let asked = stand.server.asked();
+    assert_eq!(fixture.requests(&url), 500);
+    let asked = fixture.server.asked();
     assert_eq!(asked.last().unwrap(), &format!("/lib/oltp/load.parquet bytes={half}-"));
 }
 
 #[test]
 fn a_server_that_knows_no_parts_is_asked_for_the_whole_again() {
-    let (stand, url, bytes) = published();
+    let (fixture, url, bytes) = published();
     let half = bytes.len() / 2;
     let etag = Some("\"one\"");
-    serve(&stand, Served { bytes, etag, cut_after: half, cuts: 1, ..Served::default() });
-    assert_eq!(stand.requests(&url), 500);
+    serve(&fixture, Served { bytes, etag, cut_after: half, cuts: 1, ..Served::default() });
+    assert_eq!(fixture.requests(&url), 500);
 }
 
 #[test]
 fn a_file_that_is_replaced_while_it_is_fetched_is_fetched_anew() {
-    let (stand, ..) = published();
-    let url = stand.server.url("/x.load");
-    let load = fs::read(stand.path("in.load")).unwrap();
+    let (fixture, ..) = published();
+    let url = fixture.server.url("/x.load");
+    let load = fs::read(fixture.path("in.load")).unwrap();
     let other = String::from_utf8(load.clone()).unwrap().replace(" ; 8 ; ", " ; 16 ; ");
     let then = Served {
         bytes: other.into_bytes(),
@@ -153,20 +153,20 @@ fn a_file_that_is_replaced_while_it_is_fetched_is_fetched_anew() {
         then: Some(Box::new(then)),
         ..Served::default()
     };
-    stand.server.serve("/x.load", first);
+    fixture.server.serve("/x.load", first);
     let all: serde_json::Value =
-        serde_json::from_str(&stand.done(&["info", "--json", &url])).unwrap();
+        serde_json::from_str(&fixture.done(&["info", "--json", &url])).unwrap();
     assert_eq!(all["requests"], 500);
     // Nothing of the first file is in what is read, and nothing is missing of the second.
     assert_eq!((&all["length_min"], &all["length_max"]), (&8192.into(), &8192.into()));
-    let asked = stand.server.asked();
+    let asked = fixture.server.asked();
     assert!(asked.len() == 2 && asked[1].contains("bytes="), "{asked:?}");
-    assert_eq!(stand.server.answered(), [200, 200]);
+    assert_eq!(fixture.server.answered(), [200, 200]);
 }
 
 #[test]
 fn a_part_of_a_file_is_gone_on_with_by_the_next_command() {
-    let (stand, url, bytes) = published();
+    let (fixture, url, bytes) = published();
     let (etag, length) = (Some("\"one\""), bytes.len());
     // The second answer is no part, so what is here is forgotten and the whole is asked for, which
     // breaks off again and again, but always at the same place.
@@ -177,34 +177,34 @@ fn a_part_of_a_file_is_gone_on_with_by_the_next_command() {
         cuts: 100,
         ..Served::default()
     };
-    serve(&stand, cut);
-    assert_eq!(stand.ioecho(&["info", &url]).code, 8);
-    serve(&stand, Served { bytes, etag, in_parts: true, ..Served::default() });
-    stand.server.asked();
-    assert_eq!(stand.requests(&url), 500);
-    let last = stand.server.asked().pop().unwrap();
+    serve(&fixture, cut);
+    assert_eq!(fixture.ioecho(&["info", &url]).code, 8);
+    serve(&fixture, Served { bytes, etag, in_parts: true, ..Served::default() });
+    fixture.server.asked();
+    assert_eq!(fixture.requests(&url), 500);
+    let last = fixture.server.asked().pop().unwrap();
     assert_eq!(last, format!("/lib/oltp/load.parquet bytes={}-", length / 2));
 }
 
 #[test]
 fn a_file_that_always_breaks_off_is_no_load_and_is_told() {
-    let (stand, url, bytes) = published();
-    serve(&stand, Served { bytes, cut_after: 100, cuts: 100, ..Served::default() });
-    let said = stand.ioecho(&["info", &url]);
+    let (fixture, url, bytes) = published();
+    serve(&fixture, Served { bytes, cut_after: 100, cuts: 100, ..Served::default() });
+    let said = fixture.ioecho(&["info", &url]);
     assert_eq!(said.code, 8, "{}", said.err);
     assert!(said.err.contains("breaks off after 100"), "{}", said.err);
-    let said = stand.ioecho(&["info", "--offline", &url]);
+    let said = fixture.ioecho(&["info", "--offline", &url]);
     assert_eq!(said.code, 8, "a half file must never be read: {}", said.out);
 }
 
 #[test]
 fn what_is_not_what_the_library_says_is_not_used() {
-    let (stand, url, mut bytes) = published();
+    let (fixture, url, mut bytes) = published();
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
-    serve(&stand, Served { bytes, etag: Some("\"one\""), ..Served::default() });
-    for name in [url, stand.server.url("/lib#oltp")] {
-        let said = stand.ioecho(&["info", &name]);
+    serve(&fixture, Served { bytes, etag: Some("\"one\""), ..Served::default() });
+    for name in [url, fixture.server.url("/lib#oltp")] {
+        let said = fixture.ioecho(&["info", &name]);
         assert_eq!(said.code, 17, "{}", said.err);
         assert!(said.err.contains("not what its library says"), "{}", said.err);
     }
@@ -212,89 +212,89 @@ fn what_is_not_what_the_library_says_is_not_used() {
 
 #[test]
 fn what_a_server_refuses_is_told_with_what_to_do() {
-    let (stand, ..) = published();
+    let (fixture, ..) = published();
     for (status, words) in
         [(403, "not given to everybody"), (503, "in trouble"), (204, "no answer")]
     {
         let served = Served { status: Some((status, None)), ..Served::default() };
-        stand.server.serve("/refused", served);
-        let said = stand.ioecho(&["info", &stand.server.url("/refused")]);
+        fixture.server.serve("/refused", served);
+        let said = fixture.ioecho(&["info", &fixture.server.url("/refused")]);
         assert_eq!(said.code, 8, "{}", said.err);
         assert!(said.err.contains(words) && said.err.contains("= help:"), "{}", said.err);
     }
-    let said = stand.ioecho(&["info", &stand.server.url("/missing.parquet")]);
+    let said = fixture.ioecho(&["info", &fixture.server.url("/missing.parquet")]);
     assert!(said.code == 8 && said.err.contains("404"), "{}", said.err);
-    let said = stand.ioecho(&["info", &stand.server.url("/a%20b.load?x=y")]);
+    let said = fixture.ioecho(&["info", &fixture.server.url("/a%20b.load?x=y")]);
     assert!(said.code == 8 && said.err.contains("is a%20b.load spelt"), "{}", said.err);
-    let said = stand.ioecho(&["info", "http://127.0.0.1:1/x"]);
+    let said = fixture.ioecho(&["info", "http://127.0.0.1:1/x"]);
     assert!(said.code == 8 && said.err.contains("no connection to 127.0.0.1:1"), "{}", said.err);
-    let said = stand.ioecho(&["info", "ftp://127.0.0.1/x"]);
+    let said = fixture.ioecho(&["info", "ftp://127.0.0.1/x"]);
     assert!(said.code == 2 && said.err.contains("not by ftp"), "{}", said.err);
 }
 
 #[test]
 fn what_is_no_url_is_told_before_anybody_is_asked() {
-    let stand = Stand::new(1);
+    let fixture = Fixture::new(1);
     for (wrong, words) in [
         ("http://[::1/x", "no IPv6 address"),
         ("http://127.0.0.1:99999/x", "no port"),
         ("http:/127.0.0.1/x", "an URL begins with http://"),
         ("HTTPS:me:word@127.0.0.1/x", "an URL begins with https://"),
     ] {
-        let said = stand.ioecho(&["info", wrong]);
+        let said = fixture.ioecho(&["info", wrong]);
         assert_eq!(said.code, 2, "{wrong}: {}", said.err);
         assert!(said.err.contains(words) && !said.err.contains("word@"), "{wrong}: {}", said.err);
     }
-    fs::create_dir(stand.path("http:")).unwrap();
-    fs::rename(stand.path("in.load"), stand.path("http:/in.load")).unwrap();
-    assert_eq!(stand.requests("http:/in.load"), 1);
+    fs::create_dir(fixture.path("http:")).unwrap();
+    fs::rename(fixture.path("in.load"), fixture.path("http:/in.load")).unwrap();
+    assert_eq!(fixture.requests("http:/in.load"), 1);
 }
 
 #[test]
 fn a_redirect_is_followed_and_a_circle_of_them_is_not() {
-    let (stand, url, _) = published();
+    let (fixture, url, _) = published();
     let to = |to: String| Served { status: Some((302, Some(to))), ..Served::default() };
-    stand.server.serve("/moved", to(url));
-    assert_eq!(stand.requests(&stand.server.url("/moved")), 500);
-    stand.server.serve("/circle", to(stand.server.url("/circle")));
-    let said = stand.ioecho(&["info", &stand.server.url("/circle")]);
+    fixture.server.serve("/moved", to(url));
+    assert_eq!(fixture.requests(&fixture.server.url("/moved")), 500);
+    fixture.server.serve("/circle", to(fixture.server.url("/circle")));
+    let said = fixture.ioecho(&["info", &fixture.server.url("/circle")]);
     assert_eq!(said.code, 8, "{}", said.err);
     assert!(said.err.contains("elsewhere more than 5 times"), "{}", said.err);
 }
 
 #[test]
 fn a_file_that_is_too_large_is_not_fetched() {
-    let (stand, url, bytes) = published();
+    let (fixture, url, bytes) = published();
     let less = (bytes.len() - 1).to_string();
-    let said = stand.ioecho(&["info", &url, "--download-limit", &less]);
+    let said = fixture.ioecho(&["info", &url, "--download-limit", &less]);
     assert_eq!(said.code, 8, "{}", said.err);
     assert!(said.err.contains("--download-limit SIZE allows more"), "{}", said.err);
-    stand.done(&["info", &url, "--download-limit", &bytes.len().to_string()]);
+    fixture.done(&["info", &url, "--download-limit", &bytes.len().to_string()]);
 }
 
 #[test]
 fn an_index_that_leads_out_of_its_library_is_not_followed() {
-    let (stand, ..) = published();
-    let index = fs::read_to_string(stand.path("lib/library.json")).unwrap();
+    let (fixture, ..) = published();
+    let index = fs::read_to_string(fixture.path("lib/library.json")).unwrap();
     let bytes = index.replace("\"oltp\"", "\"../../etc\"").into_bytes();
-    stand.server.serve("/evil/library.json", Served { bytes, ..Served::default() });
-    let said = stand.ioecho(&["info", &stand.server.url("/evil#../../etc")]);
+    fixture.server.serve("/evil/library.json", Served { bytes, ..Served::default() });
+    let said = fixture.ioecho(&["info", &fixture.server.url("/evil#../../etc")]);
     assert_eq!(said.code, 3, "{}", said.err);
     assert!(said.err.contains("is no name for a load"), "{}", said.err);
-    let paths = stand.server.asked();
+    let paths = fixture.server.asked();
     assert!(paths.iter().all(|path| !path.contains("etc")), "{paths:?}");
 }
 
 #[test]
 fn a_library_without_the_name_of_a_load_is_told_with_the_names() {
-    let (stand, ..) = published();
+    let (fixture, ..) = published();
     for place in ["/lib", "/lib/", "/lib/library.json"] {
-        let said = stand.ioecho(&["info", &stand.server.url(place)]);
+        let said = fixture.ioecho(&["info", &fixture.server.url(place)]);
         assert!(said.code == 3 && said.err.contains("there are: oltp"), "{}", said.err);
         assert!(said.err.contains("/lib#NAME"), "{}", said.err);
     }
     for place in ["lib", "lib/library.json"] {
-        let said = stand.ioecho(&["info", place]);
+        let said = fixture.ioecho(&["info", place]);
         assert!(said.code == 3 && said.err.contains("lib#NAME; there are: oltp"), "{}", said.err);
     }
 }
@@ -302,33 +302,33 @@ fn a_library_without_the_name_of_a_load_is_told_with_the_names() {
 #[test]
 fn what_is_fetched_is_nobody_elses_to_read() {
     use std::os::unix::fs::PermissionsExt as _;
-    let (stand, url, _) = published();
+    let (fixture, url, _) = published();
     let mode = || {
-        let cache = fs::metadata(stand.path("cache/ioecho/loads")).unwrap();
+        let cache = fs::metadata(fixture.path("cache/ioecho/loads")).unwrap();
         cache.permissions().mode() & 0o777
     };
-    stand.requests(&url);
+    fixture.requests(&url);
     assert_eq!(mode(), 0o700);
     // One that an older version made.
     let open = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(stand.path("cache/ioecho/loads"), open).unwrap();
-    stand.requests(&url);
+    fs::set_permissions(fixture.path("cache/ioecho/loads"), open).unwrap();
+    fixture.requests(&url);
     assert_eq!(mode(), 0o700);
 }
 
 #[test]
 fn a_library_at_an_url_is_verified_as_it_is_there_now() {
-    let (stand, url, mut bytes) = published();
-    let library = stand.server.url("/lib");
-    let verified = || stand.ioecho(&["library", "verify", &library]);
+    let (fixture, url, mut bytes) = published();
+    let library = fixture.server.url("/lib");
+    let verified = || fixture.ioecho(&["library", "verify", &library]);
     let whole = verified();
     assert!(whole.code == 0 && whole.out.contains("as published, 500"), "{}", whole.err);
     // What rots on the server, with the date and the tag of what it was, is found out although the
     // whole file was fetched before.
-    stand.requests(&url);
+    fixture.requests(&url);
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
-    serve(&stand, Served { bytes, etag: Some("\"one\""), in_parts: true, ..Served::default() });
+    serve(&fixture, Served { bytes, etag: Some("\"one\""), in_parts: true, ..Served::default() });
     let broken = verified();
     assert!(broken.code == 17, "{}", broken.err);
     assert!(
@@ -337,29 +337,29 @@ fn a_library_at_an_url_is_verified_as_it_is_there_now() {
         broken.out
     );
     let gone = Served { status: Some((404, None)), ..Served::default() };
-    stand.server.serve("/lib/oltp/report.html", gone);
+    fixture.server.serve("/lib/oltp/report.html", gone);
     assert!(verified().out.contains("oltp: cannot read report.html"));
     // So does what the server takes for the index that it has had all the time.
     let bytes = b"{\"version\": 1, \"loads\": []}".to_vec();
     let served = Served { bytes, etag: Some("\"one\""), ..Served::default() };
-    stand.server.serve("/lib/library.json", served);
+    fixture.server.serve("/lib/library.json", served);
     assert!(verified().out.contains("0 loads"));
-    assert!(!stand.path("cache/ioecho/loads/verify").exists());
+    assert!(!fixture.path("cache/ioecho/loads/verify").exists());
     // What others use is what it was.
-    assert_eq!(stand.requests(&url), 500);
+    assert_eq!(fixture.requests(&url), 500);
 }
 
 #[test]
 fn a_library_that_cannot_be_verified_to_its_end_leaves_nothing() {
-    let (stand, ..) = published();
-    let library = stand.server.url("/lib");
+    let (fixture, ..) = published();
+    let library = fixture.server.url("/lib");
     let refused = Served { status: Some((503, None)), ..Served::default() };
-    stand.server.serve("/lib/oltp/load.toml", refused);
-    let said = stand.ioecho(&["library", "verify", &library]);
+    fixture.server.serve("/lib/oltp/load.toml", refused);
+    let said = fixture.ioecho(&["library", "verify", &library]);
     assert!(said.code == 8 && said.err.contains("in trouble"), "{}", said.err);
-    assert!(!stand.path("cache/ioecho/loads/verify").exists());
-    stand.server.asked();
-    let said = stand.ioecho(&["--offline", "library", "verify", &library]);
+    assert!(!fixture.path("cache/ioecho/loads/verify").exists());
+    fixture.server.asked();
+    let said = fixture.ioecho(&["--offline", "library", "verify", &library]);
     assert!(said.code == 8 && said.err.contains("leave away --offline"), "{}", said.err);
-    assert_eq!(stand.server.asked(), [""; 0]);
+    assert_eq!(fixture.server.asked(), [""; 0]);
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use super::published;
+use crate::fixture::Fixture;
 use crate::server::Served;
-use crate::stand::Stand;
 
 /// Every command that an URL can be given to, and some where it is a mistake. `URL` and `LIBRARY`
 /// stand for the two, `OUT` for a name of its own.
@@ -81,43 +81,43 @@ fn with_secrets(url: &str) -> String {
     format!("{}?sig=SIGNATURE", url.replace("http://", "http://me:PASSWORD@"))
 }
 
-fn go_through(stand: &Stand, url: &str, library: &str) {
-    fs::create_dir(stand.path("out")).unwrap();
+fn go_through(fixture: &Fixture, url: &str, library: &str) {
+    fs::create_dir(fixture.path("out")).unwrap();
     for (n, line) in COMMANDS.into_iter().enumerate() {
         let words = line.replace("OUT", &format!("out/{n}"));
         let words = words.replace("URL", url).replace("LIBRARY", library);
-        let said = stand.ioecho(&words.split(' ').collect::<Vec<_>>());
+        let said = fixture.ioecho(&words.split(' ').collect::<Vec<_>>());
         assert!((0..40).contains(&said.code), "{line}: {} {}", said.code, said.err);
         holds_none(said.out.as_bytes(), line);
         holds_none(said.err.as_bytes(), line);
-        look(&stand.path("out"), line);
+        look(&fixture.path("out"), line);
     }
-    look(&stand.path("cache"), url);
-    fs::remove_dir_all(stand.path("out")).unwrap();
+    look(&fixture.path("cache"), url);
+    fs::remove_dir_all(fixture.path("out")).unwrap();
 }
 
 #[test]
 fn passwords_and_signatures_are_shown_and_kept_nowhere() {
-    let (stand, ..) = published();
+    let (fixture, ..) = published();
     let serve = |path: &str, bytes| {
-        stand.server.serve(path, Served { bytes, ..Served::default() });
+        fixture.server.serve(path, Served { bytes, ..Served::default() });
     };
-    serve("/x.load?sig=SIGNATURE", fs::read(stand.path("in.load")).unwrap());
+    serve("/x.load?sig=SIGNATURE", fs::read(fixture.path("in.load")).unwrap());
     for file in ["library.json", "oltp/load.parquet", "oltp/load.toml"] {
-        let bytes = fs::read(stand.path("lib").join(file)).unwrap();
+        let bytes = fs::read(fixture.path("lib").join(file)).unwrap();
         serve(&format!("/lib/{file}?sig=SIGNATURE"), bytes);
     }
-    let library = with_secrets(&stand.server.url("/lib"));
-    let url = with_secrets(&stand.server.url("/x.load"));
-    go_through(&stand, &url, &library);
-    assert_eq!(stand.requests(&url), 500);
+    let library = with_secrets(&fixture.server.url("/lib"));
+    let url = with_secrets(&fixture.server.url("/x.load"));
+    go_through(&fixture, &url, &library);
+    assert_eq!(fixture.requests(&url), 500);
     let run = ["replay", &url, "--target", "sim:size=1G", "-o", "run"];
-    stand.done(&run);
-    let run = fs::read_to_string(stand.path("run/run.toml")).unwrap();
+    fixture.done(&run);
+    let run = fs::read_to_string(fixture.path("run/run.toml")).unwrap();
     assert!(run.contains("/x.load?…"), "{run}");
     // What cannot be fetched, is no load, is no URL of one, or leads nowhere.
     for wrong in [
-        with_secrets(&stand.server.url("/none.load")),
+        with_secrets(&fixture.server.url("/none.load")),
         with_secrets("http://127.0.0.1:1/x"),
         with_secrets("http://127.0.0.1:99999/x"),
         with_secrets("http://:80/x"),
@@ -125,7 +125,7 @@ fn passwords_and_signatures_are_shown_and_kept_nowhere() {
         "http://me:PASS/PASSWORD@127.0.0.1:1/x?sig=SIGNATURE".to_owned(),
         format!("{library}#nope"),
     ] {
-        let said = stand.ioecho(&["info", &wrong]);
+        let said = fixture.ioecho(&["info", &wrong]);
         assert!(said.code > 0, "{wrong}");
         holds_none(said.err.as_bytes(), &wrong);
     }
@@ -133,11 +133,11 @@ fn passwords_and_signatures_are_shown_and_kept_nowhere() {
 
 #[test]
 fn a_redirect_to_what_is_signed_is_not_shown() {
-    let (stand, ..) = published();
+    let (fixture, ..) = published();
     for to in ["http://127.0.0.1:1/x?sig=SIGNATURE", "http://me:PASSWORD@h h/x?SIGNATURE", "::"] {
         let served = Served { status: Some((302, Some(to.to_owned()))), ..Served::default() };
-        stand.server.serve("/moved", served);
-        let said = stand.ioecho(&["info", &stand.server.url("/moved")]);
+        fixture.server.serve("/moved", served);
+        let said = fixture.ioecho(&["info", &fixture.server.url("/moved")]);
         assert_eq!(said.code, 8, "{}", said.err);
         holds_none(said.err.as_bytes(), to);
     }
@@ -145,22 +145,22 @@ fn a_redirect_to_what_is_signed_is_not_shown() {
 
 #[test]
 fn a_program_in_the_command_line_gets_what_opens_a_store_and_nobody_else_is_told() {
-    let stand = Stand::new(50);
+    let fixture = Fixture::new(50);
     let url = with_secrets("http://127.0.0.1:1/x");
     let program = format!("echo '{url}' > got; cat");
-    fs::create_dir(stand.path("out")).unwrap();
+    fs::create_dir(fixture.path("out")).unwrap();
     for words in [
         &["replay", "in.load", "--target", "sim:size=1G", "-o", "out/run", "--expert"][..],
         &["convert", "in.load", "out/x.parquet"],
         &["report", "in.load", "-o", "out/x.html"],
         &["library", "add", "out/lib", "in.load"],
     ] {
-        let said = stand.ioecho(&[words, &["--cmd", &program]].concat());
+        let said = fixture.ioecho(&[words, &["--cmd", &program]].concat());
         assert_eq!(said.code, 0, "{words:?}: {}", said.err);
         holds_none(format!("{}{}", said.out, said.err).as_bytes(), words[0]);
-        look(&stand.path("out"), words[0]);
-        assert_eq!(fs::read_to_string(stand.path("got")).unwrap().trim(), url, "{words:?}");
+        look(&fixture.path("out"), words[0]);
+        assert_eq!(fs::read_to_string(fixture.path("got")).unwrap().trim(), url, "{words:?}");
     }
-    let run = fs::read_to_string(stand.path("out/run/run.toml")).unwrap();
+    let run = fs::read_to_string(fixture.path("out/run/run.toml")).unwrap();
     assert!(run.contains("http://127.0.0.1:1/x?…"), "{run}");
 }

@@ -11,11 +11,11 @@ const ETAG: Option<&str> = Some("\"one\"");
 
 #[test]
 fn a_server_that_falls_silent_is_asked_for_the_rest() {
-    let (stand, url, bytes) = published();
+    let (fixture, url, bytes) = published();
     let half = bytes.len() / 2;
     let slowly = Some(Slowly::Silent);
     serve(
-        &stand,
+        &fixture,
         Served {
             bytes: bytes.clone(),
             etag: ETAG,
@@ -27,19 +27,19 @@ fn a_server_that_falls_silent_is_asked_for_the_rest() {
             ..Served::default()
         },
     );
-    let said = stand.ioecho(&["info", &url, "--download-timeout", "300ms"]);
+    let said = fixture.ioecho(&["info", &url, "--download-timeout", "300ms"]);
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.err.contains("asking for the rest"), "{}", said.err);
-    let last = stand.server.asked().pop().unwrap();
+    let last = fixture.server.asked().pop().unwrap();
     assert!(last.starts_with("/lib/oltp/load.parquet bytes="), "{last}");
 }
 
 #[test]
 fn a_server_that_stays_silent_or_all_but_silent_is_given_up_with_what_came() {
     for slowly in [Slowly::Silent, Slowly::Trickling] {
-        let (stand, url, bytes) = published();
+        let (fixture, url, bytes) = published();
         serve(
-            &stand,
+            &fixture,
             Served {
                 bytes,
                 etag: ETAG,
@@ -51,7 +51,7 @@ fn a_server_that_stays_silent_or_all_but_silent_is_given_up_with_what_came() {
             },
         );
         let begin = Instant::now();
-        let said = stand.ioecho(&["info", &url, "--download-timeout", "200ms"]);
+        let said = fixture.ioecho(&["info", &url, "--download-timeout", "200ms"]);
         assert_eq!(said.code, 8, "{slowly:?}: {}", said.err);
         assert!(said.err.contains("it breaks off after"), "{}", said.err);
         assert!(said.err.contains("came in 200 ms (--download-timeout)"), "{}", said.err);
@@ -61,11 +61,11 @@ fn a_server_that_stays_silent_or_all_but_silent_is_given_up_with_what_came() {
 
 #[test]
 fn who_waits_for_a_server_ends_at_once_when_told_to() {
-    let (stand, url, bytes) = published();
+    let (fixture, url, bytes) = published();
     let slowly = Some(Slowly::Silent);
-    serve(&stand, Served { bytes, cut_after: 100, cuts: 1000, slowly, ..Served::default() });
-    stand.server.asked();
-    let library = stand.server.url("/lib");
+    serve(&fixture, Served { bytes, cut_after: 100, cuts: 1000, slowly, ..Served::default() });
+    fixture.server.asked();
+    let library = fixture.server.url("/lib");
     for command in [
         &["info", &url][..],
         &["replay", &url, "--target", "sim:size=1G"],
@@ -75,13 +75,13 @@ fn who_waits_for_a_server_ends_at_once_when_told_to() {
         let child = Command::new("env")
             .args(["--default-signal", env!("CARGO_BIN_EXE_ioecho")])
             .args(command)
-            .env("XDG_CACHE_HOME", stand.path("cache"))
-            .current_dir(stand.directory.path())
+            .env("XDG_CACHE_HOME", fixture.path("cache"))
+            .current_dir(fixture.directory.path())
             .stderr(Stdio::null())
             .spawn();
         let mut child = child.unwrap();
         let begin = Instant::now();
-        while !stand.server.asked().iter().any(|path| path.ends_with("load.parquet")) {
+        while !fixture.server.asked().iter().any(|path| path.ends_with("load.parquet")) {
             assert!(begin.elapsed() < Duration::from_mins(1), "nothing is asked for");
             sleep(Duration::from_millis(10));
         }
@@ -90,6 +90,6 @@ fn who_waits_for_a_server_ends_at_once_when_told_to() {
         assert!(sent.success());
         child.wait().unwrap();
         assert!(begin.elapsed() < Duration::from_millis(1500), "{:?}", begin.elapsed());
-        assert!(!stand.path("cache/ioecho/loads/verify").exists(), "{command:?}");
+        assert!(!fixture.path("cache/ioecho/loads/verify").exists(), "{command:?}");
     }
 }

@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 use ioecho_fixture::loop_device::Attached;
 use ioecho_fixture::{Backing, Frozen, LoopDevice, MountPoint, or_skip, run as system};
 
-use crate::stand::{Stand, check, grade};
+use crate::fixture::{Fixture, check, grade};
 
 /// How long anything is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Where runs on one loop device are made.
 struct Bench {
-    stand: Stand,
+    fixture: Fixture,
     device: LoopDevice,
 }
 
 impl Bench {
     fn new() -> Result<Self, String> {
-        Ok(Self { stand: Stand::new(), device: LoopDevice::new(64 << 20)? })
+        Ok(Self { fixture: Fixture::new(), device: LoopDevice::new(64 << 20)? })
     }
 
     /// Replays a load on the device, whatever the verdict; answers the run's directory.
@@ -33,8 +33,8 @@ impl Bench {
     }
 
     fn replay_on(&self, target: &str, load: &str, run: &str, more: &[&str]) -> PathBuf {
-        let output = self.stand.ioecho(&arguments(target, load, run, more));
-        let run = self.stand.path(run);
+        let output = self.fixture.ioecho(&arguments(target, load, run, more));
+        let run = self.fixture.path(run);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(run.join("summary.json").exists(), "{said}");
         run
@@ -45,7 +45,7 @@ impl Bench {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
         command
             .args(arguments(self.device.path(), load, run, more))
-            .current_dir(self.stand.path(""));
+            .current_dir(self.fixture.path(""));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         Running(child)
     }
@@ -302,7 +302,7 @@ fn a_replay_that_was_stopped_for_a_while_is_the_hosts_fault() {
     let bench = or_skip!(Bench::new());
     let load = "gen:random?size=4k&rate=1000&duration=4s&area=64M";
     let running = bench.begin(load, "stopped", &[]);
-    let run = bench.stand.path("stopped");
+    let run = bench.fixture.path("stopped");
     wait_for_results(&run.join("requests.journal"), 20_000);
     running.signal("STOP");
     sleep(Duration::from_millis(1500));
@@ -323,11 +323,11 @@ fn a_replay_that_was_stopped_for_a_while_is_the_hosts_fault() {
 
 #[test]
 fn a_required_check_decides_the_exit_code_and_an_unknown_one_is_refused() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let replay = |size: &str, run: &str, required: &str| {
         let target = format!("sim:model=const,size={size}");
         let load = "gen:random?size=4k&rate=2000&count=200&area=64M";
-        stand
+        fixture
             .ioecho(&["replay", load, "--target", &target, "-o", run, "--require", required])
             .status
             .code()
@@ -337,23 +337,23 @@ fn a_required_check_decides_the_exit_code_and_an_unknown_one_is_refused() {
     assert_eq!(replay("16m", "other", "complete"), Some(0));
     assert_eq!(replay("64m", "unproven", "clock"), Some(16));
     assert_eq!(replay("64m", "never", "wraparounds"), Some(2));
-    assert!(!stand.path("never").exists());
+    assert!(!fixture.path("never").exists());
     let report = |run: &str, required: &str| {
-        stand.ioecho(&["report", run, "--require", required]).status.code()
+        fixture.ioecho(&["report", run, "--require", required]).status.code()
     };
     assert_eq!(report("wrapped", "wraparound"), Some(16));
     assert_eq!(report("wrapped", "complete,accounted"), Some(0));
-    let plan = std::fs::read_to_string(stand.path("wrapped").join("run.toml")).unwrap();
+    let plan = std::fs::read_to_string(fixture.path("wrapped").join("run.toml")).unwrap();
     assert!(plan.contains("require = [\"wraparound\"]"), "{plan}");
 }
 
 #[test]
 fn a_check_is_explained_by_its_page_and_every_check_stands_in_the_list() {
-    let stand = Stand::new();
-    let list = stand.ioecho(&["explain"]);
+    let fixture = Fixture::new();
+    let list = fixture.ioecho(&["explain"]);
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(list.lines().any(|line| line.starts_with("other-load ")), "{list}");
-    let page = stand.ioecho(&["explain", "other-load"]);
+    let page = fixture.ioecho(&["explain", "other-load"]);
     assert!(String::from_utf8(page.stdout).unwrap().starts_with("# other-load: "));
-    assert_eq!(stand.ioecho(&["explain", "nothing"]).status.code(), Some(2));
+    assert_eq!(fixture.ioecho(&["explain", "nothing"]).status.code(), Some(2));
 }

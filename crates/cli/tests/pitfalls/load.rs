@@ -12,14 +12,14 @@ use ioecho_trace::{Batch, Bytes, Columns, Header, Nanos, Op, Request, Volume, Vo
 use ioecho_fixture::loop_device::Attached;
 use ioecho_fixture::{MountPoint, Zram, or_skip, recording, run as system, skipped};
 
-use crate::stand::{Stand, check, grade};
+use crate::fixture::{Fixture, check, grade};
 
 /// Reads of 4 KiB all over 16 MiB, for a second.
 const READS: &str = "gen:random?size=4k&rate=1000&count=1000&area=16M";
 /// Writes likewise.
 const WRITES: &str = "gen:random?read=0&size=4k&rate=1000&count=1000&area=16M";
 
-impl Stand {
+impl Fixture {
     /// Replays the load with these options into the directory `run`, and answers the grade of a
     /// check. What speaks against the run as a whole does not matter here.
     fn graded(&self, name: &str, load: &str, options: &[&str], run: &str) -> String {
@@ -87,38 +87,38 @@ impl Stand {
 
 #[test]
 fn a_load_wrapped_many_times_onto_a_small_target_is_suspect() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let load = "gen:random?size=4k&rate=2000&count=200&area=64M";
     let wrapped = |size: &str| {
-        stand.graded("wraparound", load, &["-t", &format!("sim:model=const,size={size}")], size)
+        fixture.graded("wraparound", load, &["-t", &format!("sim:model=const,size={size}")], size)
     };
     assert_eq!((wrapped("16m").as_str(), wrapped("64m").as_str()), ("suspect", "pass"));
 }
 
 #[test]
 fn a_target_of_another_size_than_the_recorded_device_is_suspect() {
-    let stand = Stand::new();
-    let load = stand.of_device("recorded.parquet", 64 << 20);
+    let fixture = Fixture::new();
+    let load = fixture.of_device("recorded.parquet", 64 << 20);
     let sized = |size: &str| {
-        stand.graded("target-size", &load, &["-t", &format!("sim:model=const,size={size}")], size)
+        fixture.graded("target-size", &load, &["-t", &format!("sim:model=const,size={size}")], size)
     };
     assert_eq!((sized("16m").as_str(), sized("1g").as_str()), ("suspect", "suspect"));
     assert_eq!(sized("64m"), "pass");
     // A load that was made comes from no device.
     let made = "gen:random?size=4k&rate=2000&count=200&area=64M";
     let options = ["-t", "sim:model=const,size=1g"];
-    assert_eq!(stand.graded("target-size", made, &options, "made"), "not-applicable");
+    assert_eq!(fixture.graded("target-size", made, &options, "made"), "not-applicable");
 }
 
 #[test]
 fn holes_and_zeroes_under_the_load_are_told_apart_and_data_there_are_enough() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let content = |target: &str, load: &str, run: &str| {
-        let run_path = stand.path(run);
+        let run_path = fixture.path(run);
         let options = ["-t", target, "--read-only", "--allow-cached"];
-        (stand.graded("content", load, &options, run), check(&run_path, "content"))
+        (fixture.graded("content", load, &options, run), check(&run_path, "content"))
     };
-    let holes = stand.sparse("holes", 16);
+    let holes = fixture.sparse("holes", 16);
     let (holes_grade, told) = content(&holes, READS, "on-holes");
     assert_eq!(holes_grade, "suspect");
     if told["measured"].as_str().unwrap().contains("100 % was never written") {
@@ -127,56 +127,56 @@ fn holes_and_zeroes_under_the_load_are_told_apart_and_data_there_are_enough() {
         skipped("this file system does not tell where a file has holes");
     }
 
-    let zeroes = stand.path("zeroes");
+    let zeroes = fixture.path("zeroes");
     fs::write(&zeroes, vec![0; 16 << 20]).unwrap();
     File::open(&zeroes).unwrap().sync_all().unwrap();
     let (zeroes_grade, told) = content(zeroes.to_str().unwrap(), READS, "on-zeroes");
     assert_eq!(zeroes_grade, "suspect");
     assert!(told["advice"].as_str().unwrap().contains("wiped with zeroes"), "{told}");
 
-    let prepared = stand.prepared("prepared", 16);
+    let prepared = fixture.prepared("prepared", 16);
     assert_eq!(content(&prepared, READS, "on-data").0, "pass");
 }
 
 #[test]
 fn what_is_empty_where_the_load_does_not_go_is_no_matter() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     // Noise in the first half of it, and nothing behind.
-    let path = stand.sparse("half", 32);
+    let path = fixture.sparse("half", 32);
     let noise: Vec<u8> =
         (0..16 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let file = File::options().write(true).open(&path).unwrap();
     (&file).write_all(&noise).unwrap();
     file.sync_all().unwrap();
     let options = ["-t", &path, "--read-only", "--allow-cached"];
-    let (in_the_data, said) = stand.told("content", READS, &options, "in-the-data");
+    let (in_the_data, said) = fixture.told("content", READS, &options, "in-the-data");
     assert_eq!(in_the_data, "pass");
     assert!(!said.contains("such places"), "{said}");
     let behind = "gen:random?size=4k&rate=1000&count=1000&area=16M&offset=16M";
-    let (behind_them, said) = stand.told("content", behind, &options, "behind-them");
+    let (behind_them, said) = fixture.told("content", behind, &options, "behind-them");
     assert_eq!(behind_them, "suspect");
     assert!(said.contains("of the places that the load goes to first, 100 %"), "{said}");
 }
 
 #[test]
 fn a_working_set_that_fits_into_a_cache_below_is_suspect() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let small = ["-t", "sim:model=const,size=16m", "--cache-size", "64M"];
-    assert_eq!(stand.graded("lower-cache", READS, &small, "fits"), "suspect");
+    assert_eq!(fixture.graded("lower-cache", READS, &small, "fits"), "suspect");
     let large = ["-t", "sim:model=const,size=16m", "--cache-size", "1M"];
-    assert_eq!(stand.graded("lower-cache", READS, &large, "does-not"), "pass");
+    assert_eq!(fixture.graded("lower-cache", READS, &large, "does-not"), "pass");
     let unknown = ["-t", "sim:model=const,size=16m"];
-    assert_eq!(stand.graded("lower-cache", READS, &unknown, "unknown"), "not-applicable");
+    assert_eq!(fixture.graded("lower-cache", READS, &unknown, "unknown"), "not-applicable");
 }
 
 #[test]
 fn a_loop_device_over_the_page_cache_is_told_from_one_past_it() {
-    let stand = Stand::new();
-    let path = stand.prepared("image", 16);
+    let fixture = Fixture::new();
+    let path = fixture.prepared("image", 16);
     let graded = |direct: bool, run: &str| {
         let device = Attached::direct(path.as_ref(), direct)?;
         let options = ["-t", device.path(), "--read-only"];
-        Ok::<_, String>(stand.graded("lower-cache", READS, &options, run))
+        Ok::<_, String>(fixture.graded("lower-cache", READS, &options, run))
     };
     let cached = or_skip!(graded(false, "cached"));
     assert_eq!(cached, "suspect");
@@ -189,10 +189,10 @@ const WITH_CACHE: &str = "sim:model=disk,size=1g,write-cache=8M";
 
 #[test]
 fn a_cache_that_fills_up_during_the_run_is_no_steady_state() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let graded = |load: &str, run: &str| {
-        let steady = stand.graded("steady-state", load, &["-t", WITH_CACHE], run);
-        (steady, grade(&stand.path(run), "run-length"))
+        let steady = fixture.graded("steady-state", load, &["-t", WITH_CACHE], run);
+        (steady, grade(&fixture.path(run), "run-length"))
     };
     let load = |rate: u32, duration: &str| {
         format!("gen:random?read=0&size=4k&rate={rate}&duration={duration}&area=1G")
@@ -205,12 +205,12 @@ fn a_cache_that_fills_up_during_the_run_is_no_steady_state() {
 #[test]
 fn a_natural_load_on_a_steady_device_is_no_drift_and_on_a_cold_cache_it_is() {
     let Some(load) = recording("linux-mysql.load.gz") else { return };
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let graded = |target: &str, run: &str| {
         let target = ["-t", &format!("sim:size=64g,{target}")];
-        stand.graded("steady-state", load.to_str().unwrap(), &target, run);
+        fixture.graded("steady-state", load.to_str().unwrap(), &target, run);
         let names = ["steady-state", "run-length"];
-        names.map(|name| grade(&stand.path(run), name))
+        names.map(|name| grade(&fixture.path(run), name))
     };
     for model in ["model=exp", "model=disk", "model=bimodal", "model=ssd"] {
         assert_eq!(graded(model, model), ["pass", "pass"], "{model}");
@@ -221,11 +221,11 @@ fn a_natural_load_on_a_steady_device_is_no_drift_and_on_a_cold_cache_it_is() {
 
 #[test]
 fn a_run_is_to_last_ten_times_as_long_as_the_device_takes_to_settle() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let cache = "sim:model=bimodal,size=64m,cache=64m,service=5ms,units=32,hit-service=100us";
     let graded = |duration: &str, run: &str| {
         let load = format!("gen:random?size=4k&rate=2000&duration={duration}&area=64M");
-        stand.graded("run-length", &load, &["-t", cache], run)
+        fixture.graded("run-length", &load, &["-t", cache], run)
     };
     // A cache of 16,384 pages, read at random, is warm when each page has come three times.
     assert_eq!(graded("60s", "too-short"), "suspect");
@@ -234,11 +234,11 @@ fn a_run_is_to_last_ten_times_as_long_as_the_device_takes_to_settle() {
 
 #[test]
 fn a_device_in_another_regime_than_the_recorded_one_is_told() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let graded = |micros: u64, run: &str| {
-        let load = stand.recorded(&format!("{run}.csv"), 2000, micros, 0);
+        let load = fixture.recorded(&format!("{run}.csv"), 2000, micros, 0);
         let target = ["-t", "sim:model=const,service=1ms,size=16m"];
-        stand.graded("in-flight", &load, &target, run)
+        fixture.graded("in-flight", &load, &target, run)
     };
     assert_eq!(graded(1000, "alike"), "pass");
     assert_eq!(graded(5000, "faster"), "limited");
@@ -248,11 +248,11 @@ fn a_device_in_another_regime_than_the_recorded_one_is_told() {
 
 #[test]
 fn one_load_on_two_devices_is_told_from_two_loads() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let bursts = "gen:bursts?area=64M&duration=40s";
     let graded = |other: &str, run: &str| {
         let sims = ["-t", "sim:size=64m", "-t", "sim:size=64m,seed=2", "--merge", other];
-        stand.graded("same-load", bursts, &sims, run)
+        fixture.graded("same-load", bursts, &sims, run)
     };
     assert_eq!(graded(bursts, "same"), "suspect");
     let another = "gen:bursts?area=64M&duration=40s&slope=3&first=60&every=700ms";
@@ -261,95 +261,95 @@ fn one_load_on_two_devices_is_told_from_two_loads() {
 
 #[test]
 fn data_that_compress_on_a_compressing_device_are_suspect() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let zram = or_skip!(Zram::new("16M"));
     let replay = |fill: &str, run: &str| {
         let target = zram.path();
         let options = ["-t", target, "--destroy", target, "--fill-random", fill];
-        stand.graded("compression", WRITES, &options, run)
+        fixture.graded("compression", WRITES, &options, run)
     };
     assert_eq!(replay("20", "shrinks"), "suspect");
     assert_eq!(replay("100", "does-not"), "pass");
-    assert_eq!(grade(&stand.path("does-not"), "storage"), "suspect", "zram is memory");
+    assert_eq!(grade(&fixture.path("does-not"), "storage"), "suspect", "zram is memory");
     // The same data on storage that keeps them as they are.
-    let path = stand.prepared("disk", 16);
+    let path = fixture.prepared("disk", 16);
     let options = ["-t", &path, "--allow-cached", "--fill-random", "20"];
-    assert_eq!(stand.graded("compression", WRITES, &options, "on-disk"), "pass");
+    assert_eq!(fixture.graded("compression", WRITES, &options, "on-disk"), "pass");
 }
 
 #[test]
 fn a_recording_that_lost_much_or_was_cut_is_suspect() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let target = ["-t", "sim:model=const,size=16m"];
-    let clean = stand.recorded("clean.csv", 2000, 100, 0);
-    assert_eq!(stand.graded("recording", &clean, &target, "clean"), "pass");
-    let junk = stand.recorded("junk.csv", 2000, 100, 20);
-    assert_eq!(stand.graded("recording", &junk, &target, "junk"), "suspect");
+    let clean = fixture.recorded("clean.csv", 2000, 100, 0);
+    assert_eq!(fixture.graded("recording", &clean, &target, "clean"), "pass");
+    let junk = fixture.recorded("junk.csv", 2000, 100, 20);
+    assert_eq!(fixture.graded("recording", &junk, &target, "junk"), "suspect");
     or_skip!(system("gzip", &["--keep", &clean]));
-    let whole = fs::read(stand.path("clean.csv.gz")).unwrap();
-    fs::write(stand.path("cut.csv.gz"), &whole[..whole.len() / 2]).unwrap();
-    assert_eq!(stand.graded("recording", "cut.csv.gz", &target, "cut"), "suspect");
+    let whole = fs::read(fixture.path("clean.csv.gz")).unwrap();
+    fs::write(fixture.path("cut.csv.gz"), &whole[..whole.len() / 2]).unwrap();
+    assert_eq!(fixture.graded("recording", "cut.csv.gz", &target, "cut"), "suspect");
 }
 
 #[test]
 fn a_run_that_was_cut_by_a_signal_is_not_complete() {
-    let stand = Stand::new();
-    let target = stand.prepared("file", 16);
+    let fixture = Fixture::new();
+    let target = fixture.prepared("file", 16);
     // Whoever runs the tests may ignore the signal, and a child takes that over.
     let mut command = Command::new("env");
     command.args(["--default-signal", env!("CARGO_BIN_EXE_ioecho"), "replay"]);
     command.args(["gen:random?size=4k&rate=200&duration=5m&area=16M", "-t", &target]);
-    command.args(["--read-only", "--allow-cached", "-q", "-o"]).arg(stand.path("cut"));
+    command.args(["--read-only", "--allow-cached", "-q", "-o"]).arg(fixture.path("cut"));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(30);
-    while !stand.path("cut/requests.journal").exists() && Instant::now() < until {
+    while !fixture.path("cut/requests.journal").exists() && Instant::now() < until {
         sleep(Duration::from_millis(20));
     }
     sleep(Duration::from_millis(500));
     Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(13));
-    assert_eq!(grade(&stand.path("cut"), "complete"), "invalid");
+    assert_eq!(grade(&fixture.path("cut"), "complete"), "invalid");
 
     let options = ["-t", &target, "--read-only", "--allow-cached"];
-    assert_eq!(stand.graded("complete", READS, &options, "whole"), "pass");
+    assert_eq!(fixture.graded("complete", READS, &options, "whole"), "pass");
 }
 
 #[test]
 fn requests_that_a_slow_device_pushes_back_are_another_load() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let load = "gen:random?read=0&size=4k&rate=1000&count=2000&area=64k";
     let graded = |service: &str| {
         let target = format!("sim:model=const,size=64k,service={service}");
-        stand.graded("conflicts", load, &["-t", &target], service)
+        fixture.graded("conflicts", load, &["-t", &target], service)
     };
     assert_eq!((graded("20ms").as_str(), graded("1us").as_str()), ("suspect", "pass"));
 }
 
 #[test]
 fn a_run_through_the_page_cache_is_invalid() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let ramfs = or_skip!(MountPoint::of_ramfs());
     let inside = ramfs.path().join("file");
     fs::write(&inside, vec![7; 16 << 20]).unwrap();
     let replay = |target: &str, run: &str| {
-        stand.graded("page-cache", READS, &["-t", target, "--read-only", "--allow-cached"], run)
+        fixture.graded("page-cache", READS, &["-t", target, "--read-only", "--allow-cached"], run)
     };
     let cached = replay(inside.to_str().unwrap(), "cached");
-    let prepared = stand.prepared("file", 16);
+    let prepared = fixture.prepared("file", 16);
     match (cached.as_str(), replay(&prepared, "direct").as_str()) {
         ("pass", _) => skipped("ramfs does direct I/O here"),
         (_, "invalid") => skipped("no direct I/O where temporary files are"),
         (cached, direct) => assert_eq!((cached, direct), ("invalid", "pass")),
     }
-    assert_eq!(grade(&stand.path("cached"), "storage"), "suspect", "ramfs is memory");
+    assert_eq!(grade(&fixture.path("cached"), "storage"), "suspect", "ramfs is memory");
 }
 
 #[test]
 fn requests_that_a_device_refuses_fails_or_never_answers_are_told() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let graded = |name: &str, target: &str, more: &[&str], run: &str| {
         let load = "gen:random?size=512&align=512&rate=1000&count=1000&area=16M";
-        stand.graded(name, load, &[&["-t", target], more].concat(), run)
+        fixture.graded(name, load, &[&["-t", target], more].concat(), run)
     };
     let blocks = "sim:model=const,size=16m,block=4096";
     assert_eq!(graded("issued", blocks, &[], "misaligned"), "invalid");
@@ -357,15 +357,15 @@ fn requests_that_a_device_refuses_fails_or_never_answers_are_told() {
     assert_eq!(graded("failures", "sim:size=16m,errors=0.1", &[], "failing"), "invalid");
     assert_eq!(graded("failures", "sim:size=16m", &[], "sound"), "pass");
     assert_eq!(graded("accounted", "sim:size=16m,hang=0.01", &[], "hanging"), "invalid");
-    assert_eq!(grade(&stand.path("sound"), "accounted"), "pass");
+    assert_eq!(grade(&fixture.path("sound"), "accounted"), "pass");
 }
 
 #[test]
 fn a_device_that_lies_is_caught_by_verification() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let load = "gen:random?read=0.5&size=4k&rate=1000&count=2000&area=1M";
     let graded = |target: &str, run: &str| {
-        stand.graded("integrity", load, &["-t", target, "--verify", "final"], run)
+        fixture.graded("integrity", load, &["-t", target, "--verify", "final"], run)
     };
     assert_eq!(graded("sim:model=const,size=1m,lies=0.05", "lying"), "limited");
     assert_eq!(graded("sim:model=const,size=1m", "honest"), "pass");
@@ -373,12 +373,12 @@ fn a_device_that_lies_is_caught_by_verification() {
 
 #[test]
 fn a_device_that_cannot_take_the_load_is_a_finding_and_not_a_fault() {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let graded = |service: &str| {
         let target = format!("sim:model=const,size=16m,units=1,service={service}");
         let lateness =
-            stand.graded("lateness", READS, &["-t", &target, "--in-flight-max", "8"], service);
-        (lateness, grade(&stand.path(service), "duration"))
+            fixture.graded("lateness", READS, &["-t", &target, "--in-flight-max", "8"], service);
+        (lateness, grade(&fixture.path(service), "duration"))
     };
     let both = |grade: &str| (grade.to_owned(), grade.to_owned());
     assert_eq!(graded("5ms"), both("limited"));

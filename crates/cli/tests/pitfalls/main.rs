@@ -12,4 +12,4 @@ mod load;
 mod settling;
 // What witnesses need of it is not used here.
 #[allow(dead_code)]
-mod stand;
+mod fixture;

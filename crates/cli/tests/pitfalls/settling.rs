@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ioecho_fixture::{LoopDevice, Throttle, skipped};
 
-use crate::stand::{Stand, grade};
+use crate::fixture::{Fixture, grade};
 
 /// Reads a second, all over the device.
 const LOAD: &str = "gen:random?size=4k&rate=500&duration=4s&area=64M";
@@ -24,13 +24,13 @@ const SLOW: u32 = 400;
 const FREE: u32 = 1_000_000;
 
 /// Begins to replay in the group, and comes back when requests are issued.
-fn begin(stand: &Stand, device: &LoopDevice, group: &Throttle, run: &str) -> Child {
+fn begin(fixture: &Fixture, device: &LoopDevice, group: &Throttle, run: &str) -> Child {
     let mut command = group.command(env!("CARGO_BIN_EXE_ioecho"));
     command.args(["replay", LOAD, "-q"]);
     command.args(["-t", device.path(), "--read-only", "-o", run]);
-    command.current_dir(stand.path("")).stdout(Stdio::null()).stderr(Stdio::null());
+    command.current_dir(fixture.path("")).stdout(Stdio::null()).stderr(Stdio::null());
     let replay = command.spawn().unwrap();
-    let journal = stand.path(run).join("requests.journal");
+    let journal = fixture.path(run).join("requests.journal");
     let begun = Instant::now();
     while !fs::exists(&journal).unwrap() {
         assert!(begun.elapsed() < Duration::from_secs(20), "the run does not begin");
@@ -42,16 +42,16 @@ fn begin(stand: &Stand, device: &LoopDevice, group: &Throttle, run: &str) -> Chi
 /// How steady-state and run-length came out of a run in which the rule is another one from so many
 /// milliseconds on.
 fn graded(rules: [u32; 2], change_ms: u64, run: &str) -> Result<[String; 2], String> {
-    let stand = Stand::new();
+    let fixture = Fixture::new();
     let device = LoopDevice::new(64 << 20)?;
     let group = Throttle::new(&device)?;
     group.reads(rules[0])?;
-    let mut replay = begin(&stand, &device, &group, run);
+    let mut replay = begin(&fixture, &device, &group, run);
     sleep(Duration::from_millis(change_ms));
     let allowed = group.reads(rules[1]);
     replay.wait().unwrap();
     allowed?;
-    Ok(["steady-state", "run-length"].map(|name| grade(&stand.path(run), name)))
+    Ok(["steady-state", "run-length"].map(|name| grade(&fixture.path(run), name)))
 }
 
 #[test]

@@ -26,16 +26,16 @@ fn load() -> (String, u64) {
 
 #[test]
 fn a_write_with_a_flush_before_it_is_seen_behind_that_flush() {
-    let (stand, device) = or_skip!(watched_device());
+    let (fixture, device) = or_skip!(watched_device());
     let (text, flushes) = load();
-    fs::write(stand.path("load.csv"), text).unwrap();
+    fs::write(fixture.path("load.csv"), text).unwrap();
     let target = device.path();
     let words = ["replay", "load.csv", "-t", target, "-o", "run", "-q", "--destroy", target];
-    let told = said(&stand.ioecho(&[&words[..], &["--witness", "--backend", "uring"]].concat()));
-    let converted = stand.ioecho(&["convert", "run/witness.parquet", "seen.csv"]);
+    let told = said(&fixture.ioecho(&[&words[..], &["--witness", "--backend", "uring"]].concat()));
+    let converted = fixture.ioecho(&["convert", "run/witness.parquet", "seen.csv"]);
     assert!(converted.status.success(), "{told}{}", said(&converted));
     let (mut flushed, mut written) = (0, 0);
-    for line in stand.text("seen.csv").lines().skip(1) {
+    for line in fixture.text("seen.csv").lines().skip(1) {
         match line.split(',').nth(1) {
             Some("flush") => flushed += 1,
             Some("write") => {
@@ -47,7 +47,7 @@ fn a_write_with_a_flush_before_it_is_seen_behind_that_flush() {
         }
     }
     assert_eq!((flushed, written), (flushes, 300), "{told}");
-    let (_, printed) = counted(&stand, "run");
+    let (_, printed) = counted(&fixture, "run");
     let figures = &printed["figures"];
     let counts = ["found", "missing", "extra"].map(|key| figures[key].as_u64().unwrap());
     assert_eq!(counts, [400, 0, 0], "{figures}");

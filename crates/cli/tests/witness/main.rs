@@ -12,6 +12,6 @@ mod spoilt;
 mod told;
 mod watching;
 
-#[path = "../pitfalls/stand.rs"]
+#[path = "../pitfalls/fixture.rs"]
 #[allow(dead_code)]
-mod stand;
+mod fixture;

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use ioecho_fixture::{LoopDevice, or_skip};
 
-use crate::stand::{Stand, check};
+use crate::fixture::{Fixture, check};
 use crate::watching::{LOAD, counted, said, watched_device};
 
 /// A run with a witness.
-fn witnessed() -> Result<(Stand, LoopDevice), String> {
-    let (stand, device) = watched_device()?;
+fn witnessed() -> Result<(Fixture, LoopDevice), String> {
+    let (fixture, device) = watched_device()?;
     let words = [
         "replay",
         LOAD,
@@ -24,9 +24,9 @@ fn witnessed() -> Result<(Stand, LoopDevice), String> {
         device.path(),
         "--witness",
     ];
-    let told = said(&stand.ioecho(&words));
-    assert!(stand.path("run/witness.parquet").exists(), "{told}");
-    Ok((stand, device))
+    let told = said(&fixture.ioecho(&words));
+    assert!(fixture.path("run/witness.parquet").exists(), "{told}");
+    Ok((fixture, device))
 }
 
 /// The figures, without what names files.
@@ -36,17 +36,17 @@ fn figures(printed: &Value) -> Value {
 
 #[test]
 fn a_run_its_witness_and_the_file_of_its_witness_say_the_same() {
-    let (stand, _device) = or_skip!(witnessed());
-    let (code, own) = counted(&stand, "run");
+    let (fixture, _device) = or_skip!(witnessed());
+    let (code, own) = counted(&fixture, "run");
     assert_eq!(code, Some(0), "{own}");
-    let absolute = stand.path("run/witness.parquet");
+    let absolute = fixture.path("run/witness.parquet");
     for seen in ["run/witness.parquet", "./run/../run/witness.parquet", absolute.to_str().unwrap()]
     {
-        let (_, named) = stand.checked(&["check", "run", seen, "--json"]);
+        let (_, named) = fixture.checked(&["check", "run", seen, "--json"]);
         assert_eq!(figures(&named), figures(&own), "{seen}");
     }
     // What the verdict goes by is the same again.
-    let facts = &stand.summary("run")["engine"]["witness"];
+    let facts = &fixture.summary("run")["engine"]["witness"];
     let (ours, issue) = (&own["figures"], &own["figures"]["issue"]);
     for (told, counted) in [
         ("asked", &ours["asked"]["requests"]),
@@ -66,20 +66,20 @@ fn a_run_its_witness_and_the_file_of_its_witness_say_the_same() {
     let during = ours["extra"].as_u64().unwrap() - ours["extra_outside"].as_u64().unwrap();
     assert_eq!(facts["extra"].as_u64(), Some(during));
     // Another recording of the device that holds the same says the same.
-    let copy = stand.path("copy.parquet");
+    let copy = fixture.path("copy.parquet");
     fs::copy(&absolute, &copy).unwrap();
-    let (_, named) = stand.checked(&["check", "run", copy.to_str().unwrap(), "--json"]);
+    let (_, named) = fixture.checked(&["check", "run", copy.to_str().unwrap(), "--json"]);
     assert_eq!(figures(&named), figures(&own));
 }
 
 #[test]
 fn a_witness_that_was_changed_or_taken_away_is_told_and_proves_nothing() {
-    let (stand, _device) = or_skip!(witnessed());
-    let witness = stand.path("run/witness.parquet");
+    let (fixture, _device) = or_skip!(witnessed());
+    let witness = fixture.path("run/witness.parquet");
     let sound = fs::read(&witness).unwrap();
     let page = || {
-        let told = said(&stand.ioecho(&["report", "run"]));
-        (stand.text("run/report.html"), told)
+        let told = said(&fixture.ioecho(&["report", "run"]));
+        (fixture.text("run/report.html"), told)
     };
     assert!(page().0.contains("At the device: in flight"));
     // A flipped bit in the first row group, one in the footer, and a tail that is cut off.
@@ -87,17 +87,17 @@ fn a_witness_that_was_changed_or_taken_away_is_told_and_proves_nothing() {
         let mut flipped = sound.clone();
         flipped[at] ^= 4;
         fs::write(&witness, &flipped).unwrap();
-        let output = stand.ioecho(&["check", "run"]);
+        let output = fixture.ioecho(&["check", "run"]);
         let code = output.status.code();
         assert!(matches!(code, Some(3 | 4)), "byte {at}: {code:?} {}", said(&output));
         assert!(page().0.contains("SHA-256 is not that of run.toml"), "byte {at}");
     }
     fs::write(&witness, &sound[..sound.len() / 2]).unwrap();
-    let output = stand.ioecho(&["check", "run"]);
+    let output = fixture.ioecho(&["check", "run"]);
     assert!(matches!(output.status.code(), Some(3 | 4)), "{}", said(&output));
     assert!(page().0.contains("witness.parquet was changed"));
     fs::remove_file(&witness).unwrap();
-    let output = stand.ioecho(&["check", "run"]);
+    let output = fixture.ioecho(&["check", "run"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("no longer there"), "{}", said(&output));
     let (page, told) = page();
@@ -105,66 +105,66 @@ fn a_witness_that_was_changed_or_taken_away_is_told_and_proves_nothing() {
 }
 
 /// A run that is killed in its middle, with its witness.
-fn killed() -> Result<(Stand, LoopDevice), String> {
-    let (stand, device) = watched_device()?;
+fn killed() -> Result<(Fixture, LoopDevice), String> {
+    let (fixture, device) = watched_device()?;
     let load = "gen:random?size=4k&rate=1000&duration=6s&area=32M";
     let words =
         ["replay", load, "-t", device.path(), "-o", "run", "-q", "--read-only", "--witness"];
-    let mut running = stand.command(&words).spawn().map_err(|error| error.to_string())?;
+    let mut running = fixture.command(&words).spawn().map_err(|error| error.to_string())?;
     std::thread::sleep(std::time::Duration::from_secs(3));
     running.kill().map_err(|error| error.to_string())?;
     running.wait().map_err(|error| error.to_string())?;
-    Ok((stand, device))
+    Ok((fixture, device))
 }
 
 #[test]
 fn what_a_killed_witness_did_not_see_is_not_missing() {
-    let (stand, _device) = or_skip!(killed());
-    let before = stand.ioecho(&["check", "run"]);
+    let (fixture, _device) = or_skip!(killed());
+    let before = fixture.ioecho(&["check", "run"]);
     assert_eq!(before.status.code(), Some(4), "{}", said(&before));
     assert!(said(&before).contains("`ioecho report run`"), "{}", said(&before));
-    let told = said(&stand.ioecho(&["report", "run"]));
-    assert!(stand.path("run/witness.parquet").exists(), "{told}");
-    let (code, printed) = counted(&stand, "run");
+    let told = said(&fixture.ioecho(&["report", "run"]));
+    assert!(fixture.path("run/witness.parquet").exists(), "{told}");
+    let (code, printed) = counted(&fixture, "run");
     let figures = &printed["figures"];
     assert_eq!(figures["missing"].as_u64(), Some(0), "{printed}");
     assert!(figures["found"].as_u64() > Some(500), "{printed}");
     let unseen = figures["not_witnessed"].as_u64().unwrap();
     // The run itself is incomplete.
     assert_eq!(code, Some(4), "{printed}");
-    let engine = &stand.summary("run")["engine"]["witness"];
+    let engine = &fixture.summary("run")["engine"]["witness"];
     assert_eq!(engine["not_witnessed"].as_u64(), Some(unseen), "{engine}");
 }
 
 #[test]
 fn a_killed_witness_that_cannot_be_converted_is_told_on_the_page() {
-    let (stand, _device) = or_skip!(killed());
-    fs::write(stand.path("run/witness.recording/recording.json"), "{}").unwrap();
-    let told = said(&stand.ioecho(&["report", "run"]));
-    let page = stand.text("run/report.html");
+    let (fixture, _device) = or_skip!(killed());
+    fs::write(fixture.path("run/witness.recording/recording.json"), "{}").unwrap();
+    let told = said(&fixture.ioecho(&["report", "run"]));
+    let page = fixture.text("run/report.html");
     assert!(page.contains("The witness is incomplete: it stays in witness.recording"), "{told}");
-    assert_eq!(check(&stand.path("run"), "witness")["grade"], "suspect");
-    let output = stand.ioecho(&["check", "run"]);
+    assert_eq!(check(&fixture.path("run"), "witness")["grade"], "suspect");
+    let output = fixture.ioecho(&["check", "run"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
 }
 
 #[test]
 fn a_device_that_went_away_under_its_run_is_told_as_that() {
-    let (stand, device) = or_skip!(watched_device());
+    let (fixture, device) = or_skip!(watched_device());
     let load = "gen:random?size=4k&rate=500&duration=4s&area=32M";
     let words =
         ["replay", load, "-t", device.path(), "-o", "run", "-q", "--read-only", "--witness"];
-    let mut running = stand.command(&words).spawn().unwrap();
+    let mut running = fixture.command(&words).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let detached = device.detach();
     running.wait().unwrap();
     or_skip!(detached);
-    let facts = stand.facts("run");
+    let facts = fixture.facts("run");
     let why = facts["witness"].get("incomplete").and_then(|why| why.as_str()).unwrap_or_default();
     if why.is_empty() {
         // The kernel waits for the last user: nothing went away while the run went on, so the run
         // and its witness are whole.
-        let check = stand.command(&["check", "run", "--json"]).output().unwrap();
+        let check = fixture.command(&["check", "run", "--json"]).output().unwrap();
         let seen: Value = serde_json::from_slice(&check.stdout).unwrap();
         assert_eq!(facts["state"].as_str(), Some("complete"));
         assert_eq!(seen["figures"]["missing"], 0, "{seen:#}");
@@ -175,7 +175,7 @@ fn a_device_that_went_away_under_its_run_is_told_as_that() {
 
 #[test]
 fn witnessed_runs_are_merged_and_compared_and_what_was_seen_stands_in_the_verdict() {
-    let (stand, device) = or_skip!(witnessed());
+    let (fixture, device) = or_skip!(witnessed());
     let again = [
         "replay",
         LOAD,
@@ -188,16 +188,16 @@ fn witnessed_runs_are_merged_and_compared_and_what_was_seen_stands_in_the_verdic
         device.path(),
         "--witness",
     ];
-    stand.ioecho(&again);
-    let merged = stand.ioecho(&["merge", "run", "again", "-o", "both"]);
+    fixture.ioecho(&again);
+    let merged = fixture.ioecho(&["merge", "run", "again", "-o", "both"]);
     assert_eq!(merged.status.code(), Some(0), "{}", said(&merged));
-    let seen = check(&stand.path("both"), "witness");
+    let seen = check(&fixture.path("both"), "witness");
     assert!(seen["measured"].as_str().unwrap().contains("the device saw"), "{seen}");
     // Neither witness is that of the whole, and nobody says that it went away.
-    assert!(!stand.facts("both").contains_key("witness"));
-    assert!(!stand.text("both/report.html").contains("no longer there"));
-    let checked = stand.ioecho(&["check", "both"]);
+    assert!(!fixture.facts("both").contains_key("witness"));
+    assert!(!fixture.text("both/report.html").contains("no longer there"));
+    let checked = fixture.ioecho(&["check", "both"]);
     assert_eq!(checked.status.code(), Some(20), "{}", said(&checked));
-    let compared = stand.ioecho(&["compare", "run", "again", "--json"]);
+    let compared = fixture.ioecho(&["compare", "run", "again", "--json"]);
     assert!(matches!(compared.status.code(), Some(0 | 20)), "{}", said(&compared));
 }

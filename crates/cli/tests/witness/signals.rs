@@ -8,22 +8,26 @@ use std::time::{Duration, Instant};
 
 use ioecho_fixture::{LoopDevice, or_skip, run as system, trace_instances};
 
-use crate::stand::Stand;
+use crate::fixture::Fixture;
 use crate::watching::watched_device;
 
 const LOAD: &str = "gen:random?rate=200&duration=60s&area=4M";
 
 /// Lets a run go on for a moment, sends it two signals with a pause between them, and answers its
 /// exit code and what it left in the kernel.
-fn ended_twice(stand: &Stand, device: &LoopDevice, pause: Duration) -> (Option<i32>, Vec<PathBuf>) {
+fn ended_twice(
+    fixture: &Fixture,
+    device: &LoopDevice,
+    pause: Duration,
+) -> (Option<i32>, Vec<PathBuf>) {
     let words =
         ["replay", LOAD, "-t", device.path(), "-o", "run", "-q", "--witness", "--read-only"];
-    let mut command = stand.command(&words);
+    let mut command = fixture.command(&words);
     let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (pid, begun) = (running.id(), Instant::now());
     // Of a run without a result there may be nothing to convert. A journal's header has 24 bytes.
     let journal_bytes =
-        || fs::metadata(stand.path("run/requests.journal")).map_or(0, |it| it.len());
+        || fs::metadata(fixture.path("run/requests.journal")).map_or(0, |it| it.len());
     while journal_bytes() <= 24 || trace_instances::of(pid).is_empty() {
         assert!(begun.elapsed() < Duration::from_mins(1));
         sleep(Duration::from_millis(20));
@@ -38,10 +42,10 @@ fn ended_twice(stand: &Stand, device: &LoopDevice, pause: Duration) -> (Option<i
 
 #[test]
 fn two_signals_at_once_are_one_wish_to_end() {
-    let (stand, device) = or_skip!(watched_device());
-    let (code, left) = ended_twice(&stand, &device, Duration::from_millis(2));
+    let (fixture, device) = or_skip!(watched_device());
+    let (code, left) = ended_twice(&fixture, &device, Duration::from_millis(2));
     assert_eq!(left, Vec::<PathBuf>::new());
     assert_eq!(code, Some(13), "the run has ended well, and early");
-    assert!(stand.path("run/witness.parquet").is_file());
-    assert!(stand.path("run/summary.json").is_file());
+    assert!(fixture.path("run/witness.parquet").is_file());
+    assert!(fixture.path("run/summary.json").is_file());
 }

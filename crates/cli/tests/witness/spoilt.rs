@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use ioecho_fixture::{LoopDevice, Throttle, or_skip, run as system};
 
-use crate::stand::Stand;
+use crate::fixture::Fixture;
 use crate::watching::{said, watched_device};
 
 fn reasons(printed: &Value) -> Vec<&str> {
@@ -28,10 +28,10 @@ const CALM: [&str; 8] = [
     "duration=20%",
 ];
 
-fn checked(stand: &Stand, run: &str) -> (Option<i32>, Value) {
+fn checked(fixture: &Fixture, run: &str) -> (Option<i32>, Value) {
     let mut words = vec!["check", run, "--json"];
     words.extend(CALM);
-    stand.checked(&words)
+    fixture.checked(&words)
 }
 
 fn words<'a>(load: &'a str, device: &'a LoopDevice, run: &'a str) -> Vec<&'a str> {
@@ -40,7 +40,7 @@ fn words<'a>(load: &'a str, device: &'a LoopDevice, run: &'a str) -> Vec<&'a str
 
 #[test]
 fn requests_that_were_left_out_are_missing_at_the_device() {
-    let (stand, device) = or_skip!(watched_device());
+    let (fixture, device) = or_skip!(watched_device());
     // Half of them lie on one place and are dropped while another one is there.
     let load = "gen:random?read=0&size=1M&rate=5000&count=2000&area=4M";
     let replay = [
@@ -57,30 +57,30 @@ fn requests_that_were_left_out_are_missing_at_the_device() {
         "--conflicts",
         "drop",
     ];
-    let told = said(&stand.ioecho(&replay));
-    let dropped = stand.summary("run")["engine"]["dropped"].as_u64().unwrap();
+    let told = said(&fixture.ioecho(&replay));
+    let dropped = fixture.summary("run")["engine"]["dropped"].as_u64().unwrap();
     assert!(dropped > 0, "{told}");
-    let (code, printed) = checked(&stand, "run");
+    let (code, printed) = checked(&fixture, "run");
     assert_eq!(code, Some(22), "{printed}");
     assert!(reasons(&printed).contains(&"missing-requests"), "{printed}");
     assert_eq!(printed["figures"]["missing"].as_u64(), Some(dropped));
     // The run says itself that it left them out; what it issued was seen.
-    let witness = &stand.summary("run")["engine"]["witness"];
+    let witness = &fixture.summary("run")["engine"]["witness"];
     assert_eq!(witness["missing"].as_u64(), Some(0), "{witness}");
 }
 
 #[test]
 fn a_generator_that_was_stopped_for_a_while_is_told_and_not_the_device() {
-    let (stand, device) = or_skip!(watched_device());
+    let (fixture, device) = or_skip!(watched_device());
     let load = "gen:random?size=4k&rate=500&duration=4s&area=32M";
-    let mut running = stand
+    let mut running = fixture
         .command(&words(load, &device, "run"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    let journal = stand.path("run/requests.journal");
+    let journal = fixture.path("run/requests.journal");
     while fs::metadata(&journal).map_or(0, |data| data.len()) < 20_000 {
         assert!(begun.elapsed().as_secs() < 20, "the run does not begin");
         sleep(Duration::from_millis(10));
@@ -90,7 +90,7 @@ fn a_generator_that_was_stopped_for_a_while_is_told_and_not_the_device() {
     sleep(Duration::from_secs(1));
     signal("-CONT");
     running.wait().unwrap();
-    let (code, printed) = checked(&stand, "run");
+    let (code, printed) = checked(&fixture, "run");
     assert_eq!(code, Some(22), "{printed}");
     assert!(reasons(&printed).contains(&"host-stalled"), "{printed}");
     // The recorder stood still as well, and the kernel's buffers held all of it meanwhile.
@@ -99,14 +99,14 @@ fn a_generator_that_was_stopped_for_a_while_is_told_and_not_the_device() {
 
 #[test]
 fn a_throttled_device_is_told_as_the_devices_doing() {
-    let (stand, device) = or_skip!(watched_device());
+    let (fixture, device) = or_skip!(watched_device());
     let throttle = or_skip!(Throttle::new(&device));
     or_skip!(throttle.reads(60));
     let load = "gen:random?size=4k&rate=200&duration=2s&area=32M";
     let mut command = throttle.command(env!("CARGO_BIN_EXE_ioecho"));
     command.args(words(load, &device, "run"));
-    let output = command.current_dir(stand.path("")).output().unwrap();
-    let (code, printed) = checked(&stand, "run");
+    let output = command.current_dir(fixture.path("")).output().unwrap();
+    let (code, printed) = checked(&fixture, "run");
     assert_eq!(code, Some(22), "{}{printed}", said(&output));
     assert!(reasons(&printed).contains(&"device-limited"), "{printed}");
     assert_eq!(printed["figures"]["missing"].as_u64(), Some(0), "{printed}");

@@ -5,27 +5,27 @@ use std::process::Output;
 use ioecho_fixture::LoopDevice;
 use serde_json::Value;
 
-use crate::stand::Stand;
+use crate::fixture::Fixture;
 
 /// What `ioecho check` says of the run, with limits on counts alone: this host may be busy, and
 /// what it makes late it issues in bursts, in whatever order.
-pub(crate) fn counted(stand: &Stand, run: &str) -> (Option<i32>, Value) {
+pub(crate) fn counted(fixture: &Fixture, run: &str) -> (Option<i32>, Value) {
     let times = ["issue-p50", "issue-p99", "shift", "duration", "reordered"]
         .map(|name| format!("{name}=none"));
     let mut arguments = vec!["check", run, "--json"];
     for limit in &times {
         arguments.extend(["--limit", limit]);
     }
-    stand.checked(&arguments)
+    fixture.checked(&arguments)
 }
 
 /// A directory and a loop device whose requests the kernel lets us see.
-pub(crate) fn watched_device() -> Result<(Stand, LoopDevice), String> {
-    let (stand, device) = (Stand::new(), LoopDevice::new(64 << 20)?);
+pub(crate) fn watched_device() -> Result<(Fixture, LoopDevice), String> {
+    let (fixture, device) = (Fixture::new(), LoopDevice::new(64 << 20)?);
     let words =
         ["replay", LOAD, "-t", device.path(), "-o", "dry", "--read-only", "--witness", "--dry-run"];
-    let tried = stand.ioecho(&words);
-    if tried.status.success() { Ok((stand, device)) } else { Err(said(&tried)) }
+    let tried = fixture.ioecho(&words);
+    if tried.status.success() { Ok((fixture, device)) } else { Err(said(&tried)) }
 }
 
 /// Reads and writes of several sizes, slowly enough for any host.

@@ -72,14 +72,14 @@ pub(super) struct Flushed {
 
 /// A flusher, as the others see it.
 #[derive(Debug, Default)]
-struct Place {
+struct Flusher {
     /// What it is at.
     state: AtomicU64,
     /// When the flush that it awaits is near, ns.
     from: AtomicI64,
 }
 
-impl Place {
+impl Flusher {
     /// Goes from one state to another; answers `false` if it was not at that one.
     fn moves(&self, from: u64, to: u64) -> bool {
         self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
@@ -95,7 +95,7 @@ impl Place {
 struct Shared {
     target: Arc<OpenedTarget>,
     clock: MonotonicClock,
-    places: Vec<Place>,
+    places: Vec<Flusher>,
     expected: Receiver<Expected>,
     budget: Budget,
     done: Sender<Flushed>,
@@ -137,7 +137,7 @@ impl Flushers {
         let shared = Arc::new(Shared {
             target: Arc::clone(target),
             clock,
-            places: (0..count).map(|_| Place::default()).collect(),
+            places: (0..count).map(|_| Flusher::default()).collect(),
             expected: to_expect,
             budget: Budget::default(),
             done: finished,
@@ -248,7 +248,7 @@ impl Flushers {
     pub(super) fn is_settled(&mut self) -> bool {
         let Some(handed_over) = self.handed_over else { return true };
         let mut now = self.shared.clock.now();
-        let is_given = self.shared.places.iter().any(Place::is_given);
+        let is_given = self.shared.places.iter().any(Flusher::is_given);
         if is_given && now < handed_over.saturating_add(TAKING_MAX) {
             self.was_given = true;
             thread::yield_now();
@@ -335,7 +335,7 @@ impl Shared {
 
     /// Waits for a flush, asleep or awake; `None` when there will be none any more. `expected` is
     /// the one that this thread knows of.
-    fn await_flush(&self, place: &Place, expected: &mut Option<Expected>) -> Option<u32> {
+    fn await_flush(&self, place: &Flusher, expected: &mut Option<Expected>) -> Option<u32> {
         // Whoever is not busy may be given a flush at any moment.
         let mut was = BUSY;
         loop {

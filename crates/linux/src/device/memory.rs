@@ -14,7 +14,7 @@ use super::{expected, moves_data};
 
 /// What there is of a tag.
 #[derive(Debug, Default)]
-struct Place {
+struct TagState {
     is_read: bool,
     /// Bytes that the request asks for.
     length: u32,
@@ -32,7 +32,7 @@ pub(super) struct Memory {
     pool: Pool,
     drafts: Drafts,
     keeps_data: bool,
-    places: Vec<Place>,
+    places: Vec<TagState>,
 }
 
 impl Memory {
@@ -44,7 +44,7 @@ impl Memory {
             // Half of the memory stays for requests in flight.
             drafts: Drafts::new(memory_max / 2),
             keeps_data: false,
-            places: (0..in_flight_max).map(|_| Place::default()).collect(),
+            places: (0..in_flight_max).map(|_| TagState::default()).collect(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Memory {
     ) -> Result<Option<Buffer>, NoMemory> {
         self.release(io.tag);
         let place = &mut self.places[io.tag as usize];
-        *place = Place { is_read: io.op == Op::Read, length: expected(io), kept: None };
+        *place = TagState { is_read: io.op == Op::Read, length: expected(io), kept: None };
         if !moves_data(io.op) {
             return Ok(None);
         }
@@ -131,7 +131,7 @@ impl Memory {
     /// See [`ioecho_replay::Device::data`].
     pub(super) fn data(&self, tag: u32) -> &[u8] {
         match self.places.get(tag as usize) {
-            Some(Place { kept: Some(buffer), length, .. }) => buffer.data(*length as usize),
+            Some(TagState { kept: Some(buffer), length, .. }) => buffer.data(*length as usize),
             _ => &[],
         }
     }

@@ -142,21 +142,21 @@ impl fmt::Display for Hazard {
                 write!(f, "the disk has partitions: {}", partitions.join(", "))
             }
             Self::PartOf { what, at } => {
-                write!(f, "it is a part of {}{}", what, Place(*at))
+                write!(f, "it is a part of {}{}", what, Position(*at))
             }
             Self::Signature { what, at } => {
-                write!(f, "it carries the signature of {}{}", what, Place(*at))
+                write!(f, "it carries the signature of {}{}", what, Position(*at))
             }
             Self::HoldsData { at } => {
-                write!(f, "it holds data that ioecho did not write{}", Place(Some(*at)))
+                write!(f, "it holds data that ioecho did not write{}", Position(Some(*at)))
             }
         }
     }
 }
 
-struct Place(Option<Bytes>);
+struct Position(Option<Bytes>);
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(at) => write!(f, " (at byte {})", at.0),

@@ -11,12 +11,12 @@ use ioecho_trace::Bytes;
 use super::content::Content;
 use super::hazard::Hazard;
 
-use Place::{Aligned, End, Start};
+use Position::{Aligned, End, Start};
 use Worth::{Alone, Member};
 
 /// Where a signature stands.
 #[derive(Clone, Copy)]
-enum Place {
+enum Position {
     /// So many bytes from the start.
     Start(u64),
     /// So many bytes before the end.
@@ -40,7 +40,7 @@ const BCACHE: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba
 const BCACHEFS: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
 
 #[rustfmt::skip]
-const TABLE: &[(&str, Worth, Place, &[u8])] = &[
+const TABLE: &[(&str, Worth, Position, &[u8])] = &[
     // File systems. ext: fs/ext4/ext4.h, superblock at 1024, s_magic at 0x38.
     ("an ext2/3/4 file system", Alone, Start(0x438), b"\x53\xef"),
     ("an xfs file system", Alone, Start(0), b"XFSB"),
@@ -132,7 +132,7 @@ fn hazard(what: &str, worth: Worth, at: u64) -> Hazard {
     }
 }
 
-fn position(place: Place, size: u64) -> Option<u64> {
+fn position(place: Position, size: u64) -> Option<u64> {
     match place {
         Start(offset) => Some(offset),
         End(back) => size.checked_sub(back),

@@ -9,7 +9,7 @@ use ioecho_trace::Nanos;
 use serde::Serialize;
 
 use super::realtime::RealtimeThrottling;
-use crate::facts::HostFacts;
+use crate::facts::HostDescription;
 
 /// Fewer processors than this are shared between the generator and the kernel's work for the
 /// device.
@@ -68,7 +68,7 @@ fn parse(stat: &str, tick: Nanos) -> Option<StealTime> {
 
 /// What speaks against precise timing on this host, one sentence each with what can be done.
 pub fn doubts(
-    facts: &HostFacts,
+    facts: &HostDescription,
     steal: Option<&StealTime>,
     throttling: Option<&RealtimeThrottling>,
 ) -> Vec<String> {
@@ -151,26 +151,26 @@ mod tests {
 
     #[test]
     fn a_quiet_host_leaves_no_doubts_and_a_shared_one_is_told_of_each() {
-        let quiet = HostFacts {
+        let quiet = HostDescription {
             cpu_count: Some(16),
             virtualised: Some(false),
             cpu_governor: Some("performance".to_owned()),
             clocksource: Some("tsc".to_owned()),
             timer_slack_ns: Some(1),
-            ..HostFacts::default()
+            ..HostDescription::default()
         };
         let calm = StealTime { stolen_ns: 0, total_ns: 1000 };
         let free = RealtimeThrottling { runtime_us: -1, period_us: 1_000_000 };
         assert_eq!(doubts(&quiet, Some(&calm), Some(&free)), Vec::<String>::new());
-        assert_eq!(doubts(&HostFacts::default(), None, None), Vec::<String>::new());
+        assert_eq!(doubts(&HostDescription::default(), None, None), Vec::<String>::new());
 
-        let shared = HostFacts {
+        let shared = HostDescription {
             cpu_count: Some(2),
             virtualised: Some(true),
             cpu_governor: Some("powersave".to_owned()),
             clocksource: Some("hpet".to_owned()),
             timer_slack_ns: Some(50_000),
-            ..HostFacts::default()
+            ..HostDescription::default()
         };
         let stolen = StealTime { stolen_ns: 20, total_ns: 1000 };
         let held = RealtimeThrottling { runtime_us: 950_000, period_us: 1_000_000 };

@@ -17,7 +17,7 @@ use crate::mounts::mounts;
 
 /// Where a file system of the kernel was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum KernelMount {
     /// Here.
     At(PathBuf),
     /// Here, but this user may not look into it.
@@ -25,34 +25,36 @@ pub(super) enum Place {
 }
 
 /// Where tracefs is: where it is mounted, or else where only this process sees it.
-pub(super) fn tracefs() -> io::Result<Place> {
+pub(super) fn tracefs() -> io::Result<KernelMount> {
     let below = match place_of("debugfs") {
         // Debugfs mounts it below itself as soon as somebody looks.
-        Some(Place::At(debugfs)) => {
+        Some(KernelMount::At(debugfs)) => {
             let tracing = debugfs.join("tracing");
-            tracing.join("events").exists().then_some(Place::At(tracing))
+            tracing.join("events").exists().then_some(KernelMount::At(tracing))
         }
         _ => None,
     };
     match (place_of("tracefs"), below) {
-        (Some(Place::At(place)), _) | (_, Some(Place::At(place))) => Ok(Place::At(place)),
+        (Some(KernelMount::At(place)), _) | (_, Some(KernelMount::At(place))) => {
+            Ok(KernelMount::At(place))
+        }
         (Some(closed), _) => Ok(closed),
         _ => private(),
     }
 }
 
 /// Where a file system of this kind is mounted: at the usual place of several, if it is among them.
-fn place_of(kind: &str) -> Option<Place> {
+fn place_of(kind: &str) -> Option<KernelMount> {
     let places = mounts().into_iter().filter(|mount| mount.kind == kind).map(|mount| mount.point);
-    let mut places: Vec<Place> = places
+    let mut places: Vec<KernelMount> = places
         .map(|point| match fs::read_dir(&point) {
-            Ok(_) => Place::At(point),
-            Err(_) => Place::Closed(point),
+            Ok(_) => KernelMount::At(point),
+            Err(_) => KernelMount::Closed(point),
         })
         .collect();
     places.sort_by_key(|place| match place {
-        Place::At(point) => (0, !point.starts_with("/sys")),
-        Place::Closed(point) => (1, !point.starts_with("/sys")),
+        KernelMount::At(point) => (0, !point.starts_with("/sys")),
+        KernelMount::Closed(point) => (1, !point.starts_with("/sys")),
     });
     places.into_iter().next()
 }
@@ -69,7 +71,7 @@ pub(super) fn detached(kind: &str) -> io::Result<OwnedFd> {
 }
 
 /// Tracefs in a mount of this process alone, which lasts until the process ends.
-fn private() -> io::Result<Place> {
+fn private() -> io::Result<KernelMount> {
     static MOUNT: OnceLock<OwnedFd> = OnceLock::new();
     let mount = if let Some(mount) = MOUNT.get() {
         mount
@@ -77,5 +79,5 @@ fn private() -> io::Result<Place> {
         let made = detached("tracefs")?;
         MOUNT.get_or_init(|| made)
     };
-    Ok(Place::At(PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))))
+    Ok(KernelMount::At(PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()))))
 }

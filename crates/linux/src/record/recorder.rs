@@ -25,7 +25,7 @@ use super::store::{self, SegmentLimit, Store};
 use super::target::{self, Target};
 use super::worker::Worker;
 use crate::chain::Chains;
-use crate::place::Place;
+use crate::open_directory::OpenDirectory;
 
 /// So many sentences are kept; who switches things off and on again makes no more.
 const NOTES_MAX: usize = 100;
@@ -434,8 +434,9 @@ fn check(targets: &[Target], options: &Options) -> Result<(), RecordError> {
 fn check_room(options: &Options) -> Result<(), RecordError> {
     let Some(reserve) = options.reserve else { return Ok(()) };
     let directory = place(&options.directory);
-    let room = Place::open(&directory.canonicalize().unwrap_or_else(|_| directory.to_owned()))
-        .and_then(|place| place.space());
+    let room =
+        OpenDirectory::open(&directory.canonicalize().unwrap_or_else(|_| directory.to_owned()))
+            .and_then(|place| place.space());
     // Where there is no such directory, to make the other in it says so.
     let Ok((left, _)) = room else { return Ok(()) };
     if left >= reserve.0 {

@@ -21,7 +21,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::clocks::monotonic_ns;
 use super::error::RecordError;
-use crate::place::Place;
+use crate::open_directory::OpenDirectory;
 use crate::thread::{stand_back, thread_cpu_time};
 
 /// Frames are kept in memory until so many bytes are worth a system call.
@@ -67,7 +67,7 @@ struct StreamStore {
 /// The files of a recording that goes on.
 #[derive(Debug)]
 pub(super) struct Store {
-    place: Place,
+    place: OpenDirectory,
     log: File,
     /// What is in the log: whole lines only.
     log_bytes: u64,
@@ -91,8 +91,8 @@ impl Store {
         cpus: impl Iterator<Item = u32>,
         limit: SegmentLimit,
     ) -> Result<Self, RecordError> {
-        let place =
-            Place::open(directory).map_err(|error| RecordError::output(directory, error))?;
+        let place = OpenDirectory::open(directory)
+            .map_err(|error| RecordError::output(directory, error))?;
         let log = place.append(LOG_FILE);
         let log = log.map_err(|error| RecordError::output(&directory.join(LOG_FILE), error))?;
         let stream = |cpu| StreamStore {
@@ -293,7 +293,7 @@ struct Syncer {
     segments: Option<SyncSender<Vec<File>>>,
     thread: Option<JoinHandle<()>>,
     cpu_ns: Arc<AtomicU64>,
-    place: Place,
+    place: OpenDirectory,
     /// Files that the thread had no time for. Their names, for there may be many.
     late: Vec<String>,
 }
@@ -301,7 +301,7 @@ struct Syncer {
 impl Syncer {
     /// With each segment, the log and the names in the directory are brought to the disk as well:
     /// without them its files could not be read, or not be found.
-    fn start(log: Option<File>, place: Place) -> Self {
+    fn start(log: Option<File>, place: OpenDirectory) -> Self {
         let (segments, incoming) = sync_channel(SEGMENTS_WAITING);
         let cpu_ns = Arc::new(AtomicU64::new(0));
         let account = Arc::clone(&cpu_ns);
@@ -342,7 +342,7 @@ impl Drop for Syncer {
 fn sync_all(
     incoming: &Receiver<Vec<File>>,
     log: Option<&File>,
-    place: &Place,
+    place: &OpenDirectory,
     account: &AtomicU64,
 ) {
     let _ = stand_back();
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn segments_that_the_disk_has_no_time_for_are_remembered() {
         let directory = tempfile::tempdir().unwrap();
-        let mut syncer = Syncer::start(None, Place::open(directory.path()).unwrap());
+        let mut syncer = Syncer::start(None, OpenDirectory::open(directory.path()).unwrap());
         // The thread takes none of them any more.
         let (full, _held) = sync_channel(0);
         let asked = syncer.segments.replace(full);

@@ -21,7 +21,7 @@ use super::error::{RecordError, Remedy};
 use super::filter::{self, Events};
 use super::interface::Interface;
 use super::ledger::Counting;
-use super::mounted::{self, Place};
+use super::mounted::{self, KernelMount};
 use super::owner::Owner;
 use super::target::Target;
 use super::tracer::{Contents, Counts, Meddling, Stream, Tracer};
@@ -230,8 +230,8 @@ fn unavailable(reason: String, remedy: &str) -> RecordError {
 /// Where tracefs is, if this kernel has it and this user may look at it.
 fn place() -> Result<Option<PathBuf>, RecordError> {
     match mounted::tracefs() {
-        Ok(Place::At(root)) => Ok(Some(root)),
-        Ok(Place::Closed(root)) => {
+        Ok(KernelMount::At(root)) => Ok(Some(root)),
+        Ok(KernelMount::Closed(root)) => {
             Err(refused(&root, &io::Error::other("only root may look at tracefs here")))
         }
         Err(error) => match Errno::from_io_error(&error) {

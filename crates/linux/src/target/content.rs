@@ -224,9 +224,9 @@ pub fn sample(target: &OpenedTarget) -> TargetContent {
 /// What knows whether places of a target were ever written, without reading them: reading would
 /// warm the very caches that a run is to find cold.
 #[derive(Debug)]
-pub struct Places(Holes);
+pub struct WrittenPlaces(Holes);
 
-impl Places {
+impl WrittenPlaces {
     /// `None` where nothing knows.
     pub fn of(target: &OpenedTarget) -> Option<Self> {
         Holes::of(target).map(Self)
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn places_are_asked_after_without_being_read() {
         let (_file, target) = opened(&[(SIZE / 2, &[1; 4096])]);
-        let places = Places::of(&target).unwrap();
+        let places = WrittenPlaces::of(&target).unwrap();
         if places.is_written(0, 4096) == Some(true) {
             // A file system without holes.
             return;

@@ -12,7 +12,9 @@ mod layers;
 mod open;
 mod storage;
 
-pub use content::{BlockReader, Part, Places, TargetContent, ToldBy, WrittenBy, doubt, sample};
+pub use content::{
+    BlockReader, Part, TargetContent, ToldBy, WrittenBy, WrittenPlaces, doubt, sample,
+};
 pub use error::TargetError;
 pub use facts::{TargetFacts, TargetKind};
 pub use ground::{Ground, use_of};

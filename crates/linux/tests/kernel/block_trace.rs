@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ioecho_linux::record::{Ending, Interface, InterfaceChoice, Options, RecordError};
 use ioecho_linux::record::{Recorder, Summary, Target};
 
-use crate::stand::{LoopDevice, or_skip, run, skipped};
+use crate::fixture::{LoopDevice, or_skip, run, skipped};
 
 /// Requests of a test, and the length of each.
 const REQUESTS: u64 = 64;

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use ioecho_linux::target::{self, Access, OpenOptions, sample};
 
-use crate::stand::{Backing, LoopDevice, nobody_spawns, or_skip};
+use crate::fixture::{Backing, LoopDevice, nobody_spawns, or_skip};
 
 const SIZE: u64 = 16 << 20;
 

@@ -4,7 +4,7 @@ use ioecho_replay::{Io, Payload};
 use ioecho_trace::{Bytes, Flags, Op, Outcome};
 
 use crate::devices::{device_on, outcomes, with_all};
-use crate::stand::{Backing, LoopDevice, Pattern, byte_at, do_all, io, or_skip, read_direct};
+use crate::fixture::{Backing, LoopDevice, Pattern, byte_at, do_all, io, or_skip, read_direct};
 
 const MIB: u64 = 1 << 20;
 

@@ -9,7 +9,7 @@ use ioecho_linux::{
 use ioecho_replay::{Clock, Completion, Device, Io};
 use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 
-use crate::stand::{
+use crate::fixture::{
     Backing, LoopDevice, Pattern, byte_at, do_all, io, nobody_spawns, open_rw, or_skip, read_direct,
 };
 

@@ -5,7 +5,7 @@ use ioecho_replay::Clock;
 use ioecho_trace::{Bytes, Nanos, Op, Outcome};
 
 use crate::devices::{device_on, outcomes, ways, with_all};
-use crate::stand::{
+use crate::fixture::{
     Backing, Frozen, LoopDevice, MountPoint, Pattern, do_all, io, open_ro, or_skip, run,
 };
 

@@ -8,7 +8,7 @@ use ioecho_replay::{Clock, Completion, Io};
 use ioecho_trace::{Flags, Nanos, Op, Outcome};
 
 use crate::devices::{device_on, outcomes, with_all};
-use crate::stand::{
+use crate::fixture::{
     Backing, LoopDevice, MountPoint, Pattern, byte_at, do_all, io, or_skip, read_direct, run,
 };
 

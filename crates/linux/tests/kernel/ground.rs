@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ioecho_linux::target::{Ground, use_of};
 
-use crate::stand::{Backing, LoopDevice, MountPoint, or_skip, run};
+use crate::fixture::{Backing, LoopDevice, MountPoint, or_skip, run};
 
 fn ground(path: &Path) -> Ground {
     Ground::of(path).unwrap()

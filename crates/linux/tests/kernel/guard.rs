@@ -8,7 +8,7 @@ use ioecho_linux::{Hazard, OpenedTarget, Recheck, TargetError, Unknown, inspect,
 use ioecho_replay::pattern::MAGIC;
 use ioecho_trace::Bytes;
 
-use crate::stand::{
+use crate::fixture::{
     Backing, LoopDevice, MountPoint, Opener, nobody_spawns, open_rw, or_skip, run, skipped,
 };
 

@@ -9,7 +9,7 @@ use ioecho_linux::{
 use ioecho_trace::{Op, Outcome};
 
 use crate::devices::{device_on, outcomes};
-use crate::stand::{Backing, LoopDevice, do_all, io, open_rw, or_skip};
+use crate::fixture::{Backing, LoopDevice, do_all, io, open_rw, or_skip};
 
 const MIB: u64 = 1 << 20;
 

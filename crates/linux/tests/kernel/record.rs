@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use ioecho_fixture::trace_instances;
 use ioecho_linux::record::{Ending, Options, RecordError, Recorder, Target};
 
-use crate::stand::{LoopDevice, MountPoint, or_skip, read_direct, run};
+use crate::fixture::{LoopDevice, MountPoint, or_skip, read_direct, run};
 
 /// A place for a recording, in memory.
-struct Place(tempfile::TempDir);
+struct RecordingDirectory(tempfile::TempDir);
 
-impl Place {
+impl RecordingDirectory {
     fn new() -> Result<Self, String> {
         tempfile::tempdir_in("/dev/shm").map(Self).map_err(|error| format!("/dev/shm: {error}"))
     }
@@ -36,7 +36,7 @@ fn instances() -> Vec<PathBuf> {
 #[test]
 fn a_recording_takes_events_and_leaves_nothing_in_the_kernel() {
     let device = or_skip!(LoopDevice::new(4 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let recorder = or_skip!(start(&device.path, &place.options()));
     assert!(!instances().is_empty());
     for at in 0..10 {
@@ -56,7 +56,7 @@ fn a_recording_takes_events_and_leaves_nothing_in_the_kernel() {
 fn many_short_recordings_leave_nothing_behind() {
     let device = or_skip!(LoopDevice::new(1 << 20));
     for _ in 0..100 {
-        let place = or_skip!(Place::new());
+        let place = or_skip!(RecordingDirectory::new());
         let options = Options { buffer: Some(ioecho_trace::Bytes(1 << 20)), ..place.options() };
         let recorder = or_skip!(start(&device.path, &options));
         let name = instances();
@@ -83,7 +83,7 @@ fn a_recording_on_the_recorded_device_is_refused_through_all_layers() {
     assert!(error.to_string().contains("would be recorded again"), "{error}");
 
     // A file system in a file on that file system.
-    let inner = crate::stand::Backing::in_directory(mount.path(), 16 << 20);
+    let inner = crate::fixture::Backing::in_directory(mount.path(), 16 << 20);
     let inner = or_skip!(LoopDevice::over(inner, &[]));
     or_skip!(run("mkfs.ext4", &["-q", inner.path.to_str().unwrap()]));
     let inside = or_skip!(MountPoint::of(&inner.path));
@@ -100,7 +100,7 @@ fn a_recording_on_the_recorded_device_is_refused_through_all_layers() {
 #[test]
 fn one_device_is_not_recorded_twice_at_once_but_two_recorders_may() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let (place, other) = (or_skip!(Place::new()), or_skip!(Place::new()));
+    let (place, other) = (or_skip!(RecordingDirectory::new()), or_skip!(RecordingDirectory::new()));
     let target = || Target::at(&device.path).unwrap();
     let error = Recorder::start(vec![target(), target()], &place.options()).unwrap_err();
     assert!(matches!(error, RecordError::Twice { .. }), "{error}");
@@ -113,7 +113,7 @@ fn one_device_is_not_recorded_twice_at_once_but_two_recorders_may() {
 #[test]
 fn a_directory_that_is_there_is_not_written_into() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let options = place.options();
     fs::create_dir(&options.directory).unwrap();
     let error = Recorder::start(vec![Target::at(&device.path).unwrap()], &options).unwrap_err();
@@ -123,7 +123,7 @@ fn a_directory_that_is_there_is_not_written_into() {
 #[test]
 fn a_recording_ends_with_its_device_and_keeps_what_there_was() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let recorder = or_skip!(start(&device.path, &place.options()));
     read_direct(&device.path, 0, 4096);
     or_skip!(device.detach());
@@ -231,7 +231,7 @@ fn told(recorder: &Recorder, sentences: usize) -> Vec<String> {
 fn a_recording_that_somebody_switches_off_is_told_at_once_and_marked() {
     let device = or_skip!(LoopDevice::new(1 << 20));
     for file in ["tracing_on", "events/block/block_rq_issue/enable", "tracing_cpumask"] {
-        let place = or_skip!(Place::new());
+        let place = or_skip!(RecordingDirectory::new());
         let recorder = or_skip!(start(&device.path, &place.options()));
         let path = instance_of(&device).join(file);
         let before = fs::read_to_string(&path).unwrap();
@@ -253,7 +253,7 @@ fn a_recording_that_somebody_switches_off_is_told_at_once_and_marked() {
 #[test]
 fn a_recording_that_was_switched_off_just_before_its_end_is_marked_too() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let recorder = or_skip!(start(&device.path, &place.options()));
     read_direct(&device.path, 0, 4096);
     fs::write(instance_of(&device).join("tracing_on"), "0").unwrap();
@@ -264,7 +264,7 @@ fn a_recording_that_was_switched_off_just_before_its_end_is_marked_too() {
 #[test]
 fn a_buffer_that_somebody_clears_is_told_and_marked() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let recorder = or_skip!(start(&device.path, &place.options()));
     for at in 0..100 {
         read_direct(&device.path, at * 4096, 4096);
@@ -286,7 +286,7 @@ fn a_buffer_that_somebody_clears_is_told_and_marked() {
 #[test]
 fn what_another_program_reads_out_of_a_recording_is_told_and_counted() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let recorder = or_skip!(start(&device.path, &place.options()));
     // Without waiting, and until the recorder has come too late for some.
     let mut pipe = File::options();
@@ -310,7 +310,7 @@ fn what_another_program_reads_out_of_a_recording_is_told_and_counted() {
 #[test]
 fn a_full_buffer_says_between_which_events_it_lost() {
     let device = or_skip!(LoopDevice::new(16 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let options = Options { buffer: Some(ioecho_trace::Bytes(256 << 10)), ..place.options() };
     let recorder = or_skip!(start(&device.path, &options));
     let begun = Instant::now();
@@ -354,7 +354,7 @@ fn a_full_buffer_says_between_which_events_it_lost() {
 fn a_directory_that_is_taken_away_or_moved_ends_its_recording_at_once() {
     let device = or_skip!(LoopDevice::new(1 << 20));
     for is_moved in [false, true] {
-        let place = or_skip!(Place::new());
+        let place = or_skip!(RecordingDirectory::new());
         let directory = place.options().directory;
         let recorder = or_skip!(start(&device.path, &place.options()));
         read_direct(&device.path, 0, 4096);
@@ -384,7 +384,7 @@ fn a_directory_that_is_taken_away_or_moved_ends_its_recording_at_once() {
 #[test]
 fn a_buffer_that_would_take_the_memory_of_others_is_refused() {
     let device = or_skip!(LoopDevice::new(1 << 20));
-    let place = or_skip!(Place::new());
+    let place = or_skip!(RecordingDirectory::new());
     let buffer = Some(ioecho_trace::Bytes(1 << 50));
     let options = Options { buffer, ..place.options() };
     or_skip!(start(&device.path, &place.options())).stop();

@@ -6,7 +6,7 @@ use ioecho_linux::target::TargetKind;
 use ioecho_linux::{Access, OpenOptions, TargetError, target};
 use ioecho_trace::Bytes;
 
-use crate::stand::{Backing, LoopDevice, nobody_spawns, open_rw, or_skip, run};
+use crate::fixture::{Backing, LoopDevice, nobody_spawns, open_rw, or_skip, run};
 
 fn refused(path: &Path, access: Access) -> TargetError {
     target::open(path, OpenOptions::new(access)).unwrap_err()

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Host, NullDevice, Spread};
 use crate::clock::Clock;
 use crate::conflict::ConflictMode;
-use crate::engine::{Control, Pacing, Recorder, Replay};
+use crate::engine::{Control, Pacing, Replay, ResultSink};
 use crate::pattern::{Pattern, SplitMix64};
 use crate::plan::Planned;
 use crate::schedule::{Config, Record, Scheduler};
@@ -193,7 +193,7 @@ struct Lateness {
     last: Nanos,
 }
 
-impl Recorder for Lateness {
+impl ResultSink for Lateness {
     fn record(&mut self, record: &Record) {
         if let Some(submitted) = record.measured.submitted {
             self.spans.push((submitted - record.measured.scheduled).max(Nanos::ZERO));

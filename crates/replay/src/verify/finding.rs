@@ -7,7 +7,7 @@ use ioecho_trace::{Bytes, Integrity, Nanos};
 use serde::{Serialize, Serializer};
 
 use super::entry::Legal;
-use super::sector::Found;
+use super::sector::SectorContent;
 use crate::fill::seed_of;
 
 /// How many findings are kept; all are counted.
@@ -27,7 +27,7 @@ pub struct Finding {
     /// What could have been there.
     pub expected: Vec<Expected>,
     /// What its first sector holds.
-    pub found: Found,
+    pub found: SectorContent,
     /// The request that read it, or for whose sake it was read; `None` if that was a pass over
     /// everything.
     pub read: Option<u64>,
@@ -114,7 +114,7 @@ impl Finding {
     /// nor of those before it are. If that run came later nothing was lost.
     pub fn other_run(&self) -> Option<u64> {
         match self.found {
-            Found::Stamped(stamp) if self.kind == Integrity::Foreign => Some(stamp.run),
+            SectorContent::Stamped(stamp) if self.kind == Integrity::Foreign => Some(stamp.run),
             _ => None,
         }
     }
@@ -126,28 +126,28 @@ impl fmt::Display for Finding {
         let by = |run, request| By { run, request, own: *own };
         write!(f, "{}: {length} at {} of target {target}: ", kind.name(), offset.0)?;
         match found {
-            Found::Stamped(stamp) if *kind == Integrity::Foreign => {
+            SectorContent::Stamped(stamp) if *kind == Integrity::Foreign => {
                 write!(f, "data of the run {:016x}", stamp.run)?;
             }
-            Found::Stamped(stamp) => {
+            SectorContent::Stamped(stamp) => {
                 write!(f, "what {} wrote", by(stamp.run, stamp.request))?;
                 if *kind == Integrity::Misdirected {
                     write!(f, " to {} of target {}", stamp.position, stamp.target)?;
                 }
             }
-            Found::Zeroes => write!(f, "zeroes")?,
-            Found::Flipped { bit, stamp } => {
+            SectorContent::Zeroes => write!(f, "zeroes")?,
+            SectorContent::Flipped { bit, stamp } => {
                 let (byte, bit, by) = (bit / 8, bit % 8, by(stamp.run, stamp.request));
                 write!(f, "what {by} wrote, with bit {bit} of byte {byte} flipped")?;
             }
-            Found::Halves { head, run, tail, tail_run, cut } => {
+            SectorContent::Halves { head, run, tail, tail_run, cut } => {
                 let (head, tail) = (by(*run, *head), by(*tail_run, *tail));
                 write!(f, "{cut} bytes of {head}, and behind them {tail}")?;
             }
-            Found::Damaged { request, run } => {
+            SectorContent::Damaged { request, run } => {
                 write!(f, "what {} wrote, damaged", by(*run, *request))?;
             }
-            Found::Unknown => write!(f, "data that no run of ioecho wrote")?,
+            SectorContent::Unknown => write!(f, "data that no run of ioecho wrote")?,
         }
         write!(f, ", in place of ")?;
         for (index, expected) in expected.iter().enumerate() {

@@ -4,7 +4,7 @@ use ioecho_trace::Integrity;
 
 use super::entry::Legal;
 use super::origins::Origins;
-use super::sector::Found;
+use super::sector::SectorContent;
 use super::sets::Alternatives;
 use super::unrecorded::{Erasing, Unrecorded};
 
@@ -33,7 +33,7 @@ pub(crate) enum Judgement {
 
 /// Judges a sector at `position`.
 pub(crate) fn judge(
-    found: &Found,
+    found: &SectorContent,
     legal: &Alternatives,
     position: u64,
     origins: &Origins,
@@ -43,7 +43,9 @@ pub(crate) fn judge(
     let left = |unrecorded: &Unrecorded| unrecorded.left(newest(legal));
     let left = unrecorded.iter().map(left).max().unwrap_or_default();
     match (compare(found, legal, position, origins, unrecorded), left) {
-        (Judgement::Damaged(_), Erasing::Zeroes | Erasing::Anything) if *found == Found::Zeroes => {
+        (Judgement::Damaged(_), Erasing::Zeroes | Erasing::Anything)
+            if *found == SectorContent::Zeroes =>
+        {
             Judgement::Unrecorded
         }
         (Judgement::Damaged(_), Erasing::Anything) => Judgement::Undecided,
@@ -53,7 +55,7 @@ pub(crate) fn judge(
 
 /// Judges a sector by what is known and by what it says itself.
 fn compare(
-    found: &Found,
+    found: &SectorContent,
     legal: &[Legal],
     position: u64,
     origins: &Origins,
@@ -73,7 +75,7 @@ fn compare(
         ambiguous.then_some(Judgement::Ambiguous)
     };
     match found {
-        Found::Stamped(stamp) => {
+        SectorContent::Stamped(stamp) => {
             let Some((version, is_target)) = origins.version_of(stamp) else {
                 if by_itself {
                     return origins.judge(stamp, position);
@@ -91,16 +93,20 @@ fn compare(
             }
             judge_version(version, legal, unrecorded)
         }
-        Found::Zeroes if may_be(|legal| matches!(legal, Legal::Zeroes(_))) => Judgement::Intact,
-        Found::Zeroes => not_ours.unwrap_or(Judgement::Damaged(Integrity::Zeroed)),
-        Found::Unknown => not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign)),
-        Found::Flipped { stamp, .. } if is_alone && !origins.belongs(stamp, position) => {
+        SectorContent::Zeroes if may_be(|legal| matches!(legal, Legal::Zeroes(_))) => {
+            Judgement::Intact
+        }
+        SectorContent::Zeroes => not_ours.unwrap_or(Judgement::Damaged(Integrity::Zeroed)),
+        SectorContent::Unknown => not_ours.unwrap_or(Judgement::Damaged(Integrity::Foreign)),
+        SectorContent::Flipped { stamp, .. } if is_alone && !origins.belongs(stamp, position) => {
             Judgement::Unknown
         }
-        Found::Flipped { .. } | Found::Halves { .. } | Found::Damaged { .. } => {
+        SectorContent::Flipped { .. }
+        | SectorContent::Halves { .. }
+        | SectorContent::Damaged { .. } => {
             let damage = Judgement::Damaged(match found {
-                Found::Flipped { .. } => Integrity::Flipped,
-                Found::Halves { .. } => Integrity::Torn,
+                SectorContent::Flipped { .. } => Integrity::Flipped,
+                SectorContent::Halves { .. } => Integrity::Torn,
                 _ => Integrity::Corrupt,
             });
             if is_alone { damage } else { not_ours.unwrap_or(damage) }

@@ -54,7 +54,7 @@ pub use intents::{
 pub use mode::VerifyMode;
 pub use origins::LINE_MAX;
 pub use rebuild::{After, Change, DurableBefore, Rebuild};
-pub use sector::Found;
+pub use sector::SectorContent;
 pub use table::{MemoryTable, VersionTable, first_touched};
 pub use unrecorded::Erasing;
 
@@ -508,7 +508,7 @@ impl Verifier {
         }
         let legal = self.legal(number, entry, reading);
         let found = match stamp {
-            Some(stamp) => Found::Stamped(stamp),
+            Some(stamp) => SectorContent::Stamped(stamp),
             None => self.inspector.look(sector, position, &self.origins),
         };
         judge(&found, &legal, position, &self.origins, &self.unrecorded)
@@ -569,7 +569,7 @@ impl Verifier {
         struct Judged {
             kind: Option<Integrity>,
             legal: Alternatives,
-            found: Found,
+            found: SectorContent,
         }
         let judged = |(index, sector): (usize, &[u8])| {
             let number = first + index as u64;
@@ -589,7 +589,9 @@ impl Verifier {
             .iter()
             .filter(|sector| sector.kind.is_none())
             .filter_map(|sector| match sector.found {
-                Found::Stamped(stamp) => self.origins.version_of(&stamp).map(|known| known.0),
+                SectorContent::Stamped(stamp) => {
+                    self.origins.version_of(&stamp).map(|known| known.0)
+                }
                 _ => None,
             })
             .collect();

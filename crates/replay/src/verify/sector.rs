@@ -15,7 +15,7 @@ use crate::pattern::{
 /// What was found in a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "content")]
-pub enum Found {
+pub enum SectorContent {
     /// What ioecho wrote, whole.
     Stamped(Stamp),
     /// Zeroes.
@@ -52,7 +52,7 @@ pub enum Found {
     Unknown,
 }
 
-impl Found {
+impl SectorContent {
     /// Whether `next`, found in the sector behind, goes on with the same.
     pub(crate) fn continues(&self, next: &Self) -> bool {
         match (self, next) {
@@ -91,13 +91,13 @@ impl Inspector {
     }
 
     /// What the sector at `position` holds, as `origins` may have written it.
-    pub(crate) fn look(&self, sector: &[u8], position: u64, origins: &Origins) -> Found {
+    pub(crate) fn look(&self, sector: &[u8], position: u64, origins: &Origins) -> SectorContent {
         if let Some(stamp) = read_stamp(sector) {
-            Found::Stamped(stamp)
+            SectorContent::Stamped(stamp)
         } else if sector.iter().all(|byte| *byte == 0) {
-            Found::Zeroes
+            SectorContent::Zeroes
         } else if let Some((bit, stamp)) = self.flipped(sector) {
-            Found::Flipped { bit, stamp }
+            SectorContent::Flipped { bit, stamp }
         } else {
             remains(sector, position, origins)
         }
@@ -127,7 +127,7 @@ pub(crate) fn begins_like_a_stamp(sector: &[u8]) -> bool {
 }
 
 /// What is left of one write or of two.
-fn remains(sector: &[u8], position: u64, origins: &Origins) -> Found {
+fn remains(sector: &[u8], position: u64, origins: &Origins) -> SectorContent {
     let stamp = header(sector);
     let in_place = stamp.filter(|stamp| stamp.position == position);
     if let Some(stamp) = in_place
@@ -147,23 +147,23 @@ fn remains(sector: &[u8], position: u64, origins: &Origins) -> Found {
             agree = if last == Some(request) { agree + 1 } else { 1 };
             last = Some(request);
             if agree == 3 {
-                return Found::Damaged { request, run };
+                return SectorContent::Damaged { request, run };
             }
         }
     }
     // A header that names its own place is no accident, whoever wrote it.
     let of_the_line = stamp.filter(|stamp| origins.version_of(stamp).is_some());
     match in_place.or(of_the_line) {
-        Some(Stamp { request, run, .. }) => Found::Damaged { request, run },
-        None => Found::Unknown,
+        Some(Stamp { request, run, .. }) => SectorContent::Damaged { request, run },
+        None => SectorContent::Unknown,
     }
 }
 
 /// A header of ours at its place: does another write begin somewhere behind it?
-fn second_half(sector: &[u8], stamp: &Stamp, origins: &Origins) -> Found {
+fn second_half(sector: &[u8], stamp: &Stamp, origins: &Origins) -> SectorContent {
     let whole = expected_sector(stamp);
     let Stamp { run, request: head, .. } = *stamp;
-    let damaged = Found::Damaged { request: head, run };
+    let damaged = SectorContent::Damaged { request: head, run };
     let same = |at: usize| sector[at] == whole[at];
     let Some(cut) = (0..SECTOR_BYTES).find(|at| !same(*at)) else { return damaged };
     if cut < HEADER_BYTES || sector[CRC_AT..CRC_AT + 4] != whole[CRC_AT..CRC_AT + 4] {
@@ -178,7 +178,13 @@ fn second_half(sector: &[u8], stamp: &Stamp, origins: &Origins) -> Found {
             .map(|tail| (tail, tail_run))
     });
     let cut = cut as u16;
-    tail.map_or(damaged, |(tail, tail_run)| Found::Halves { head, run, tail, tail_run, cut })
+    tail.map_or(damaged, |(tail, tail_run)| SectorContent::Halves {
+        head,
+        run,
+        tail,
+        tail_run,
+        cut,
+    })
 }
 
 /// The one other request of this run of which every whole word behind the cut is, or zero as in its
@@ -230,7 +236,7 @@ mod tests {
         origins
     }
 
-    fn look(sector: &[u8]) -> Found {
+    fn look(sector: &[u8]) -> SectorContent {
         Inspector::new().look(sector, POSITION, &origins())
     }
 
@@ -244,7 +250,7 @@ mod tests {
                 let mut damaged = whole;
                 damaged[usize::from(bit / 8)] ^= 1 << (bit % 8);
                 let found = inspector.look(&damaged, POSITION, &origins);
-                assert_eq!(found, Found::Flipped { bit, stamp });
+                assert_eq!(found, SectorContent::Flipped { bit, stamp });
             }
         }
     }
@@ -253,10 +259,10 @@ mod tests {
     fn two_flipped_bits_are_damage() {
         let mut damaged = sector(12, 100);
         damaged[200] ^= 3;
-        assert_eq!(look(&damaged), Found::Damaged { request: 12, run: 7 });
+        assert_eq!(look(&damaged), SectorContent::Damaged { request: 12, run: 7 });
         // Even where the header is gone, the filler tells.
         damaged[..40].fill(0x11);
-        assert_eq!(look(&damaged), Found::Damaged { request: 12, run: 7 });
+        assert_eq!(look(&damaged), SectorContent::Damaged { request: 12, run: 7 });
     }
 
     #[test]
@@ -266,20 +272,20 @@ mod tests {
             let mut torn = new;
             torn[cut..].copy_from_slice(&old[cut..]);
             let (cut, run) = (cut as u16, 7);
-            let expected = Found::Halves { head: 12, run, tail: 9, tail_run: run, cut };
+            let expected = SectorContent::Halves { head: 12, run, tail: 9, tail_run: run, cut };
             assert_eq!(look(&torn), expected);
         }
     }
 
     #[test]
     fn what_nobody_knows_is_unknown() {
-        assert_eq!(look(&[0; 512]), Found::Zeroes);
-        assert_eq!(look(&[0x77; 512]), Found::Unknown);
+        assert_eq!(look(&[0; 512]), SectorContent::Zeroes);
+        assert_eq!(look(&[0x77; 512]), SectorContent::Unknown);
         let mut noise = [0; 512];
         let mut random = crate::pattern::SplitMix64(3);
         for word in noise.chunks_exact_mut(8) {
             word.copy_from_slice(&random.next_u64().to_le_bytes());
         }
-        assert_eq!(look(&noise), Found::Unknown);
+        assert_eq!(look(&noise), SectorContent::Unknown);
     }
 }

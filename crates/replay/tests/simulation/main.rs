@@ -8,8 +8,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod expected;
-mod inside;
 mod random;
+mod telemetry;
 mod watched;
 
 use std::cell::Cell;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use ioecho_replay::pattern::{Fill, Pattern, SplitMix64};
 use ioecho_replay::verify::{
-    FinalPass, Finding, Found, MemoryTable, Verifier, VerifyConfig, final_pass,
+    FinalPass, Finding, MemoryTable, SectorContent, Verifier, VerifyConfig, final_pass,
 };
 use ioecho_replay::{Completion, Device, Io};
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
@@ -158,7 +158,9 @@ fn a_flipped_bit_is_named_with_its_place() {
             vec![byte as u64]
         });
         all_are(&findings, Integrity::Flipped);
-        let Found::Flipped { bit, stamp } = findings[0].found else { panic!("{}", findings[0]) };
+        let SectorContent::Flipped { bit, stamp } = findings[0].found else {
+            panic!("{}", findings[0])
+        };
         assert_eq!(u64::from(bit), (seed * 37 % 512) * 8 + seed % 8);
         assert_eq!(stamp.run, RUN);
     }
@@ -179,8 +181,10 @@ fn two_blocks_that_are_exchanged_are_both_named_with_where_they_belong() {
             vec![a as u64 * 4096, b as u64 * 4096]
         });
         all_are(&findings, Integrity::Misdirected);
-        let [Finding { offset: a, found: Found::Stamped(at_a), .. }, Finding { offset: b, .. }] =
-            &findings[..]
+        let [
+            Finding { offset: a, found: SectorContent::Stamped(at_a), .. },
+            Finding { offset: b, .. },
+        ] = &findings[..]
         else {
             panic!("{findings:?}")
         };
@@ -247,7 +251,9 @@ fn a_sector_of_which_half_is_old_is_torn_and_names_both_writes() {
             vec![sector as u64]
         });
         all_are(&findings, Integrity::Torn);
-        let Found::Halves { head, tail, .. } = findings[0].found else { panic!("{}", findings[0]) };
+        let SectorContent::Halves { head, tail, .. } = findings[0].found else {
+            panic!("{}", findings[0])
+        };
         assert!(tail < head);
     }
 }

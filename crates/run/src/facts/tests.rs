@@ -74,7 +74,7 @@ fn whole() -> RunFacts {
             TargetEntry::Simulated(SimulatedTarget { simulated: "sim:size=1G".to_owned() }),
             TargetEntry::Real(Box::new(real)),
         ],
-        host: HostFacts { cpu_count: Some(2), ..HostFacts::default() },
+        host: HostDescription { cpu_count: Some(2), ..HostDescription::default() },
         witness: Some(WitnessEntry {
             interface: Some(Interface::Tracefs),
             targets: vec![WitnessedTarget { target: 1, device: "sdb".to_owned() }],
@@ -101,7 +101,7 @@ fn what_was_written_is_what_is_read() {
         validity: Validity::Suspect,
         ioecho: None,
         plan: Some(facts.plan.clone()),
-        host: Some(HostFacts::default()),
+        host: Some(HostDescription::default()),
     };
     let merged = RunFacts { run, plan, witness, merged: vec![entry], ..facts };
     let text = merged.text().unwrap();

@@ -72,7 +72,7 @@ pub struct PastTarget {
 
 /// What was found on a target.
 #[derive(Debug, Serialize)]
-pub struct Found {
+pub struct TargetFindings {
     /// The target's number among those of the run.
     pub target: u16,
     /// Where the target is.
@@ -91,7 +91,7 @@ pub struct Found {
     pub findings: Vec<Finding>,
 }
 
-impl Found {
+impl TargetFindings {
     /// What there is to say of a target that does not even let go of who looks at it.
     pub fn nothing(past: &PastTarget) -> Self {
         let note = "the target did not answer, and the verification was told to end";
@@ -186,7 +186,7 @@ impl Past {
         after: After,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(PassProgress),
-    ) -> Result<Found> {
+    ) -> Result<TargetFindings> {
         let allow_cached = !past.direct;
         let options = OpenOptions { allow_cached, ..OpenOptions::new(Access::ReadOnly) };
         let opened = target::open(&past.path, options)?;
@@ -234,7 +234,7 @@ impl Past {
         let figures = verifier.figures().clone();
         notes.extend(notes::of_figures(after, &verifier, &self.run.versions(number)));
         let is_judged = figures.table_errors + figures.undecided + damaged == 0;
-        Ok(Found {
+        Ok(TargetFindings {
             target: past.number,
             path: past.path.clone(),
             read: pass.read,

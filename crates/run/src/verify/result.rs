@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::directory::RunDirectory;
 use crate::error::Result;
-use crate::verify::later::Found;
+use crate::verify::later::TargetFindings;
 
 /// The version of `verify.json`.
 const VERIFY_VERSION: u32 = 1;
@@ -16,17 +16,21 @@ pub struct Verified<'a> {
     run: String,
     after: &'static str,
     intact: bool,
-    targets: &'a [Found],
+    targets: &'a [TargetFindings],
 }
 
 /// Whether everything was looked at, and whether any of it is damaged.
-pub fn verdict(found: &[Found]) -> (bool, bool) {
+pub fn verdict(found: &[TargetFindings]) -> (bool, bool) {
     let complete = found.iter().all(|found| found.complete && found.figures.table_errors == 0);
     (complete, found.iter().any(|found| found.figures.is_damaged()))
 }
 
 /// The file's content. `after` is what came before: `run`, `kill` or `power-cut`.
-pub fn whole<'a>(run_number: u64, after: &'static str, found: &'a [Found]) -> Verified<'a> {
+pub fn whole<'a>(
+    run_number: u64,
+    after: &'static str,
+    found: &'a [TargetFindings],
+) -> Verified<'a> {
     let (complete, damaged) = verdict(found);
     Verified {
         version: VERIFY_VERSION,
@@ -43,7 +47,7 @@ pub fn keep(
     run: &RunDirectory,
     run_number: u64,
     after: &'static str,
-    found: &[Found],
+    found: &[TargetFindings],
 ) -> Result<()> {
     // Maps with keys of text and plain values always become JSON.
     let json = serde_json::to_vec_pretty(&whole(run_number, after, found)).unwrap_or_default();

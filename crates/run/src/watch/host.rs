@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ioecho_linux::HostFacts as Host;
+use ioecho_linux::HostDescription as Host;
 use ioecho_linux::host::CpuList;
 use ioecho_linux::watch::{
     ClockSample, ClockWatch, CpuState, is_synchronised, mean_frequency_khz, usable_cpus,

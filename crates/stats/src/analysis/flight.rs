@@ -75,13 +75,13 @@ impl Cell for Most {
 
 /// What follows from the levels at single submissions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Found {
+struct SubmissionLevels {
     most: Timeline<Most>,
     correlations: Correlations,
     slowest: Slowest,
 }
 
-impl Witness for Found {
+impl Witness for SubmissionLevels {
     fn submitted(&mut self, row: &Row, levels: Levels) {
         let most = self.most.at(Nanos(row.submitted));
         let own = &mut most.flying[row.group as usize];
@@ -100,7 +100,7 @@ pub struct Flight {
     sweeps: BTreeMap<u32, Sweep>,
     /// First rows in all sweeps.
     heads: usize,
-    found: Found,
+    found: SubmissionLevels,
     /// Whether a replay measured anything: without it nothing waits.
     measured: bool,
     recorded: bool,

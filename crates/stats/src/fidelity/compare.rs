@@ -302,7 +302,7 @@ fn settle<A, B>(
     asked: &mut Side<A>,
     seen: &mut Side<B>,
     found: &[u32],
-    left: &pieces::Found,
+    left: &pieces::Unpaired,
     leaving: &Leaving,
     tally: &mut Tally,
     ready: &mut Vec<Pair>,

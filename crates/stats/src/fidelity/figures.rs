@@ -229,7 +229,7 @@ pub struct StallFigures {
 
 /// A request that is told as an example.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Example {
     /// When, in nanoseconds of its own side.
     pub at_ns: i64,
     /// What.
@@ -243,7 +243,7 @@ pub struct Place {
     pub pid: Option<u32>,
 }
 
-impl Place {
+impl Example {
     /// Of a request of either side.
     pub(super) fn of(event: &Event) -> Self {
         Self {
@@ -290,9 +290,9 @@ pub struct FidelityFigures {
     /// Extra requests by the number of their process, the most first; a dozen at most.
     pub extra_by_process: Vec<(u32, u64)>,
     /// The first missing requests.
-    pub first_missing: Vec<Place>,
+    pub first_missing: Vec<Example>,
     /// The first extra requests.
-    pub first_extra: Vec<Place>,
+    pub first_extra: Vec<Example>,
     /// Whether both sides count from the same instant.
     pub absolute: bool,
     /// The median of what was seen less what was asked for, in nanoseconds. With `absolute` a

@@ -19,7 +19,7 @@ pub(super) struct Group {
 
 /// What was found of one side that has no counterpart.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Unpaired {
     /// One that was asked for, seen in pieces.
     pub(super) split: Vec<Group>,
     /// One that was seen, several that were asked for.
@@ -34,7 +34,7 @@ pub(super) fn find(
     whole: &[u32],
     from: usize,
     shift: i64,
-) -> Found {
+) -> Unpaired {
     let mut is_taken = vec![false; seen.len()];
     for other in whole.iter().filter(|other| **other != NONE) {
         is_taken[*other as usize] = true;
@@ -59,7 +59,7 @@ pub(super) fn find(
     }
     ours.retain(|at| !is_split[*at as usize]);
     let merged = groups(seen, &theirs, asked, &ours, shift.saturating_neg());
-    Found { split, merged }
+    Unpaired { split, merged }
 }
 
 /// Lays out each of `wholes` with `parts`, each of which is used once.
@@ -116,7 +116,7 @@ mod tests {
         Event::of_trace(&Request::new(Nanos(at), Op::Read, Bytes(offset), Bytes(length)))
     }
 
-    fn found(asked: &[Event], seen: &[Event]) -> Found {
+    fn found(asked: &[Event], seen: &[Event]) -> Unpaired {
         find(asked, seen, &vec![NONE; asked.len()], 0, 0)
     }
 

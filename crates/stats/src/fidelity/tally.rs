@@ -9,7 +9,7 @@ use super::compare::Pair;
 use super::drift;
 use super::event::Event;
 use super::figures::{
-    Cause, ErrorFigures, FidelityFigures, How, KindFigures, LateFigures, OrderFigures, Place,
+    Cause, ErrorFigures, Example, FidelityFigures, How, KindFigures, LateFigures, OrderFigures,
     SideFigures, Spread,
 };
 use super::flight::Flight;
@@ -138,7 +138,7 @@ pub(super) struct Tally {
     extra: u64,
     extra_at: Sample<i64>,
     by_process: FxHashMap<u32, u64>,
-    first_extra: Vec<Place>,
+    first_extra: Vec<Example>,
     /// When it was asked for, the error, the kind, and whether it was close behind another one.
     errors: Sample<(i64, i64, u8, bool)>,
     /// The extremes of those that were not, and of those that were.
@@ -224,7 +224,7 @@ impl Tally {
             *self.by_process.entry(pid).or_default() += 1;
         }
         if self.first_extra.len() < EXAMPLES_MAX {
-            self.first_extra.push(Place::of(event));
+            self.first_extra.push(Example::of(event));
         }
     }
 

@@ -9,7 +9,7 @@ use ioecho_trace::Op;
 
 use super::blind::Blind;
 use super::event::Event;
-use super::figures::Place;
+use super::figures::Example;
 use super::sample::Sample;
 
 /// How many requests of a kind are told as examples.
@@ -43,20 +43,20 @@ pub(super) struct Unseen {
     /// When each of both ought to have been seen, and whether that is behind the end.
     at: Sample<(i64, bool, Op)>,
     /// Examples: when it ought to have been seen, and whether that is behind the end.
-    first: Vec<(i64, bool, Place)>,
-    first_not_issued: Vec<Place>,
+    first: Vec<(i64, bool, Example)>,
+    first_not_issued: Vec<Example>,
 }
 
 /// What became of them.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct UnseenFigures {
     /// Missing, those that were not issued included.
     pub(super) missing: u64,
     pub(super) not_issued: BTreeMap<String, u64>,
     /// Of the missing ones flushes that were issued.
     pub(super) flushes: u64,
     pub(super) not_witnessed: u64,
-    pub(super) first: Vec<Place>,
+    pub(super) first: Vec<Example>,
 }
 
 impl Unseen {
@@ -64,7 +64,7 @@ impl Unseen {
     pub(super) fn not_issued(&mut self, event: &Event, outcome: &str) {
         *self.not_issued.entry(outcome.to_owned()).or_default() += 1;
         if self.first_not_issued.len() < EXAMPLES_MAX {
-            self.first_not_issued.push(Place::of(event));
+            self.first_not_issued.push(Example::of(event));
         }
     }
 
@@ -77,12 +77,12 @@ impl Unseen {
         }
         self.at.push((at, is_behind, event.op));
         if self.first.len() < CANDIDATES_MAX {
-            self.first.push((at, is_behind, Place::of(event)));
+            self.first.push((at, is_behind, Example::of(event)));
         }
     }
 
     /// What they are, by what is known of the recording at its end.
-    pub(super) fn figures(&self, blind: &Blind, slack_ns: i64) -> Found {
+    pub(super) fn figures(&self, blind: &Blind, slack_ns: i64) -> UnseenFigures {
         let (mut missing, mut hidden) = (self.before, Count::default());
         if !blind.ends_early {
             missing.all = missing.all.saturating_add(self.behind.all);
@@ -124,14 +124,14 @@ impl Unseen {
         missing.all -= anywhere;
         missing.flushes = missing.flushes.min(missing.all);
         let not_issued: u64 = self.not_issued.values().sum();
-        let is_outside = |(at, is_behind, _): &&(i64, bool, Place)| {
+        let is_outside = |(at, is_behind, _): &&(i64, bool, Example)| {
             *is_behind && blind.ends_early || blind.is_outside(*at, slack_ns)
         };
         let is_excused =
-            |one: &&(i64, bool, Place)| is_outside(one) || blind.hides(one.0, slack_ns);
+            |one: &&(i64, bool, Example)| is_outside(one) || blind.hides(one.0, slack_ns);
         let told = if missing.all > 0 { &self.first[..] } else { &[] };
         let sure = told.iter().filter(|one| !is_excused(one)).map(|one| one.2.clone());
-        let mut first: Vec<Place> = self.first_not_issued.iter().cloned().chain(sure).collect();
+        let mut first: Vec<Example> = self.first_not_issued.iter().cloned().chain(sure).collect();
         first.sort_by_key(|place| place.at_ns);
         first.truncate(EXAMPLES_MAX);
         if is_more {
@@ -140,7 +140,7 @@ impl Unseen {
             first.extend(in_gaps.take(rest).map(|one| one.2.clone()));
             first.sort_by_key(|place| place.at_ns);
         }
-        Found {
+        UnseenFigures {
             missing: missing.all.saturating_add(not_issued),
             not_issued: self.not_issued.clone(),
             flushes: missing.flushes,

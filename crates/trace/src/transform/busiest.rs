@@ -113,7 +113,7 @@ impl Transform for Busiest {
 
 /// A stretch of rows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct Busy {
     at: Nanos,
     from: u64,
     to: u64,
@@ -121,12 +121,12 @@ struct Found {
 
 impl Busiest {
     /// The first of the heaviest windows.
-    fn search(&self, spill: &Spill, stop: &Stop) -> Result<Found, TraceError> {
+    fn search(&self, spill: &Spill, stop: &Stop) -> Result<Busy, TraceError> {
         let instants_alone = self.by == By::Requests;
-        let mut ahead = Place::new(spill, instants_alone);
-        let mut behind = Place::new(spill, instants_alone);
+        let mut ahead = Cursor::new(spill, instants_alone);
+        let mut behind = Cursor::new(spill, instants_alone);
         let mut weight = Weight::default();
-        let (mut best, mut heaviest) = (Found::default(), 0);
+        let (mut best, mut heaviest) = (Busy::default(), 0);
         while let Some(at) = behind.instant()? {
             let end = at.saturating_add(self.length);
             while let Some(instant) = ahead.instant()?
@@ -138,7 +138,7 @@ impl Busiest {
             let weighed = weight.of(self.by);
             if weighed > heaviest || best.to == 0 {
                 heaviest = weighed;
-                best = Found { at, from: behind.row, to: ahead.row };
+                best = Busy { at, from: behind.row, to: ahead.row };
             }
             weight.remove(&behind, self);
             behind.row += 1;
@@ -151,7 +151,7 @@ impl Busiest {
 }
 
 /// A place in the trace that moves forwards.
-struct Place<'a> {
+struct Cursor<'a> {
     spill: &'a Spill,
     instants_alone: bool,
     row: u64,
@@ -160,7 +160,7 @@ struct Place<'a> {
     batch: Batch,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Cursor<'a> {
     fn new(spill: &'a Spill, instants_alone: bool) -> Self {
         Self { spill, instants_alone, row: 0, chunk: None, batch: Batch::default() }
     }
@@ -213,7 +213,7 @@ impl Weight {
         }
     }
 
-    fn add(&mut self, place: &Place<'_>, what: &Busiest) {
+    fn add(&mut self, place: &Cursor<'_>, what: &Busiest) {
         match what.by {
             By::Requests => self.requests += 1,
             By::Bytes => {
@@ -227,7 +227,7 @@ impl Weight {
         }
     }
 
-    fn remove(&mut self, place: &Place<'_>, what: &Busiest) {
+    fn remove(&mut self, place: &Cursor<'_>, what: &Busiest) {
         match what.by {
             By::Requests => self.requests -= 1,
             By::Bytes => {
@@ -243,7 +243,7 @@ impl Weight {
 }
 
 /// The pages that the request here touches: its volume, the first one, the one behind the last.
-fn pages(place: &Place<'_>, page: u64) -> Option<(u32, u64, u64)> {
+fn pages(place: &Cursor<'_>, page: u64) -> Option<(u32, u64, u64)> {
     let (volume, offset, length) = place.moved()?;
     (length > 0).then(|| (volume, offset / page, offset.saturating_add(length).div_ceil(page)))
 }

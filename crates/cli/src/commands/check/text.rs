@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use ioecho_stats::fidelity::{
-    Assessment, CROWDED_NS, ErrorFigures, FidelityFigures, KindFigures, LateFigures, Place, Reason,
-    SideFigures, Spread,
+    Assessment, CROWDED_NS, ErrorFigures, Example, FidelityFigures, KindFigures, LateFigures,
+    Reason, SideFigures, Spread,
 };
 use ioecho_trace::units::{counted, counted_in, times};
 use ioecho_trace::{Bytes, Nanos};
@@ -338,7 +338,7 @@ fn print_examples(out: &mut impl Write, figures: &FidelityFigures) -> io::Result
     Ok(())
 }
 
-fn example(place: &Place) -> String {
+fn example(place: &Example) -> String {
     let by = place.pid.map_or(String::new(), |pid| format!(", by {pid}"));
     format!(
         "{} of {} at byte {}, at {:.6} s{by}",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use ioecho_linux::HostFacts;
+use ioecho_linux::HostDescription;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::{PlanFacts, RunFacts, TargetEntry};
 use ioecho_run::finalise;
@@ -244,7 +244,7 @@ struct Told<'a> {
     ioecho: &'a Option<String>,
     plan: &'a PlanFacts,
     targets: &'a [TargetEntry],
-    host: &'a HostFacts,
+    host: &'a HostDescription,
 }
 
 fn flatten(key: &str, value: &toml::Value, flat: &mut BTreeMap<String, String>) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use ioecho_run::digest;
-use ioecho_run::everything::{self, Found};
+use ioecho_run::everything::{self, AllFigures};
 use ioecho_run::{open, page};
 use ioecho_stats::trace_summary::TraceSummary;
 use ioecho_trace::formats::ReadOptions;
@@ -99,7 +99,7 @@ fn facts(
     args: &AddArgs,
     name: &Name,
     file: &Path,
-    found: &Found,
+    found: &AllFigures,
     stop: &Stop,
 ) -> anyhow::Result<Facts> {
     let header = &found.header;
@@ -157,7 +157,7 @@ pub(super) fn counted(file: &Path, stop: &Stop) -> anyhow::Result<Of> {
 }
 
 /// The page of the load, which says nothing of the machine that it was made on.
-fn report(name: &Name, load: &Path, found: &Found) -> anyhow::Result<String> {
+fn report(name: &Name, load: &Path, found: &AllFigures) -> anyhow::Result<String> {
     let mut page = page::of_trace(load, found, &command::words());
     page.title = name.to_string();
     page.command = format!("ioecho report {name}/{LOAD_FILE}");

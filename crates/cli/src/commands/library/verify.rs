@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use ioecho_linux::Place;
+use ioecho_linux::OpenDirectory;
 use ioecho_run::digest;
 use ioecho_run::regular;
 use ioecho_trace::units::counted as counted_of;
@@ -87,8 +87,8 @@ fn published(library: &Location, stop: &Stop) -> anyhow::Result<Vec<Checked>> {
             let location = library.in_library(&format!("{}/{name}", load.name));
             if let Some(file) = fetch::afresh(&location, workshop)? {
                 let move_in = || {
-                    let (from, own) = Place::of_file(&file)?;
-                    from.move_to(own, &Place::open(&directory)?, name.as_ref())
+                    let (from, own) = OpenDirectory::of_file(&file)?;
+                    from.move_to(own, &OpenDirectory::open(&directory)?, name.as_ref())
                 };
                 move_in().map_err(unkept)?;
             }

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use ioecho_linux::Place as Directory;
+use ioecho_linux::OpenDirectory;
 use ioecho_run::digest;
 use ioecho_run::error::{Kind, Result, RunError};
 use serde::{Deserialize, Serialize};
@@ -55,10 +55,10 @@ pub(crate) struct Begun {
 }
 
 /// The place of one URL.
-pub(crate) struct Place {
+pub(crate) struct Entry {
     directory: PathBuf,
     /// The same, held on to.
-    open: Directory,
+    open: OpenDirectory,
     name: String,
     /// Held as long as this process looks at the place.
     _lock: File,
@@ -79,7 +79,7 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(cache.join("ioecho/loads"))
 }
 
-impl Place {
+impl Entry {
     /// The place of this URL, for this process alone until it is dropped.
     pub(crate) fn of(location: &Location) -> Result<Self> {
         Self::below(&root()?, location)
@@ -88,10 +88,10 @@ impl Place {
     /// The place of this URL below another directory than that of the cache.
     pub(crate) fn below(root: &Path, location: &Location) -> Result<Self> {
         let directory = root.join(&digest::of_bytes(location.asked().as_bytes())[..32]);
-        let open = || -> io::Result<(Directory, File)> {
+        let open = || -> io::Result<(OpenDirectory, File)> {
             make_private(root)?;
             fs::create_dir_all(&directory)?;
-            let open = Directory::open(&directory)?;
+            let open = OpenDirectory::open(&directory)?;
             let lock = open.append("lock")?;
             lock::take(&lock, || format!("that fetches {location}"))?;
             Ok((open, lock))
@@ -170,7 +170,7 @@ impl Place {
                 _ => {}
             }
             fs::create_dir_all(self.directory.join("file"))?;
-            let file = Directory::open(&self.directory.join("file"))?;
+            let file = OpenDirectory::open(&self.directory.join("file"))?;
             self.open.move_to(PART_FILE, &file, self.name.as_ref())?;
             state_of(&self.file())
         };
@@ -205,7 +205,7 @@ impl About {
 /// not given away. One that is there and open to others is closed.
 pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE).create(directory)?;
-    if let Some(owner) = Directory::at(directory)?.stranger()? {
+    if let Some(owner) = OpenDirectory::at(directory)?.stranger()? {
         let text = format!("it belongs to the user {owner}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }

@@ -14,7 +14,7 @@ use ioecho_run::digest;
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_trace::{Bytes, Nanos};
 
-use super::cache::{About, Place, cannot_keep};
+use super::cache::{About, Entry, cannot_keep};
 use super::client::{self, Answer, Question};
 use super::location::Location;
 use super::{Settings, Wanted, failed};
@@ -50,7 +50,7 @@ enum Ended {
 }
 
 /// Sees to it that the file in its place is what the server has, and what is wanted.
-pub(super) fn bring(place: &Place, wanted: &Wanted, settings: Settings) -> Result<About> {
+pub(super) fn bring(place: &Entry, wanted: &Wanted, settings: Settings) -> Result<About> {
     bring_if_there(place, wanted, settings)?.ok_or_else(|| {
         let location = &wanted.location;
         if wanted.sha256.is_none()
@@ -71,7 +71,7 @@ pub(super) fn bring(place: &Place, wanted: &Wanted, settings: Settings) -> Resul
 
 /// The same; `None` if the server has no such file.
 pub(super) fn bring_if_there(
-    place: &Place,
+    place: &Entry,
     wanted: &Wanted,
     settings: Settings,
 ) -> Result<Option<About>> {
@@ -152,7 +152,7 @@ fn refuse_if_stuck(fruitless: u32, location: &Location, reason: &str) -> Result<
     Err(failed(location, reason, help))
 }
 
-fn offline(place: &Place, wanted: &Wanted, held: Option<About>) -> Result<About> {
+fn offline(place: &Entry, wanted: &Wanted, held: Option<About>) -> Result<About> {
     let location = &wanted.location;
     match held {
         Some(held) if wanted.sha256.is_none() => Ok(held),
@@ -211,7 +211,7 @@ fn refused(location: &Location, status: u16) -> RunError {
 
 /// Receives the file from byte `at` on.
 fn receive(
-    place: &Place,
+    place: &Entry,
     wanted: &Wanted,
     mut answer: Answer,
     at: u64,
@@ -316,7 +316,7 @@ fn room_for(directory: &Path, location: &Location, bytes: u64) -> Result<()> {
 /// Keeps what was received, if it is what is wanted; `None` if it may be two files put together,
 /// and is to be fetched again.
 fn finish(
-    place: &Place,
+    place: &Entry,
     wanted: &Wanted,
     called: (Option<String>, Option<String>),
     is_resumed: bool,

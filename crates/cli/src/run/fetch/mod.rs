@@ -27,7 +27,7 @@ use ioecho_trace::{Bytes, Nanos};
 use crate::library::{self, INDEX_FILE, Index};
 use crate::run::lock;
 
-use self::cache::Place;
+use self::cache::Entry;
 pub(crate) use self::location::{Location, is_url};
 pub(crate) use self::secret::taken_out;
 
@@ -140,7 +140,7 @@ pub(crate) fn local(path: &Path) -> Result<PathBuf> {
         Some(name) => published::load(&location, &name)?,
         None => Wanted { sha256: published::sum(&location)?, location },
     };
-    let place = Place::of(&wanted.location)?;
+    let place = Entry::of(&wanted.location)?;
     download::bring(&place, &wanted, settings())?;
     let file = place.file();
     known().insert(path.to_owned(), file.clone());
@@ -179,7 +179,7 @@ fn at(location: &Location) -> Option<RunError> {
 pub(crate) fn afresh(location: &Location, directory: &Path) -> Result<Option<PathBuf>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
-    let place = Place::below(directory, location)?;
+    let place = Entry::below(directory, location)?;
     let about = download::bring_if_there(&place, &wanted, settings())?;
     Ok(about.map(|_| place.file()))
 }
@@ -210,7 +210,7 @@ impl Workshop {
         let directory = root.join("verify");
         let make = || {
             cache::make_private(&root)?;
-            let lock = ioecho_linux::Place::at(&root)?.append("verify.lock")?;
+            let lock = ioecho_linux::OpenDirectory::at(&root)?.append("verify.lock")?;
             lock::take(&lock, || "that verifies a library at an URL".to_owned())?;
             // What a process that was killed left.
             match fs::remove_dir_all(&directory) {
@@ -236,15 +236,15 @@ pub(crate) fn clear_away() {
 
 /// The bytes of a small file.
 pub(crate) fn bytes(location: &Location) -> Result<Vec<u8>> {
-    bytes_in(&Place::of(location)?, location)
+    bytes_in(&Entry::of(location)?, location)
 }
 
 /// The same as they are now, whatever was fetched before. The directory is the caller's own.
 pub(crate) fn bytes_afresh(location: &Location, directory: &Path) -> Result<Vec<u8>> {
-    bytes_in(&Place::below(directory, location)?, location)
+    bytes_in(&Entry::below(directory, location)?, location)
 }
 
-fn bytes_in(place: &Place, location: &Location) -> Result<Vec<u8>> {
+fn bytes_in(place: &Entry, location: &Location) -> Result<Vec<u8>> {
     let _under_way = UnderWay::begin();
     let wanted = Wanted { location: location.clone(), sha256: None };
     let limit = Bytes(settings().limit.0.min(INDEX_BYTES_MAX));

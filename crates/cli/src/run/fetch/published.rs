@@ -4,7 +4,7 @@ use ioecho_run::digest;
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_trace::Bytes;
 
-use super::cache::Place;
+use super::cache::Entry;
 use super::location::Location;
 use super::{Settings, Wanted, download, settings};
 use crate::library::{Index, LOAD_FILE, SUMS_FILE};
@@ -27,7 +27,7 @@ pub(super) fn sum(file: &Location) -> Result<Option<String>> {
         return Ok(None);
     }
     let sums = file.beside(SUMS_FILE);
-    let place = Place::of(&sums)?;
+    let place = Entry::of(&sums)?;
     // Where none stood beside it when it was fetched, there is none to ask for.
     if settings().offline && place.about().is_none() {
         return Ok(None);

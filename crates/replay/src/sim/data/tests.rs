@@ -27,12 +27,12 @@ fn writer(sector: &[u8]) -> Result<Option<u64>, ()> {
     Ok(first.checked_sub(1))
 }
 
-struct Stand {
+struct Fixture {
     device: SimDevice,
     requests: u64,
 }
 
-impl Stand {
+impl Fixture {
     fn new(text: &str) -> Self {
         Self::of(SimDevice::new(text.parse().unwrap(), SimClock::new(Nanos(1))).with_data())
     }
@@ -85,23 +85,23 @@ impl Stand {
 
 #[test]
 fn what_was_written_is_read_and_the_rest_is_zeroes() {
-    let mut stand = Stand::new("size=1M");
-    let first = stand.write(10, 4);
-    let second = stand.write(12, 4);
+    let mut fixture = Fixture::new("size=1M");
+    let first = fixture.write(10, 4);
+    let second = fixture.write(12, 4);
     let [a, b] = [Ok(Some(first)), Ok(Some(second))];
-    assert_eq!(stand.read(9, 8), [Ok(None), a, a, b, b, b, b, Ok(None)]);
-    stand.start(Op::WriteZeroes, Flags::empty(), 11, 2);
-    stand.drain();
-    assert_eq!(stand.read(10, 4), [a, Ok(None), Ok(None), b]);
+    assert_eq!(fixture.read(9, 8), [Ok(None), a, a, b, b, b, b, Ok(None)]);
+    fixture.start(Op::WriteZeroes, Flags::empty(), 11, 2);
+    fixture.drain();
+    assert_eq!(fixture.read(10, 4), [a, Ok(None), Ok(None), b]);
 }
 
 #[test]
 fn data_are_kept_only_on_request() {
-    let mut stand = Stand::new("size=1M");
-    stand.device.keep_data(false);
-    stand.start(Op::Read, Flags::empty(), 0, 1);
-    let tag = stand.drain()[0].tag;
-    assert!(stand.device.data(tag).is_empty());
+    let mut fixture = Fixture::new("size=1M");
+    fixture.device.keep_data(false);
+    fixture.start(Op::Read, Flags::empty(), 0, 1);
+    let tag = fixture.drain()[0].tag;
+    assert!(fixture.device.data(tag).is_empty());
     let mut bare = SimDevice::new(SimSpec::default(), SimClock::default());
     bare.keep_data(true);
     assert!(bare.data(0).is_empty() && bare.sectors_mut().is_none());
@@ -112,11 +112,11 @@ fn of_two_overlapping_writes_in_flight_together_either_may_win_in_either_piece()
     let mut winners = [0; 2];
     let mut mixed = 0;
     for seed in 0..200 {
-        let mut stand = Stand::new(&format!("size=1M,units=2,model=const,seed={seed}"));
-        let first = stand.start(Op::Write, Flags::empty(), 0, 8);
-        let second = stand.start(Op::Write, Flags::empty(), 0, 8);
-        stand.drain();
-        let writers = stand.read(0, 8);
+        let mut fixture = Fixture::new(&format!("size=1M,units=2,model=const,seed={seed}"));
+        let first = fixture.start(Op::Write, Flags::empty(), 0, 8);
+        let second = fixture.start(Op::Write, Flags::empty(), 0, 8);
+        fixture.drain();
+        let writers = fixture.read(0, 8);
         assert!(writers.iter().all(|w| [Ok(Some(first)), Ok(Some(second))].contains(w)));
         let of_second = writers.iter().filter(|w| **w == Ok(Some(second))).count();
         match of_second {
@@ -131,16 +131,16 @@ fn of_two_overlapping_writes_in_flight_together_either_may_win_in_either_piece()
 #[test]
 fn a_read_beside_a_write_brings_old_or_new_and_after_it_only_new() {
     for seed in 0..100 {
-        let mut stand = Stand::new(&format!("size=1M,units=2,seed={seed}"));
-        let old = stand.write(0, 8);
-        let new = stand.start(Op::Write, Flags::empty(), 0, 8);
-        stand.start(Op::Read, Flags::empty(), 0, 8);
-        let completions = stand.drain();
+        let mut fixture = Fixture::new(&format!("size=1M,units=2,seed={seed}"));
+        let old = fixture.write(0, 8);
+        let new = fixture.start(Op::Write, Flags::empty(), 0, 8);
+        fixture.start(Op::Read, Flags::empty(), 0, 8);
+        let completions = fixture.drain();
         let read = completions.iter().find(|completion| completion.tag == 2).unwrap();
-        let data = stand.device.data(read.tag).to_vec();
+        let data = fixture.device.data(read.tag).to_vec();
         let mut writers = data.chunks(SECTOR_BYTES).map(writer);
         assert!(writers.all(|w| [Ok(Some(old)), Ok(Some(new))].contains(&w)));
-        assert_eq!(stand.read(0, 8), [Ok(Some(new)); 8]);
+        assert_eq!(fixture.read(0, 8), [Ok(Some(new)); 8]);
     }
 }
 
@@ -149,9 +149,9 @@ fn a_failed_write_leaves_any_part_and_a_short_one_its_beginning() {
     let mut arrived = [0; 2];
     for (kind, fault) in ["errors=1", "short=1"].into_iter().enumerate() {
         for seed in 0..200 {
-            let mut stand = Stand::new(&format!("size=1M,{fault},seed={seed}"));
-            let request = stand.write(0, 8);
-            let sectors = stand.device.sectors_mut().unwrap();
+            let mut fixture = Fixture::new(&format!("size=1M,{fault},seed={seed}"));
+            let request = fixture.write(0, 8);
+            let sectors = fixture.device.sectors_mut().unwrap();
             let there: Vec<bool> =
                 (0..8).map(|n| writer(sectors.get(n)) == Ok(Some(request))).collect();
             arrived[kind] += there.iter().filter(|there| **there).count();
@@ -167,11 +167,11 @@ fn a_failed_write_leaves_any_part_and_a_short_one_its_beginning() {
 fn a_discarded_range_keeps_what_it_held_or_reads_as_zeroes() {
     let (mut kept, mut zeroed) = (0, 0);
     for seed in 0..50 {
-        let mut stand = Stand::new(&format!("size=1M,seed={seed}"));
-        let request = stand.write(0, 8);
-        stand.start(Op::Discard, Flags::empty(), 0, 8);
-        stand.drain();
-        for sector in stand.read(0, 8) {
+        let mut fixture = Fixture::new(&format!("size=1M,seed={seed}"));
+        let request = fixture.write(0, 8);
+        fixture.start(Op::Discard, Flags::empty(), 0, 8);
+        fixture.drain();
+        for sector in fixture.read(0, 8) {
             assert!([Ok(Some(request)), Ok(None)].contains(&sector));
             if sector == Ok(None) { zeroed += 1 } else { kept += 1 }
         }
@@ -183,22 +183,22 @@ fn a_discarded_range_keeps_what_it_held_or_reads_as_zeroes() {
 fn a_loss_of_power_spares_what_was_flushed_and_what_was_forced() {
     let (mut lost, mut kept) = (0, 0);
     for seed in 0..100 {
-        let mut stand = Stand::new(&format!("size=1M,seed={seed}"));
-        let flushed = stand.write(0, 4);
-        stand.start(Op::Flush, Flags::empty(), 0, 0);
-        stand.drain();
-        stand.write(0, 2);
-        stand.start(Op::Write, Flags::FUA, 8, 4);
-        stand.drain();
-        stand.write(16, 4);
-        stand.device.cut_power();
+        let mut fixture = Fixture::new(&format!("size=1M,seed={seed}"));
+        let flushed = fixture.write(0, 4);
+        fixture.start(Op::Flush, Flags::empty(), 0, 0);
+        fixture.drain();
+        fixture.write(0, 2);
+        fixture.start(Op::Write, Flags::FUA, 8, 4);
+        fixture.drain();
+        fixture.write(16, 4);
+        fixture.device.cut_power();
         let forced = flushed + 3;
-        assert_eq!(stand.read(8, 4), [Ok(Some(forced)); 4]);
-        assert_eq!(stand.read(2, 2), [Ok(Some(flushed)); 2]);
-        for sector in stand.read(0, 2) {
+        assert_eq!(fixture.read(8, 4), [Ok(Some(forced)); 4]);
+        assert_eq!(fixture.read(2, 2), [Ok(Some(flushed)); 2]);
+        for sector in fixture.read(0, 2) {
             assert!([Ok(Some(flushed)), Ok(Some(flushed + 2))].contains(&sector));
         }
-        for sector in stand.read(16, 4) {
+        for sector in fixture.read(16, 4) {
             if sector == Ok(None) { lost += 1 } else { kept += 1 }
         }
     }
@@ -207,29 +207,29 @@ fn a_loss_of_power_spares_what_was_flushed_and_what_was_forced() {
 
 #[test]
 fn what_is_in_flight_when_power_fails_is_never_answered() {
-    let mut stand = Stand::new("size=1M");
-    stand.start(Op::Write, Flags::empty(), 0, 4);
-    stand.device.cut_power();
-    assert!(stand.drain().is_empty());
-    assert_eq!(stand.read(0, 4), [Ok(None); 4]);
+    let mut fixture = Fixture::new("size=1M");
+    fixture.start(Op::Write, Flags::empty(), 0, 4);
+    fixture.device.cut_power();
+    assert!(fixture.drain().is_empty());
+    assert_eq!(fixture.read(0, 4), [Ok(None); 4]);
 }
 
 /// Writes each of 32 ranges twice and reads it on a device that misbehaves in one way; answers the
 /// misdeeds and what each sector should hold.
-fn betrayed(kind: MischiefKind, seed: u64) -> (Stand, Vec<Misdeed>, Vec<u64>) {
+fn betrayed(kind: MischiefKind, seed: u64) -> (Fixture, Vec<Misdeed>, Vec<u64>) {
     let spec: SimSpec = format!("size=4M,seed={seed}").parse().unwrap();
     let mischief = Mischief { share: 0.1, kinds: vec![kind] };
     let device = SimDevice::new(spec, SimClock::new(Nanos(1))).misbehaving(mischief);
-    let mut stand = Stand::of(device);
+    let mut fixture = Fixture::of(device);
     let mut expected = vec![0; 256];
     let mut random = SplitMix64(seed);
     for _ in 0..64 {
         let range = random.below(32) * 8;
-        let request = stand.write(range, 8);
+        let request = fixture.write(range, 8);
         expected[range as usize..range as usize + 8].fill(request);
     }
-    let misdeeds = stand.device.misdeeds().to_vec();
-    (stand, misdeeds, expected)
+    let misdeeds = fixture.device.misdeeds().to_vec();
+    (fixture, misdeeds, expected)
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn every_betrayal_of_a_write_is_written_down_and_nothing_else_is_wrong() {
         }
         let mut found = 0;
         for seed in 0..20 {
-            let (mut stand, misdeeds, expected) = betrayed(kind, seed);
-            let sectors = stand.device.sectors_mut().unwrap();
+            let (mut fixture, misdeeds, expected) = betrayed(kind, seed);
+            let sectors = fixture.device.sectors_mut().unwrap();
             for (sector, request) in expected.iter().enumerate() {
                 if *request == 0 {
                     continue;
@@ -273,28 +273,28 @@ fn a_stale_read_brings_the_version_before_and_says_which_sectors() {
     let mischief = Mischief { share: 1.0, kinds: vec![MischiefKind::StaleRead] };
     let spec: SimSpec = "size=1M".parse().unwrap();
     let device = SimDevice::new(spec, SimClock::new(Nanos(1))).misbehaving(mischief);
-    let mut stand = Stand::of(device);
-    let old = stand.write(0, 8);
-    let new = stand.write(2, 3);
+    let mut fixture = Fixture::of(device);
+    let old = fixture.write(0, 8);
+    let new = fixture.write(2, 3);
     let [a, b] = [Ok(Some(old)), Ok(Some(new))];
-    assert_eq!(stand.read(0, 8), [a; 8]);
-    let misdeed = stand.device.misdeeds()[0].clone();
+    assert_eq!(fixture.read(0, 8), [a; 8]);
+    let misdeed = fixture.device.misdeeds()[0].clone();
     assert_eq!((misdeed.kind, misdeed.sectors), (MischiefKind::StaleRead, 2..5));
     // Nothing older is there: such a read is an honest one.
-    stand.write(16, 1);
-    stand.read(16, 1);
-    assert_eq!(stand.device.misdeeds().len(), 1);
-    assert_eq!(writer(stand.device.sectors_mut().unwrap().get(3)), b);
+    fixture.write(16, 1);
+    fixture.read(16, 1);
+    assert_eq!(fixture.device.misdeeds().len(), 1);
+    assert_eq!(writer(fixture.device.sectors_mut().unwrap().get(3)), b);
 }
 
 #[test]
 fn damage_done_by_hand_is_what_is_read() {
-    let mut stand = Stand::new("size=1M");
-    let (first, second) = (stand.write(0, 1), stand.write(1, 1));
-    let sectors = stand.device.sectors_mut().unwrap();
+    let mut fixture = Fixture::new("size=1M");
+    let (first, second) = (fixture.write(0, 1), fixture.write(1, 1));
+    let sectors = fixture.device.sectors_mut().unwrap();
     sectors.swap(0, 1);
     sectors.get_mut(5)[100] ^= 1;
     assert_eq!(sectors.written(), [0, 1, 5]);
-    assert_eq!(stand.read(0, 2), [Ok(Some(second)), Ok(Some(first))]);
-    assert_eq!(stand.read(5, 1), [Err(())]);
+    assert_eq!(fixture.read(0, 2), [Ok(Some(second)), Ok(Some(first))]);
+    assert_eq!(fixture.read(5, 1), [Err(())]);
 }

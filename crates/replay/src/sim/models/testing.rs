@@ -26,12 +26,12 @@ fn io(op: Op, (offset, length): (u64, u64)) -> Io {
 }
 
 /// A model with its random numbers.
-struct Stand {
+struct Fixture {
     model: Model,
     random: SplitMix64,
 }
 
-impl Stand {
+impl Fixture {
     fn new(spec: &SimSpec) -> Self {
         Self { model: Model::new(spec), random: SplitMix64(spec.seed) }
     }
@@ -55,19 +55,19 @@ impl Stand {
 
 /// What a single read takes on an idle device, ns.
 pub(super) fn alone(spec: &SimSpec, length: u64) -> i64 {
-    Stand::new(spec).completes(&io(Op::Read, (0, length)), 0, 1)
+    Fixture::new(spec).completes(&io(Op::Read, (0, length)), 0, 1)
 }
 
 /// What each of these reads takes, all issued at once, ns.
 pub(super) fn together(spec: &SimSpec, ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<i64> {
-    let mut stand = Stand::new(spec);
-    let one = |(n, range)| stand.completes(&io(Op::Read, range), 0, n + 1);
+    let mut fixture = Fixture::new(spec);
+    let one = |(n, range)| fixture.completes(&io(Op::Read, range), 0, n + 1);
     ranges.into_iter().enumerate().map(one).collect()
 }
 
 /// What each of these reads takes, one after the other, ns.
 pub(super) fn one_by_one(spec: &SimSpec, ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<i64> {
-    Stand::new(spec).one_by_one(Op::Read, ranges)
+    Fixture::new(spec).one_by_one(Op::Read, ranges)
 }
 
 /// What each of these writes takes, one after the other, ns.
@@ -75,7 +75,7 @@ pub(super) fn one_by_one_writes(
     spec: &SimSpec,
     ranges: impl IntoIterator<Item = (u64, u64)>,
 ) -> Vec<i64> {
-    Stand::new(spec).one_by_one(Op::Write, ranges)
+    Fixture::new(spec).one_by_one(Op::Write, ranges)
 }
 
 /// What a flush takes that follows these writes at once, ns.
@@ -83,22 +83,22 @@ pub(super) fn flush_after_writes(
     spec: &SimSpec,
     ranges: impl IntoIterator<Item = (u64, u64)>,
 ) -> i64 {
-    let mut stand = Stand::new(spec);
-    let now = stand.one_by_one(Op::Write, ranges).into_iter().sum();
-    stand.completes(&io(Op::Flush, (0, 0)), now, 1) - now
+    let mut fixture = Fixture::new(spec);
+    let now = fixture.one_by_one(Op::Write, ranges).into_iter().sum();
+    fixture.completes(&io(Op::Flush, (0, 0)), now, 1) - now
 }
 
 /// The mean response time of reads of 4 KiB at random places that arrive at random (Poisson) with
 /// this mean gap, ns.
 pub(super) fn mean_response_ns(spec: &SimSpec, gap_ns: f64, count: usize) -> f64 {
-    let mut stand = Stand::new(spec);
+    let mut fixture = Fixture::new(spec);
     let mut random = SplitMix64(99);
     let mut at = 0.0;
     let mut sum = 0.0;
     for _ in 0..count {
         at += super::exponential_ns(gap_ns, &mut random);
         let offset = random.below(1 << 20) * 4096;
-        let done = stand.completes(&io(Op::Read, (offset, 4096)), at as i64, 1);
+        let done = fixture.completes(&io(Op::Read, (offset, 4096)), at as i64, 1);
         sum += done as f64 - at;
     }
     sum / count as f64
@@ -106,16 +106,16 @@ pub(super) fn mean_response_ns(spec: &SimSpec, gap_ns: f64, count: usize) -> f64
 
 /// Requests per second of a closed loop that keeps so many reads in flight.
 pub(super) fn closed_loop_rate(spec: &SimSpec, in_flight: usize, count: usize) -> f64 {
-    let mut stand = Stand::new(spec);
+    let mut fixture = Fixture::new(spec);
     let read = io(Op::Read, (0, 4096));
     // Begins with all of them, and measures once the first ones are gone.
     let mut ends: BinaryHeap<Reverse<i64>> =
-        (0..in_flight).map(|_| Reverse(stand.completes(&read, 0, in_flight))).collect();
+        (0..in_flight).map(|_| Reverse(fixture.completes(&read, 0, in_flight))).collect();
     let (mut since, mut now) = (0, 0);
     for n in 0..in_flight + count {
         if let Some(Reverse(end)) = ends.pop() {
             now = end;
-            ends.push(Reverse(stand.completes(&read, now, in_flight)));
+            ends.push(Reverse(fixture.completes(&read, now, in_flight)));
         }
         if n == in_flight {
             since = now;

@@ -14,7 +14,7 @@ const PLACES_MAX: usize = 64;
 const REQUESTS_MAX: usize = 1 << 10;
 
 #[derive(Debug)]
-struct Place {
+struct Extent {
     begin: u64,
     end: u64,
     serials: Vec<u64>,
@@ -22,7 +22,7 @@ struct Place {
 
 /// The places in doubt of one class on one device.
 #[derive(Debug, Default)]
-pub(super) struct Doubts(Vec<Place>);
+pub(super) struct Doubts(Vec<Extent>);
 
 impl Doubts {
     pub(super) fn is_empty(&self) -> bool {
@@ -48,7 +48,7 @@ impl Doubts {
         };
         let serials = parts.iter().map(|part| part.serial);
         if self.0.len() < PLACES_MAX {
-            self.0.push(Place { begin, end, serials: serials.collect() });
+            self.0.push(Extent { begin, end, serials: serials.collect() });
         } else if let Some(last) = self.0.last_mut() {
             (last.begin, last.end) = (last.begin.min(begin), last.end.max(end));
             last.serials.extend(serials);
@@ -64,7 +64,7 @@ impl Doubts {
             }
             place.serials.iter().any(|serial| waits(*serial))
         });
-        let meets = |place: &Place, part: &Part| {
+        let meets = |place: &Extent, part: &Part| {
             part.begin < place.end && part.end > place.begin
                 || part.begin == place.begin && part.end == place.end
         };

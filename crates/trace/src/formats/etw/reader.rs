@@ -18,7 +18,7 @@ const ISSUED_MAX: usize = 65_536;
 
 /// Where the columns of a kind of event are.
 #[derive(Clone, Copy, Debug)]
-struct Places {
+struct Columns {
     time: usize,
     process: usize,
     /// Beyond all fields where there is none.
@@ -33,7 +33,7 @@ struct Places {
 /// A place where no field is.
 const NOWHERE: usize = usize::MAX;
 
-impl Places {
+impl Columns {
     /// Of reads and writes, where no heading says otherwise.
     const TRANSFER: Self =
         Self { time: 1, process: 2, cpu: NOWHERE, irp: 4, offset: 5, size: 6, elapsed: 7, disk: 8 };
@@ -86,10 +86,10 @@ fn kind(name: &[u8]) -> Option<Kind> {
 /// The events while they go by.
 pub(super) struct Parser {
     unit_ns: i64,
-    reads: Places,
-    writes: Places,
-    flushes: Places,
-    issues: Places,
+    reads: Columns,
+    writes: Columns,
+    flushes: Columns,
+    issues: Columns,
     in_heading: bool,
     /// When the requests at these addresses were issued.
     issued: FxHashMap<u64, i64>,
@@ -100,10 +100,10 @@ impl Parser {
     pub(super) fn new(unit_ns: Option<i64>) -> Self {
         Self {
             unit_ns: unit_ns.unwrap_or(UNIT_NS),
-            reads: Places::TRANSFER,
-            writes: Places::TRANSFER,
-            flushes: Places::FLUSH,
-            issues: Places::TRANSFER,
+            reads: Columns::TRANSFER,
+            writes: Columns::TRANSFER,
+            flushes: Columns::FLUSH,
+            issues: Columns::TRANSFER,
             in_heading: false,
             issued: FxHashMap::default(),
             last_pid: None,
@@ -114,7 +114,7 @@ impl Parser {
     fn heading(&mut self, line: &[u8]) {
         let fields = Fields::of(line);
         let Some(kind) = kind(fields.get(0)) else { return };
-        let places = Places::of(&fields);
+        let places = Columns::of(&fields);
         match kind {
             Kind::Transfer(Op::Read) => self.reads = places,
             Kind::Transfer(_) => self.writes = places,

@@ -30,7 +30,7 @@ pub(super) struct Devices {
 
 /// Where an event belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) device: u32,
     pub(super) sector: u64,
     pub(super) bio_based: bool,
@@ -67,13 +67,13 @@ impl Devices {
 
     /// Where an event on `device` belongs; `None` if it lies in no partition that was recorded.
     #[inline]
-    pub(super) fn place(&self, device: u32, sector: u64, has_range: bool) -> Option<Place> {
+    pub(super) fn place(&self, device: u32, sector: u64, has_range: bool) -> Option<Location> {
         let device = self.disks.get(&device).copied().unwrap_or(device);
         let Some(rule) = self.rules.get(&device) else {
-            return Some(Place { device, sector, bio_based: false });
+            return Some(Location { device, sector, bio_based: false });
         };
         if rule.partitions.is_empty() {
-            return Some(Place { device, sector, bio_based: rule.bio_based });
+            return Some(Location { device, sector, bio_based: rule.bio_based });
         }
         let mut partitions = rule.partitions.iter();
         let found = if has_range {
@@ -83,7 +83,7 @@ impl Devices {
             partitions.next()?
         };
         let sector = if has_range { sector - found.1 } else { 0 };
-        Some(Place { device: found.0, sector, bio_based: rule.bio_based })
+        Some(Location { device: found.0, sector, bio_based: rule.bio_based })
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
         let disk = Device { number: 80, bio_based: true, ..Device::default() };
         let devices = devices(vec![part(81, 1000), disk]);
         for device in [80, 81] {
-            let expected = Place { device: 80, sector: 7, bio_based: true };
+            let expected = Location { device: 80, sector: 7, bio_based: true };
             assert_eq!(devices.place(device, 7, true), Some(expected));
         }
         assert_eq!(devices.place(9, 7, true).unwrap().device, 9);

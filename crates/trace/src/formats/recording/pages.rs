@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 
-use super::devices::{Devices, Place};
+use super::devices::{Devices, Location};
 use super::layout::{Elsewhere, EventLayout, Field, Length, common_type};
 use super::rwbs::categories;
 use crate::error::TraceError;
@@ -268,7 +268,7 @@ impl Decoded {
             self.absurd += 1;
             return Some(());
         };
-        let Some(Place { device, sector, bio_based }) =
+        let Some(Location { device, sector, bio_based }) =
             layouts.devices.place(device, sector, bytes > 0)
         else {
             self.outside += 1;

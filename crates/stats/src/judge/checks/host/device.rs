@@ -36,13 +36,13 @@ const COMMIT_BYTES: u64 = 16 << 10;
 const MISALIGNED_SHARE: f64 = 0.01;
 
 /// How a check came out on one device.
-struct Found {
+struct DeviceGrade {
     grade: Grade,
     measured: String,
     advice: &'static str,
 }
 
-impl Found {
+impl DeviceGrade {
     fn nothing(why: impl Into<String>) -> Self {
         Self { grade: Grade::NotApplicable, measured: why.into(), advice: "" }
     }
@@ -54,7 +54,7 @@ fn of_devices(
     threshold: &str,
     figures: &RunFigures,
     engine: &EngineFacts,
-    judge: impl Fn(&DeviceFacts, &TargetReach) -> Found,
+    judge: impl Fn(&DeviceFacts, &TargetReach) -> DeviceGrade,
 ) -> Check {
     if engine.simulated || !is_known(&engine.host) {
         return silent(name, engine);
@@ -76,8 +76,8 @@ fn of_devices(
 }
 
 /// Why a device's own counters say nothing.
-fn uncounted(device: &DeviceFacts) -> Found {
-    Found::nothing(if device.unknown.is_empty() {
+fn uncounted(device: &DeviceFacts) -> DeviceGrade {
+    DeviceGrade::nothing(if device.unknown.is_empty() {
         format!("the kernel counts nothing on {}", device.name)
     } else {
         device.unknown.clone()
@@ -142,7 +142,7 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
     of_devices("scheduler", threshold, figures, engine, |device, reach| {
         let Some(counted) = &device.counted else { return uncounted(device) };
         if engine.results_lost > 0 {
-            return Found::nothing(LOST);
+            return DeviceGrade::nothing(LOST);
         }
         let own = Own::of(device, reach, engine);
         let pieces = |limit: Option<u64>| limit.map_or(0, |limit| reach.pieces_beyond(limit));
@@ -193,7 +193,7 @@ pub(super) fn scheduler(figures: &RunFigures, engine: &EngineFacts) -> Check {
                  read throughput in bytes.",
             )
         };
-        Found { grade, measured, advice }
+        DeviceGrade { grade, measured, advice }
     })
 }
 
@@ -206,7 +206,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
     of_devices("queue-depth", threshold, figures, engine, |device, reach| {
         let issued = reach.submissions();
         if issued == 0 {
-            return Found::nothing("nothing was issued");
+            return DeviceGrade::nothing("nothing was issued");
         }
         let cap = u64::from(engine.in_flight_max);
         let held = share(figures.late(LateCause::InFlightCap).requests, figures.issued());
@@ -244,7 +244,7 @@ pub(super) fn queue_depth(figures: &RunFigures, engine: &EngineFacts) -> Check {
         } else {
             (Grade::Pass, "")
         };
-        Found { grade, measured, advice }
+        DeviceGrade { grade, measured, advice }
     })
 }
 
@@ -273,7 +273,7 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
     of_devices("other-load", threshold, figures, engine, |device, reach| {
         let Some(counted) = &device.counted else { return uncounted(device) };
         if engine.results_lost > 0 {
-            return Found::nothing(LOST);
+            return DeviceGrade::nothing(LOST);
         }
         let own = Own::of(device, reach, engine);
         let (requests, bytes) = others(counted, own);
@@ -316,7 +316,7 @@ pub(super) fn other_load(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 units::counted_in(reach.flushes, "flush", "flushes")
             );
         }
-        Found {
+        DeviceGrade {
             grade: if busy { Grade::Suspect } else { Grade::Pass },
             measured,
             advice: "The device worked for others during the run, and their requests stood in the \
@@ -335,11 +335,11 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
             return uncounted(device);
         }
         if writes == 0 {
-            return Found::nothing("the load wrote nothing");
+            return DeviceGrade::nothing("the load wrote nothing");
         }
         let block = Bytes(device.block);
         if device.partition_start % device.block != 0 {
-            return Found {
+            return DeviceGrade {
                 grade: Grade::Suspect,
                 measured: format!(
                     "the partition begins at byte {}, in the middle of a block of {block} ({})",
@@ -366,7 +366,7 @@ pub(super) fn alignment(figures: &RunFigures, engine: &EngineFacts) -> Check {
                 Bytes(device.optimal)
             );
         }
-        Found {
+        DeviceGrade {
             grade: if part <= MISALIGNED_SHARE { Grade::Pass } else { Grade::Suspect },
             measured,
             advice: "For each of these writes a block is read first, which costs a disk a turn and \
@@ -386,7 +386,7 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
             .sum();
         let durable = reach.flushes.saturating_add(reach.forced);
         if durable.saturating_add(reach.discards.requests).saturating_add(lost) == 0 {
-            return Found::nothing("the load has no flush, no forced write and no discard");
+            return DeviceGrade::nothing("the load has no flush, no forced write and no discard");
         }
         let cache = &device.write_cache;
         let mut measured = format!(
@@ -432,6 +432,6 @@ pub(super) fn durability(figures: &RunFigures, engine: &EngineFacts) -> Check {
         } else {
             (Grade::Pass, "")
         };
-        Found { grade, measured, advice }
+        DeviceGrade { grade, measured, advice }
     })
 }

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::server::{Served, Server};
 
-pub(crate) struct Stand {
+pub(crate) struct Fixture {
     pub(crate) directory: TempDir,
     pub(crate) server: Server,
     /// What every command finds in its environment besides.
@@ -23,7 +23,7 @@ pub(crate) struct Said {
     pub(crate) code: i32,
 }
 
-impl Stand {
+impl Fixture {
     /// With a load of so many requests in `in.load`.
     pub(crate) fn new(requests: u64) -> Self {
         let directory = tempfile::tempdir().unwrap();

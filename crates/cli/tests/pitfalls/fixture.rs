@@ -8,9 +8,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A directory for targets, traces and runs, which goes away with them.
-pub(crate) struct Stand(TempDir);
+pub(crate) struct Fixture(TempDir);
 
-impl Stand {
+impl Fixture {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

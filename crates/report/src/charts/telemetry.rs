@@ -3,14 +3,14 @@
 //!
 //! None of these is a figure of the device. They tell how near the generator was to its limits.
 
-use ioecho_stats::inside::{InsideFigures, LevelOf, Of, Part, SpanOf};
+use ioecho_stats::telemetry::{LevelOf, Of, Part, SpanOf, TelemetryFigures};
 
 use super::span_name;
 use crate::{Chart, Ink, Shape, Side, Stroke};
 
 /// Every picture of the engine's own state, in the order of their names; those with nothing to draw
 /// among them.
-pub fn all(figures: &InsideFigures) -> Vec<Chart> {
+pub fn all(figures: &TelemetryFigures) -> Vec<Chart> {
     vec![
         look_ahead(figures),
         waiting(figures),
@@ -25,7 +25,7 @@ pub fn all(figures: &InsideFigures) -> Vec<Chart> {
     ]
 }
 
-fn chart(figures: &InsideFigures, name: &str, title: &str, side: Side, note: &str) -> Chart {
+fn chart(figures: &TelemetryFigures, name: &str, title: &str, side: Side, note: &str) -> Chart {
     let note = format!("{note}; in steps of {}", span_name(figures.step_ns()));
     Chart::new(name, title, Side::time(), side).note(&note)
 }
@@ -40,7 +40,7 @@ fn time() -> Side {
 }
 
 /// The look-ahead: planned requests ready to be issued.
-fn look_ahead(figures: &InsideFigures) -> Chart {
+fn look_ahead(figures: &TelemetryFigures) -> Chart {
     let level = |level, of, name: &str| Shape::Series(figures.level(level, of, name));
     let note = "planned requests that are ready; at the load's end there are none left";
     chart(figures, "g50.submit_level", "Engine: look-ahead", requests(), note)
@@ -50,7 +50,7 @@ fn look_ahead(figures: &InsideFigures) -> Chart {
 }
 
 /// Requests pushed back.
-fn waiting(figures: &InsideFigures) -> Chart {
+fn waiting(figures: &TelemetryFigures) -> Chart {
     let level = |of, name: &str| Shape::Series(figures.level(LevelOf::Waiting, of, name));
     let note = "due requests that wait for others that they overlap";
     chart(figures, "g51.pushback_level", "Engine: pushed back", requests(), note)
@@ -59,7 +59,7 @@ fn waiting(figures: &InsideFigures) -> Chart {
 }
 
 /// How far the look-ahead reaches.
-fn ahead(figures: &InsideFigures) -> Chart {
+fn ahead(figures: &TelemetryFigures) -> Chart {
     let level = |of, name: &str| Shape::Series(figures.level(LevelOf::Ahead, of, name));
     let note = "from now to when the last request that the scheduler holds is due; nothing is \
                 drawn where it is due already";
@@ -69,7 +69,7 @@ fn ahead(figures: &InsideFigures) -> Chart {
 }
 
 /// What lies between due and handed over.
-fn submission(figures: &InsideFigures) -> Chart {
+fn submission(figures: &TelemetryFigures) -> Chart {
     let span = |span, of, name: &str| Shape::Series(figures.span(span, of, name));
     let most = Of::Quantile(0.99);
     let note = "delay: from due to the system call, whatever held the request up; of it \
@@ -87,7 +87,7 @@ fn submission(figures: &InsideFigures) -> Chart {
 }
 
 /// How long completions lay unseen.
-fn completion(figures: &InsideFigures) -> Chart {
+fn completion(figures: &TelemetryFigures) -> Chart {
     let span = |of, name: &str| Shape::Series(figures.span(SpanOf::Unseen, of, name));
     let note = "no longer than this did completions lie unseen while the engine was busy; those \
                 that woke it are not in it, for it cannot tell";
@@ -98,7 +98,7 @@ fn completion(figures: &InsideFigures) -> Chart {
 }
 
 /// Waiting for input.
-fn input_wait(figures: &InsideFigures) -> Chart {
+fn input_wait(figures: &TelemetryFigures) -> Chart {
     let side = Side { from: Some(0.0), to: Some(1.0), ..Side::linear("share of time", "%") };
     let note = "of the issuing threads' time: that in which there was no input";
     chart(figures, "g55.input_wait", "Engine: waiting for input", side, note).with(
@@ -109,7 +109,7 @@ fn input_wait(figures: &InsideFigures) -> Chart {
 }
 
 /// Requests that came when they were due already.
-fn input_stalls(figures: &InsideFigures) -> Chart {
+fn input_stalls(figures: &TelemetryFigures) -> Chart {
     let side = Side { from: Some(0.0), to: Some(1.0), ..Side::linear("stalls", "stalls") };
     let note = "requests that were due already when they were read";
     chart(figures, "g55.input_stalls", "Engine: input stalls", side, note).with(
@@ -120,7 +120,7 @@ fn input_stalls(figures: &InsideFigures) -> Chart {
 }
 
 /// Waiting for completions, and work.
-fn answer_wait(figures: &InsideFigures) -> Chart {
+fn answer_wait(figures: &TelemetryFigures) -> Chart {
     let share = |part, name: &str| Shape::Series(figures.share(part, name));
     let side = Side { from: Some(0.0), to: Some(100.0), ..Side::linear("share of time", "%") };
     let note = "of the issuing threads' time; blocked: everything due waited for a completion";
@@ -131,7 +131,7 @@ fn answer_wait(figures: &InsideFigures) -> Chart {
 }
 
 /// The ring of results.
-fn results(figures: &InsideFigures) -> Chart {
+fn results(figures: &TelemetryFigures) -> Chart {
     let level = |of, name: &str| Shape::Series(figures.level(LevelOf::Results, of, name));
     let note = "results that the writer's thread has not taken yet; what has no room is lost";
     chart(figures, "g57.result_level", "Engine: results waiting", requests(), note)
@@ -140,7 +140,7 @@ fn results(figures: &InsideFigures) -> Chart {
 }
 
 /// The writer's stalls.
-fn writes(figures: &InsideFigures) -> Chart {
+fn writes(figures: &TelemetryFigures) -> Chart {
     let note = "the longest that handing results to the system took the writer's thread";
     chart(figures, "g58.result_wait", "Writer: stalls", time(), note).with(
         Shape::Series(figures.write_max("longest")),
@@ -152,13 +152,13 @@ fn writes(figures: &InsideFigures) -> Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioecho_stats::inside::{Level, Line, Spans, Spent, VERSION};
+    use ioecho_stats::telemetry::{Level, Line, Spans, Spent, VERSION};
 
     #[test]
     fn every_series_that_was_told_is_drawn_with_its_unit() {
         let level = Some(Level { min: 1, mean: 2.0, max: 3 });
         let spans = Spans { count: 1, sum_ns: 9, max_ns: 9, bins: vec![(8, 1)] };
-        let mut figures = InsideFigures::default();
+        let mut figures = TelemetryFigures::default();
         figures.observe(&Line {
             version: VERSION,
             end_ns: 1_000,
@@ -179,6 +179,6 @@ mod tests {
         let charts = all(&figures);
         assert!(charts.iter().all(|chart| !chart.is_empty() && !chart.y.quantity.unit.is_empty()));
         assert!(charts.is_sorted_by(|a, b| a.name < b.name));
-        assert!(all(&InsideFigures::default()).iter().all(Chart::is_empty));
+        assert!(all(&TelemetryFigures::default()).iter().all(Chart::is_empty));
     }
 }

@@ -111,7 +111,7 @@ pub(super) struct Levels {
 /// What the engine did in an interval. What happens counts in the interval in which the engine
 /// notices it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Inside {
+pub struct Telemetry {
     /// When it began, counted from the replay's time zero.
     pub start: Nanos,
     /// When it ended. Where the engine was away for longer than an interval, that is one interval.
@@ -155,7 +155,7 @@ pub struct Inside {
 #[derive(Debug)]
 pub(super) struct Gauges {
     every: Nanos,
-    pub(super) open: Inside,
+    pub(super) open: Telemetry,
     passed: Nanos,
     next_look: Nanos,
     looked_at: Nanos,
@@ -165,7 +165,7 @@ impl Gauges {
     pub(super) fn new(every: Nanos) -> Self {
         Self {
             every: every.max(SHORTEST),
-            open: Inside::default(),
+            open: Telemetry::default(),
             passed: Nanos::ZERO,
             next_look: Nanos::ZERO,
             looked_at: Nanos::ZERO,
@@ -197,7 +197,7 @@ impl Gauges {
     }
 
     /// Time has gone on to `now`, spent on `doing`; hands over what has ended meanwhile.
-    pub(super) fn pass(&mut self, now: Nanos, doing: Doing, done: &mut dyn FnMut(&Inside)) {
+    pub(super) fn pass(&mut self, now: Nanos, doing: Doing, done: &mut dyn FnMut(&Telemetry)) {
         if now <= self.passed {
             return;
         }
@@ -217,7 +217,7 @@ impl Gauges {
     }
 
     /// The replay has ended: hands over what is open.
-    pub(super) fn finish(&mut self, now: Nanos, done: &mut dyn FnMut(&Inside)) {
+    pub(super) fn finish(&mut self, now: Nanos, done: &mut dyn FnMut(&Telemetry)) {
         self.pass(now, Doing::Awaiting, done);
         if now > self.open.start || self.open.delay.count > 0 {
             self.close(now.max(self.open.start), done);
@@ -243,10 +243,10 @@ impl Gauges {
         self.passed = until;
     }
 
-    fn close(&mut self, end: Nanos, done: &mut dyn FnMut(&Inside)) {
+    fn close(&mut self, end: Nanos, done: &mut dyn FnMut(&Telemetry)) {
         self.open.end = end;
         done(&self.open);
-        self.open = Inside { start: end, ..Inside::default() };
+        self.open = Telemetry { start: end, ..Telemetry::default() };
     }
 }
 
@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn time_is_cut_at_the_ends_of_intervals_and_none_gets_lost() {
         let mut gauges = Gauges::new(Nanos(2_000_000));
-        let mut closed: Vec<Inside> = Vec::new();
-        let mut done = |inside: &Inside| closed.push(*inside);
+        let mut closed: Vec<Telemetry> = Vec::new();
+        let mut done = |telemetry: &Telemetry| closed.push(*telemetry);
         gauges.pass(Nanos(-7), Doing::Awaiting, &mut done);
         gauges.pass(Nanos(1_500_000), Doing::Awaiting, &mut done);
         gauges.pass(Nanos(2_500_000), Doing::Issuing, &mut done);

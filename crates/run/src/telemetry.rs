@@ -9,8 +9,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use ioecho_replay::engine::inside::{self as engine, Inside};
-use ioecho_stats::inside::{InsideFigures, Level, Line, Spans, Spent, VERSION};
+use ioecho_replay::engine::telemetry::{self as engine, Telemetry};
+use ioecho_stats::telemetry::{Level, Line, Spans, Spent, TelemetryFigures, VERSION};
 use ioecho_trace::units::counted;
 use rtrb::{Consumer, Producer, RingBuffer};
 
@@ -24,18 +24,18 @@ const RING: usize = 128;
 const LINE_MAX: u64 = 1 << 20;
 
 /// The engine's end.
-pub struct InsideSender {
-    producer: Producer<Inside>,
+pub struct TelemetrySender {
+    producer: Producer<Telemetry>,
     /// Intervals since the last one that had room. The writer reads it at the end: no interval
     /// comes then that could tell of them.
     missing: Arc<AtomicU64>,
 }
 
-impl InsideSender {
+impl TelemetrySender {
     /// Hands an interval over, or counts it as missing.
-    pub fn send(&mut self, interval: &Inside) {
+    pub fn send(&mut self, interval: &Telemetry) {
         let missing = self.missing.load(Relaxed);
-        let interval = Inside { missing, ..*interval };
+        let interval = Telemetry { missing, ..*interval };
         let missing = match self.producer.push(interval) {
             Ok(()) => 0,
             Err(_) => missing + 1,
@@ -45,8 +45,8 @@ impl InsideSender {
 }
 
 /// The writing end, with a ring for each target.
-pub struct InsideWriter {
-    consumers: Vec<Consumer<Inside>>,
+pub struct TelemetryWriter {
+    consumers: Vec<Consumer<Telemetry>>,
     /// What has found no room lately, of each target.
     missing: Vec<Arc<AtomicU64>>,
     file: Option<BufWriter<File>>,
@@ -60,21 +60,25 @@ pub struct InsideWriter {
 
 /// The rings of a run with so many targets. `real`: the run goes by the host's clock, so that what
 /// its threads take means something.
-pub fn rings(run: &RunDirectory, targets: usize, real: bool) -> (Vec<InsideSender>, InsideWriter) {
+pub fn rings(
+    run: &RunDirectory,
+    targets: usize,
+    real: bool,
+) -> (Vec<TelemetrySender>, TelemetryWriter) {
     let missing: Vec<Arc<AtomicU64>> = (0..targets).map(|_| Arc::default()).collect();
     let (senders, consumers): (Vec<_>, Vec<_>) = missing
         .iter()
         .map(|missing| {
             let (producer, consumer) = RingBuffer::new(RING);
-            (InsideSender { producer, missing: Arc::clone(missing) }, consumer)
+            (TelemetrySender { producer, missing: Arc::clone(missing) }, consumer)
         })
         .unzip();
     let write_max = vec![0; targets];
     let run = run.clone();
-    (senders, InsideWriter { consumers, missing, file: None, run, real, write_max, error: None })
+    (senders, TelemetryWriter { consumers, missing, file: None, run, real, write_max, error: None })
 }
 
-impl InsideWriter {
+impl TelemetryWriter {
     /// Tells how long a write of results took.
     pub fn wrote(&mut self, took_ns: u64) {
         for most in &mut self.write_max {
@@ -98,7 +102,7 @@ impl InsideWriter {
                 let file = match &mut self.file {
                     Some(file) => file,
                     none => {
-                        let file = self.run.new_file(&self.run.inside())?;
+                        let file = self.run.new_file(&self.run.telemetry())?;
                         none.insert(BufWriter::new(file))
                     }
                 };
@@ -124,29 +128,29 @@ impl InsideWriter {
     }
 }
 
-fn line(target: u32, inside: &Inside, write_max_ns: Option<u64>) -> Line {
-    let [issuing_ns, awaiting_ns, blocked_ns, starved_ns] = inside.spent.map(|span| span.0);
+fn line(target: u32, telemetry: &Telemetry, write_max_ns: Option<u64>) -> Line {
+    let [issuing_ns, awaiting_ns, blocked_ns, starved_ns] = telemetry.spent.map(|span| span.0);
     Line {
         version: VERSION,
         target,
-        start_ns: inside.start.0,
-        end_ns: inside.end.0,
-        steps: inside.steps,
+        start_ns: telemetry.start.0,
+        end_ns: telemetry.end.0,
+        steps: telemetry.steps,
         spent: Spent { issuing_ns, awaiting_ns, blocked_ns, starved_ns },
-        input_stalls: inside.input_stalls,
-        look_ahead: level(inside.look_ahead),
-        input: level(inside.input),
-        results: level(inside.results),
-        waiting: level(inside.waiting),
-        in_flight: level(inside.in_flight),
-        ahead_ns: level(inside.ahead),
-        delay: spans(&inside.delay),
-        preparation: spans(&inside.preparation),
-        submission: spans(&inside.submission),
-        unseen: spans(&inside.unseen),
-        woken: inside.woken,
+        input_stalls: telemetry.input_stalls,
+        look_ahead: level(telemetry.look_ahead),
+        input: level(telemetry.input),
+        results: level(telemetry.results),
+        waiting: level(telemetry.waiting),
+        in_flight: level(telemetry.in_flight),
+        ahead_ns: level(telemetry.ahead),
+        delay: spans(&telemetry.delay),
+        preparation: spans(&telemetry.preparation),
+        submission: spans(&telemetry.submission),
+        unseen: spans(&telemetry.unseen),
+        woken: telemetry.woken,
         write_max_ns,
-        missing: inside.missing,
+        missing: telemetry.missing,
     }
 }
 
@@ -166,9 +170,9 @@ fn spans(spans: &engine::Spans) -> Spans {
 
 /// What the engines of a run told; nothing where it was not asked for. A line that was cut off when
 /// the run was killed is counted, like any other that is none.
-pub fn read(run: &RunDirectory) -> InsideFigures {
-    let mut figures = InsideFigures::default();
-    let Ok(file) = regular::open(&run.inside()) else { return figures };
+pub fn read(run: &RunDirectory) -> TelemetryFigures {
+    let mut figures = TelemetryFigures::default();
+    let Ok(file) = regular::open(&run.telemetry()) else { return figures };
     let mut reader = BufReader::new(file);
     let mut text = Vec::new();
     loop {
@@ -198,13 +202,13 @@ mod tests {
     fn what_an_engine_tells_is_read_as_it_was_told() {
         let (_directory, run) = directory();
         let (mut senders, mut writer) = rings(&run, 2, true);
-        let mut inside = Inside { end: Nanos(1_000), steps: 3, ..Inside::default() };
-        inside.delay.add(Nanos(100));
-        inside.look_ahead.add(7);
-        senders[1].send(&inside);
+        let mut telemetry = Telemetry { end: Nanos(1_000), steps: 3, ..Telemetry::default() };
+        telemetry.delay.add(Nanos(100));
+        telemetry.look_ahead.add(7);
+        senders[1].send(&telemetry);
         writer.wrote(55);
         assert_eq!(writer.finish(), Vec::<String>::new());
-        let text = std::fs::read_to_string(run.inside()).unwrap();
+        let text = std::fs::read_to_string(run.telemetry()).unwrap();
         let line: Line = serde_json::from_str(&text).unwrap();
         assert_eq!((line.target, line.end_ns, line.steps), (1, 1_000, 3));
         assert_eq!((line.delay.max_ns, line.write_max_ns), (100, Some(55)));
@@ -217,7 +221,7 @@ mod tests {
         let (_directory, run) = directory();
         let (mut senders, writer) = rings(&run, 2, false);
         for _ in 0..RING + 3 {
-            senders[1].send(&Inside::default());
+            senders[1].send(&Telemetry::default());
         }
         let told = writer.finish();
         assert_eq!(told, ["inside.jsonl: the last 3 intervals of target 1 found no room"]);
@@ -228,12 +232,12 @@ mod tests {
         let (_directory, run) = directory();
         let (mut senders, mut writer) = rings(&run, 1, false);
         for number in 0..RING as i64 + 5 {
-            senders[0].send(&Inside { end: Nanos(number), ..Inside::default() });
+            senders[0].send(&Telemetry { end: Nanos(number), ..Telemetry::default() });
         }
         writer.write();
-        senders[0].send(&Inside::default());
+        senders[0].send(&Telemetry::default());
         assert_eq!(writer.finish(), Vec::<String>::new());
-        let mut file = File::options().append(true).open(run.inside()).unwrap();
+        let mut file = File::options().append(true).open(run.telemetry()).unwrap();
         file.write_all(b"{\"version\":1,\"targ").unwrap();
         let figures = read(&run);
         assert_eq!((figures.missing, figures.unreadable), (5, 1));

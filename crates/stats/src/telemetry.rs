@@ -288,7 +288,7 @@ pub enum Part {
 /// Lines folded into steps, of all targets together: the extremes are those of any target, the time
 /// is that of all.
 #[derive(Clone, Debug, Default)]
-pub struct InsideFigures {
+pub struct TelemetryFigures {
     /// How long the first line's interval was: a step before any two became one, ns.
     base_ns: i64,
     steps: Grid<Step, STEPS_MAX, true>,
@@ -298,7 +298,7 @@ pub struct InsideFigures {
     pub unreadable: u64,
 }
 
-impl InsideFigures {
+impl TelemetryFigures {
     /// Adds a line.
     pub fn observe(&mut self, line: &Line) {
         if line.version != VERSION {
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_step_keeps_the_extremes_of_all_targets_and_the_shares_of_their_time() {
-        let mut figures = InsideFigures::default();
+        let mut figures = TelemetryFigures::default();
         for (target, delay) in [(0, 8), (1, 40)] {
             figures.observe(&Line { target, ..line(0, delay) });
         }
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_long_run_has_wider_steps_and_loses_nothing() {
-        let mut figures = InsideFigures::default();
+        let mut figures = TelemetryFigures::default();
         let lines = 10 * STEPS_MAX as i64;
         for number in 0..lines {
             figures.observe(&line(number * 100, if number == 77 { 4000 } else { 4 }));
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_quantile_lies_no_further_off_than_its_bin() {
-        let mut figures = InsideFigures::default();
+        let mut figures = TelemetryFigures::default();
         for number in 1..=100 {
             figures.observe(&line(0, number));
         }
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_line_of_any_kind_is_borne() {
-        let mut figures = InsideFigures::default();
+        let mut figures = TelemetryFigures::default();
         for start in [i64::MAX - 1, i64::MIN, 0, 5] {
             figures.observe(&line(start, u64::MAX));
         }

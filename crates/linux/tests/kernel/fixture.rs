@@ -1,4 +1,4 @@
-//! The test stand of this crate: what tests of devices and of the guard need beside the fixtures.
+//! Fixtures of this crate's own: tests of devices and of the guard need more than the common ones.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

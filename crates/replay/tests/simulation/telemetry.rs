@@ -1,7 +1,7 @@
 //! What the engine tells of itself is true, and telling it changes nothing.
 
-use ioecho_replay::engine::inside::{Doing, Inside};
-use ioecho_replay::engine::{Control, Pacing, Recorder, Replay, Totals};
+use ioecho_replay::engine::telemetry::{Doing, Telemetry};
+use ioecho_replay::engine::{Control, Pacing, Replay, ResultSink, Totals};
 use ioecho_replay::pattern::{Pattern, SplitMix64};
 use ioecho_replay::plan::{Planned, Planner, TargetLimits, Timing};
 use ioecho_replay::schedule::Config;
@@ -14,15 +14,15 @@ use crate::random::{self, Hesitant};
 #[derive(Default)]
 struct Kept {
     records: Vec<Record>,
-    told: Vec<Inside>,
+    told: Vec<Telemetry>,
 }
 
-impl Recorder for Kept {
+impl ResultSink for Kept {
     fn record(&mut self, record: &Record) {
         self.records.push(*record);
     }
 
-    fn inside(&mut self, interval: &Inside) {
+    fn telemetry(&mut self, interval: &Telemetry) {
         self.told.push(*interval);
     }
 }
@@ -72,7 +72,7 @@ fn run(
         input: &mut input,
         recorder: &mut kept,
         pattern: &mut Pattern::new(1),
-        pacing: Pacing { spin: Nanos::ZERO, inside_every: every, ..Pacing::default() },
+        pacing: Pacing { spin: Nanos::ZERO, telemetry_every: every, ..Pacing::default() },
         control: &control,
         verify: None,
     }
@@ -91,7 +91,7 @@ fn telling_changes_no_request_and_every_request_is_told_of_once() {
         assert!(silent.told.is_empty());
 
         let told = &telling.told;
-        let sum = |of: fn(&Inside) -> u64| told.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&Telemetry) -> u64| told.iter().map(of).sum::<u64>();
         assert_eq!(sum(|one| one.delay.count), totals.counts.issued, "seed {seed}");
         assert_eq!(sum(|one| one.preparation.count), totals.counts.issued);
         assert_eq!(sum(|one| one.input_stalls), totals.input_stalls);
@@ -112,7 +112,7 @@ fn telling_changes_no_request_and_every_request_is_told_of_once() {
 }
 
 /// A request every so often, of a device that takes 10 µs for each, one at a time.
-fn steady(count: u64, gap_us: i64, share: f64) -> Vec<Inside> {
+fn steady(count: u64, gap_us: i64, share: f64) -> Vec<Telemetry> {
     let clock = SimClock::new(Nanos(20));
     let spec = "service=10us,model=const,units=1".parse().unwrap();
     let device = SimDevice::new(spec, clock.clone());
@@ -135,7 +135,7 @@ fn steady(count: u64, gap_us: i64, share: f64) -> Vec<Inside> {
 
 #[test]
 fn an_idle_engine_waits_for_what_is_due_and_a_driven_one_for_completions() {
-    let share = |told: &[Inside], doing: Doing| {
+    let share = |told: &[Telemetry], doing: Doing| {
         let spent: i64 = told.iter().map(|one| one.spent[doing as usize].0).sum();
         spent as f64 / told.last().unwrap().end.0 as f64
     };

@@ -6,7 +6,7 @@
 //! no link in it is followed, and now and then it is asked whether the path still leads to it.
 //!
 //! Who owns a directory may do all that to the names in it, too. What root writes in the directory
-//! of another user goes where that user wants it, so [`Place::stranger`] tells of him.
+//! of another user goes where that user wants it, so [`OpenDirectory::stranger`] tells of him.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -29,12 +29,12 @@ const NAME_BYTES: usize = 200;
 
 /// An open directory. Copies share it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct OpenDirectory {
     directory: Arc<File>,
     path: PathBuf,
 }
 
-impl Place {
+impl OpenDirectory {
     /// Opens the directory at `path`, which must not be a link to one.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::opened(path, OFlags::NOFOLLOW)
@@ -269,7 +269,7 @@ mod tests {
         let (path, other) = (parent.path().join("recording"), parent.path().join("other"));
         fs::create_dir(&path).unwrap();
         fs::create_dir(&other).unwrap();
-        let place = Place::open(&path).unwrap();
+        let place = OpenDirectory::open(&path).unwrap();
         assert_eq!(place.misplaced(), None);
         let moved = parent.path().join("moved");
         fs::rename(&path, &moved).unwrap();
@@ -280,7 +280,7 @@ mod tests {
         place.create("00000.cpu0").unwrap();
         assert!(moved.join("00000.cpu0").is_file());
         assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
-        assert!(Place::open(&path).is_err(), "a link is no place");
+        assert!(OpenDirectory::open(&path).is_err(), "a link is no place");
         fs::remove_dir_all(&moved).unwrap();
         let told = place.misplaced().unwrap();
         assert!(told.contains("removed its directory"), "{told}");
@@ -292,7 +292,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         fs::write(path("precious"), "precious").unwrap();
-        let place = Place::open(directory.path()).unwrap();
+        let place = OpenDirectory::open(directory.path()).unwrap();
         let draft = format!(".x.{}.partial", std::process::id());
         for name in ["x", &draft, "log", "new"] {
             std::os::unix::fs::symlink(path("precious"), path(name)).unwrap();
@@ -316,7 +316,7 @@ mod tests {
         let path = directory.path().join("x");
         fs::write(&path, "secret").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        Place::open(directory.path()).unwrap().put("x", b"new").unwrap();
+        OpenDirectory::open(directory.path()).unwrap().put("x", b"new").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no draft is left");
     }
@@ -325,9 +325,9 @@ mod tests {
     fn a_directory_of_another_user_is_told() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("theirs");
-        let place = Place::make(&path).unwrap();
+        let place = OpenDirectory::make(&path).unwrap();
         assert_eq!(place.stranger().unwrap(), None);
-        assert_eq!(Place::make(&path).unwrap_err().kind(), AlreadyExists);
+        assert_eq!(OpenDirectory::make(&path).unwrap_err().kind(), AlreadyExists);
         // Only root can give a directory away.
         if std::os::unix::fs::chown(&path, Some(65533), None).is_ok() {
             assert_eq!(place.stranger().unwrap(), Some(65533));
