@@ -153,6 +153,8 @@ class Check:
             self.quiet()
             return self.wrong
         if self.browser.run("document.querySelectorAll('.panel').length") > 0:
+            self.first_screen()
+            self.address()
             self.drag()
             self.keys()
             self.point()
@@ -204,11 +206,37 @@ class Check:
         self.expect(alternatives == 0, f"{alternatives} pictures have no text in their place")
         self.picture("whole")
 
+    def first_screen(self):
+        """What was found, six figures and two small diagrams are seen without scrolling."""
+        below = self.browser.run("""(() => {
+            scrollTo(0, 0);
+            const parts = ['.headline', '.figures', '#overview'];
+            return parts.map(one => document.querySelector(one)).filter(one => one)
+                .filter(one => one.getBoundingClientRect().bottom > innerHeight)
+                .map(one => one.className || one.id).join(', ');
+        })()""")
+        self.expect(not below, f"not on the first screen: {below}")
+
+    def address(self):
+        """The part that is shown stands in the address, and an address leads to it."""
+        if not self.zoomable():
+            return
+        whole = self.view()
+        end = float(whole.split()[1]) / 1e9
+        self.browser.run(f"location.hash = '#from={end * 0.25}s&to={end * 0.5}s'")
+        self.settled()
+        start = float(self.view().split()[0]) / 1e9
+        self.expect(abs(start - end * 0.25) < end * 0.02, f"the address led to {self.view()}")
+        self.browser.run("document.getElementById('reset').click()")
+        self.settled()
+        self.expect(self.view() == whole, "the button did not show everything after an address")
+        self.expect(self.browser.run("location.hash") == "", "the address was not taken back")
+
     def drag(self):
         whole = self.view()
         if not self.zoomable():
             return
-        box = self.box(".panel .plot")
+        box = self.box("#panels .panel .plot")
         x, y, wide, tall = box
         middle = y + tall / 2
         self.mouse("mousePressed", x + wide * 0.4, middle, button="left", clickCount=1)
@@ -238,13 +266,13 @@ class Check:
 
     def keys(self):
         whole = self.view()
-        reached = self.browser.run("""[...document.querySelectorAll('.panel .plot')]
-            .filter(plot => plot.tabIndex === 0 || plot.closest('#curves')).length
-            === document.querySelectorAll('.panel .plot').length""")
+        reached = self.browser.run("""[...document.querySelectorAll('#panels .panel .plot')]
+            .filter(plot => plot.tabIndex === 0).length
+            === document.querySelectorAll('#panels .panel .plot').length""")
         self.expect(reached, "not every diagram can be reached by Tab")
         if not self.zoomable():
             return
-        self.browser.run("document.querySelector('.panel .plot').focus()")
+        self.browser.run("document.querySelector('#panels .panel .plot').focus()")
         self.key("+")
         zoomed = self.view()
         self.expect(zoomed != whole, "+ did not zoom")
@@ -259,17 +287,17 @@ class Check:
         self.key("Escape")
 
     def point(self):
-        x, y, wide, tall = self.box(".panel .plot")
-        before = self.browser.run("document.querySelector('.panel').innerText")
+        x, y, wide, tall = self.box("#panels .panel .plot")
+        before = self.browser.run("document.querySelector('#panels .panel').innerText")
         for share in (0.3, 0.32):
             self.mouse("mouseMoved", x + wide * share, y + tall * 0.5)
         self.browser.run(DRAWN)
-        after = self.browser.run("document.querySelector('.panel').innerText")
+        after = self.browser.run("document.querySelector('#panels .panel').innerText")
         self.expect(before != after, "pointing told nothing")
 
     def switch(self):
         switched = self.browser.run("""(() => {
-            const button = document.querySelector('.panel button[aria-pressed]:not(:disabled)');
+            const button = document.querySelector('#panels .panel button[aria-pressed]:not(:disabled)');
             if (!button) return true;
             const before = button.getAttribute('aria-pressed');
             button.click();
@@ -286,7 +314,7 @@ class Check:
         if not several:
             return
         # The last line below the diagram says what it shows.
-        counted = ("[...document.querySelector('.panel').querySelectorAll('.readout')]"
+        counted = ("[...document.querySelector('#panels .panel').querySelectorAll('.readout')]"
                    ".at(-1).textContent")
         press = "document.querySelectorAll('.volumes button')[{}].click()"
         whole = self.browser.run(counted)

@@ -6,6 +6,7 @@ mod compare;
 mod described;
 mod drawn;
 mod fetch;
+pub(crate) mod help;
 mod library;
 mod live;
 mod merge;
@@ -16,9 +17,10 @@ mod watched;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ioecho_trace::Bytes;
 use ioecho_trace::Nanos;
@@ -34,7 +36,7 @@ use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
 use crate::exit;
-use crate::print::tell;
+use crate::print::{Out, tell};
 
 pub(crate) use self::analyze::AnalyzeArgs;
 pub(crate) use self::check::CheckArgs;
@@ -67,13 +69,36 @@ pub(crate) struct Args {
 impl Args {
     /// All that can be typed.
     pub(crate) fn line() -> clap::Command {
-        fetch::hidden_where_idle(Self::command())
+        help::few_first(fetch::hidden_where_idle(Self::command()))
     }
 
     /// What was typed; the exit code where it makes no sense, or help was asked for.
     pub(crate) fn typed(words: &[OsString]) -> Result<Self, u8> {
+        let text: Vec<Cow<'_, str>> = words.iter().map(|word| word.to_string_lossy()).collect();
+        if let [_, help, group] = &text[..]
+            && help == "help"
+            && let Some(options) = help::of_group(group)
+        {
+            let mut out = Out::standard();
+            let _ = out.write_all(options.as_bytes());
+            return Err(out.end(exit::OK));
+        }
         let matches = Self::line().try_get_matches_from(words);
-        matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|error| answer(&error))
+        matches.and_then(|matches| Self::from_arg_matches(&matches)).map_err(|mut error| {
+            if text.get(1).is_some_and(|command| command == "replay") {
+                advise_target(&mut error);
+            }
+            answer(&error)
+        })
+    }
+}
+
+/// Tells whoever typed a device behind the trace, as with `cp` or `fio`, how it is named.
+fn advise_target(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() == clap::error::ErrorKind::UnknownArgument && !word.starts_with('-') {
+        let tip = format!("to replay on '{word}', use '--target {word}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
 }
 
@@ -124,7 +149,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
     /// Draw the report of a run or of a load, or recover a run that was killed
     Report(ReportArgs),
-    /// Explain a check of the verdict: how it fools people, and what to do
+    /// Explain a word of a verdict: a check, a finding, a grade, an exit code, units
     Explain(ExplainArgs),
     /// Compare runs of the same load, and tell differences from chance
     Compare(Box<CompareArgs>),
@@ -314,8 +339,10 @@ pub(crate) struct ConvertArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
-    /// The name of a check, as the verdict has it [default: a list of all]
-    pub(crate) check: Option<String>,
+    /// A check, finding or grade as the verdict has it, an exit code such as 10, or `units`
+    /// [default: a list of all]
+    #[arg(value_name = "WORD")]
+    pub(crate) word: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -327,6 +354,10 @@ pub(crate) struct DemoArgs {
     /// Where to put the run and the scratch file [default: ioecho-demo-DATE-TIME]
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Tell every check with what to do, and all percentiles
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -15,6 +15,7 @@ mod panics;
 mod pitfalls;
 mod print;
 mod run;
+mod terms;
 
 use std::process::ExitCode;
 

@@ -184,6 +184,11 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Whether a person reads the standard output as it comes.
+pub(crate) fn is_read() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// A text of others as a part of one line, whatever it holds.
 pub(crate) fn visible(text: &str) -> String {
     visible::line(text)

@@ -243,7 +243,7 @@ fn lines_on_the_standard_output_are_alone_there() {
     assert_eq!(code(&output), 0, "{}", said(&output));
     let rows = rows(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(sum(&rows, "requests"), 2_000);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("verdict"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("finding"));
 }
 
 #[test]

@@ -43,7 +43,7 @@ class Curves extends Picture {
     const [least, most] = ratioRange(ratios);
     const toRatio = (ratio) => under.y + Math.log(most / Math.min(most, Math.max(least, ratio)))
       / Math.log(most / least) * under.h;
-    const marks = linearMarks(least, most, 5);
+    const marks = ratioMarks(least, most, 5);
     this.across(pen, marks, toRatio, percentText, under, "ratio");
     const marksBelow = nineMarks.map((q) => -Math.log10(1 - q)).filter((n) => n <= this.nines);
     this.below(pen, marksBelow, toX, (n) => `${+((1 - 10 ** -n) * 100).toFixed(5)} %`);
@@ -156,7 +156,7 @@ class Ratio extends Picture {
     const [least, most] = ratioRange(ratios.filter((ratio) => ratio !== null));
     const toY = (ratio) => area.y + Math.log(most / Math.min(most, Math.max(least, ratio)))
       / Math.log(most / least) * area.h;
-    this.across(pen, linearMarks(least, most, 6), toY, percentText);
+    this.across(pen, ratioMarks(least, most, 6), toY, percentText);
     this.below(pen, blockMarks(axis, area.w), toX, (block) => blockText(axis, block));
     this.line(pen, [[area.x, toY(1)], [area.x + area.w, toY(1)]], "--soft", 1, [4, 3]);
     const steps = ratios.flatMap((ratio, block) => ratio === null ? [null]

@@ -37,9 +37,13 @@ function shortText(value) {
 }
 
 function percentText(ratio) {
-  if (ratio >= 3) return `×${ratio.toFixed(1)}`;
-  const change = (ratio - 1) * 100;
-  return `${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(1)} %`;
+  if (ratio >= 3) return `×${shortText(+ratio.toPrecision(2))}`;
+  if (ratio > 0 && ratio < 0.001) return `÷${shortText(+(1 / ratio).toPrecision(2))}`;
+  const change = Math.abs(ratio - 1) * 100;
+  if (change < 0.05) return "0 %";
+  const text = change < 1 || (change > 99 && change < 100) ? change.toFixed(1)
+    : +change.toPrecision(2);
+  return `${ratio >= 1 ? "+" : "−"}${text} %`;
 }
 
 function linearMarks(low, high, most) {
@@ -50,6 +54,15 @@ function linearMarks(low, high, most) {
     marks.push(i * step);
   }
   return marks;
+}
+
+/// Marks of a ratio, whose axis is logarithmic: powers of ten where it spans several.
+function ratioMarks(least, most, count) {
+  if (most / least < 100) return linearMarks(least, most, count);
+  const all = decades(least, most).filter((mark) => Number.isInteger(Math.round(1e6 * Math.log10(mark)) / 1e6));
+  const every = Math.ceil(all.length / count);
+  const one = all.findIndex((mark) => Math.abs(Math.log10(mark)) < 1e-6);
+  return all.filter((_, i) => (i - one) % every === 0);
 }
 
 function decades(low, high) {

@@ -1,6 +1,26 @@
-// Density: counts as colour. Each layer has its own scale from one request to its densest cell, and
-// where layers meet their colours mix: none hides another, and a rare one is seen beside a frequent
-// one.
+// Density: counts as colour. All layers of a diagram share one scale from one request to the
+// densest cell, so that a colour is as strong as its requests are many, and where layers meet their
+// colours mix. No cell is so faint that it is not seen, and the slowest requests of a layer, which
+// are few, are as strong as the densest cell: they are what a reader looks for.
+
+/// The share of a layer's requests that are its tail.
+const TAIL = 0.001;
+/// How opaque a lonely request is, and one of the tail.
+const FAINTEST = 0.4, TAIL_ALPHA = 0.9;
+
+/// The row from which on the slowest requests of a layer lie: at most a thousandth of them.
+function tailOf(layer) {
+  if (layer.tail !== undefined) return layer.tail;
+  const rows = new Float64Array(data.rows);
+  for (let i = 0; i < layer.row.length; i++) rows[layer.row[i]] += layer.count[i];
+  let row = data.rows, beyond = 0;
+  while (row > 0 && beyond + rows[row - 1] <= Math.max(1, TAIL * layer.total)) {
+    row -= 1;
+    beyond += rows[row];
+  }
+  layer.tail = row;
+  return row;
+}
 
 /// The parts of a colour written #rrggbb.
 function parts(hex) {
@@ -53,13 +73,15 @@ function drawDensity(panel, pen, layers, low, high, strength = 1) {
   for (let row = low; row < high; row++) {
     bands[row] = { above: top(row + 1), below: Math.max(top(row + 1) + 1, top(row)) };
   }
-  const shown = sums.map(({ counts, most, layer }) => ({ counts, most, colour: layer.colour }));
+  const shown = sums.map(({ counts, most, layer }) => (
+    { counts, most, colour: layer.colour, tail: tailOf(layer) }));
   paint(panel, pen, { columns, bands, stride: data.rows, filled }, shown, strength);
   return columns;
 }
 
 /// Paints counts as colour. `columns` are { left, right } and `bands` are { above, below }, both in
-/// pixels of the screen; the count of column i and band b stands at i * stride + b.
+/// pixels of the screen; the count of column i and band b stands at i * stride + b. Bands from
+/// `tail` on are the tail of a sum.
 function paint(panel, pen, { columns, bands, stride, filled }, sums, strength = 1) {
   const wide = Math.round(panel.area.w * panel.dense);
   const tall = Math.round(panel.area.h * panel.dense);
@@ -72,9 +94,12 @@ function paint(panel, pen, { columns, bands, stride, filled }, sums, strength = 
   const blue = new Float32Array(size), weight = new Float32Array(size);
   const clear = new Float32Array(size).fill(1);
   const level = new Float32Array(size);
+  const most = Math.max(0, ...sums.map((sum) => sum.most));
+  panel.densest = most;
   for (const sum of sums) {
-    const { counts, most } = sum;
-    if (most === 0) continue;
+    const { counts } = sum;
+    if (sum.most === 0) continue;
+    const tail = sum.tail ?? Infinity;
     const scale = 1 / Math.log1p(most);
     // Where the densest cell holds a few, it is no reason to lose the colour.
     const depth = 1.6 * Math.min(1, Math.log1p(most) / Math.log(60)) ** 2;
@@ -86,12 +111,16 @@ function paint(panel, pen, { columns, bands, stride, filled }, sums, strength = 
       bands.forEach((band, b) => {
         const n = counts[i * stride + b];
         if (n === 0) return;
-        const taller = Math.max(0, least - (band.below - band.above)) / 2;
+        const size = b >= tail ? Math.max(least, 2.5 * panel.dense) : least;
+        const taller = Math.max(0, size - (band.below - band.above)) / 2;
+        const wider = Math.max(0, size - (right - left)) / 2;
         const above = Math.max(0, Math.floor(band.above - taller));
         const below = Math.min(tall, Math.ceil(band.below + taller));
-        const density = Math.log1p(n) * scale;
+        const density = b >= tail ? 1 : Math.log1p(n) * scale;
+        const first = Math.max(0, Math.floor(left - wider));
+        const end = Math.min(wide, Math.ceil(right + wider));
         for (let y = above; y < below; y++) {
-          for (let p = y * wide + left; p < y * wide + right; p++) {
+          for (let p = y * wide + first; p < y * wide + end; p++) {
             if (density > level[p]) level[p] = density;
           }
         }
@@ -102,7 +131,7 @@ function paint(panel, pen, { columns, bands, stride, filled }, sums, strength = 
       const d = level[p];
       if (d === 0) continue;
       // First more opaque, then, above two thirds, further away from the background.
-      const alpha = strength * Math.min(1, 0.18 + d);
+      const alpha = strength * Math.min(TAIL_ALPHA, FAINTEST + (1 - FAINTEST) * d);
       const deep = Math.max(0, d - 0.7) * depth;
       const far = dark ? 255 * deep : 0;
       weight[p] += alpha;

@@ -87,6 +87,7 @@ class OwnChart {
     pen.restore();
     pen.strokeStyle = colour("--line");
     pen.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
+    stampOn(pen, this.area);
     this.base.setAttribute("aria-label", `${chart.title}. ${this.describe()}`);
     this.drawOver();
   }

@@ -6,8 +6,12 @@ function build() {
   for (const panel of allPanels) panel.figure.remove();
   allPanels.length = 0;
   if (run.buckets === 0) return;
-  if (data.kind !== "load" || sonarLayers.some((layer) => layer.total > 0)) new Sonar();
-  if (data.kind !== "load") new Lateness();
+  const hasSonar = data.kind !== "load" || sonarLayers.some((layer) => layer.total > 0);
+  if (hasSonar) new Sonar(true);
+  new Throughput(true);
+  if (hasSonar) new Sonar();
+  // Without a schedule nothing can be late.
+  if (data.kind !== "load" && data.has_schedule) new Lateness();
   new Throughput();
   if (data.kind !== "load" || run.recorded_mean) new InFlight();
   const unpacked = (chart) => {
@@ -24,6 +28,7 @@ function build() {
     }
   }
   if (data.curves.length > 0) new Curves();
+  listStalls();
   allPanels[focused]?.plot.focus();
 }
 
@@ -92,5 +97,6 @@ addEventListener("afterprint", () => {
   document.documentElement.classList.remove("printing");
   drawNow();
 });
+readAddress();
 drawNow();
 document.documentElement.dataset.ready = "yes";

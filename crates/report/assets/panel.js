@@ -52,8 +52,49 @@ function swatch(colourName, thin = false, dashed = false) {
   return made;
 }
 
+/// Across a picture: that its figures are none of a storage, or none at all.
+function stampOn(pen, { x, y, w, h }) {
+  if (!data.stamp) return;
+  pen.save();
+  pen.beginPath();
+  pen.rect(x, y, w, h);
+  pen.clip();
+  pen.translate(x + w / 2, y + h / 2);
+  pen.rotate(-Math.min(0.35, Math.atan2(h, w)));
+  const size = Math.min(h * 0.5, w * 1.3 / data.stamp.length, 96);
+  pen.font = `700 ${size}px system-ui, "Liberation Sans", Arial, sans-serif`;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.fillStyle = colour("--failed");
+  pen.globalAlpha = 0.11;
+  pen.fillText(data.stamp, 0, 0);
+  pen.restore();
+}
+
+/// A button that saves a picture as PNG, with its title and the stamp.
+function saver(panel) {
+  const button = element("button", { type: "button", className: "save", textContent: "PNG" });
+  button.setAttribute("aria-label", `save ${panel.title} as PNG`);
+  button.addEventListener("click", () => {
+    const { width, height } = panel.base, above = Math.round(26 * panel.dense);
+    const sheet = element("canvas", { width, height: height + above });
+    const pen = sheet.getContext("2d");
+    pen.fillStyle = colour("--page");
+    pen.fillRect(0, 0, width, height + above);
+    pen.fillStyle = colour("--ink");
+    pen.font = `600 ${13 * panel.dense}px system-ui, "Liberation Sans", Arial, sans-serif`;
+    pen.fillText(`${panel.title} · ${document.querySelector("h1").textContent}`,
+      8 * panel.dense, 18 * panel.dense);
+    pen.drawImage(panel.base, 0, above);
+    const link = element("a", { href: sheet.toDataURL(), download: `${panel.title}.png` });
+    link.click();
+  });
+  return button;
+}
+
 class Panel {
-  constructor({ title, note, height, label, place = "panels" }) {
+  constructor({ title, note, height, label, place = "panels", small = false }) {
+    this.small = small;
     this.height = height;
     this.label = label;
     this.legend = element("div", { className: "legend" });
@@ -67,8 +108,9 @@ class Panel {
     const heading = element("h2", { textContent: title });
     if (note) heading.append(element("small", { textContent: note }));
     this.figure = element("section", { className: "panel" },
-      element("header", {}, heading, this.controls, this.legend), this.plot);
+      element("header", {}, heading, ...(small ? [] : [this.controls]), this.legend), this.plot);
     this.title = title;
+    if (!small) this.figure.firstChild.append(saver(this));
     this.base.setAttribute("role", "img");
     this.plot.tabIndex = 0;
     this.plot.setAttribute("role", "application");
@@ -96,7 +138,7 @@ class Panel {
       canvas.style.height = `${this.height}px`;
     }
     this.dense = dense;
-    const left = 70, right = wide > 760 ? 124 : 18;
+    const left = 70, right = wide > 760 && !this.small ? 124 : 18;
     this.area = { x: left, y: 8, w: Math.max(20, wide - left - right), h: this.height - 8 - 24, right };
     // Whole pixels: a raster that starts between two pixels is blurred.
     this.area.w = Math.floor(this.area.w);
@@ -128,6 +170,7 @@ class Panel {
     pen.fillRect(this.area.x, this.area.y, this.area.w, this.area.h);
     this.draw(pen);
     this.timeAxis(pen);
+    stampOn(pen, this.area);
     this.base.setAttribute("aria-label", `${this.title}. ${this.describe()}`);
     this.drawOver();
   }
@@ -196,8 +239,8 @@ class Panel {
     pen.clearRect(0, 0, this.plot.clientWidth, this.height);
     if (view.select) {
       const [a, b] = view.select.map((ns) => Math.min(x + w, Math.max(x, this.x(ns))));
-      pen.fillStyle = colour("--c0");
-      pen.globalAlpha = 0.18;
+      pen.fillStyle = colour("--soft");
+      pen.globalAlpha = 0.25;
       pen.fillRect(Math.min(a, b), y, Math.abs(b - a), h);
       pen.globalAlpha = 1;
     }
@@ -324,6 +367,7 @@ function zoom(from, to) {
   const middle = (from + to) / 2;
   view.from = Math.min(end - wide, Math.max(0, middle - wide / 2));
   view.to = view.from + wide;
+  writeAddress();
   drawAll(true);
 }
 

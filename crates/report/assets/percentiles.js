@@ -102,6 +102,7 @@ class Curves {
     }
     pen.strokeStyle = colour("--line");
     pen.strokeRect(x - 0.5, y - 0.5, w + 1, h + 1);
+    stampOn(pen, this.area);
     this.drawOver();
   }
 

@@ -59,8 +59,36 @@ function pointRate(column, end, [from, to]) {
   return total / (ns > 0 ? ns : wide) * 1e9;
 }
 
+/// The least and the most of a rate within a point, of which the point is the mean: in a second
+/// where a point is longer, else in a bucket. Of the parts `column`: 0 requests demanded, 1
+/// achieved, 2 and 3 their bytes.
+function extremesOf(column, counts, end, [from, to]) {
+  const { step_ns: step, of } = data.extremes;
+  const seconds = of[column];
+  if (seconds.length > 0 && (to - from) * run.width_ns >= 2e9) {
+    const first = Math.floor(from * run.width_ns / step);
+    const last = Math.min(seconds.length, Math.max(first + 1, Math.floor(to * run.width_ns / step)));
+    let least = null, most = null;
+    for (let i = first; i < last; i++) {
+      least = least === null ? seconds[i][0] : Math.min(least, seconds[i][0]);
+      most = Math.max(most ?? 0, seconds[i][1]);
+    }
+    return most === null ? null : [least, most];
+  }
+  if (to - from < 2) return null;
+  let least = Infinity, most = 0;
+  for (let b = from; b < to; b++) {
+    const rate = meanRate(counts, end, [b, b + 1]);
+    if (rate === null) continue;
+    least = Math.min(least, rate);
+    most = Math.max(most, rate);
+  }
+  return least === Infinity ? null : [least, most];
+}
+
 class Series extends Panel {
-  /// `series` are { name, colour, dash, fill, at(point) → number or null }.
+  /// `series` are { name, colour, dash, fill, at(point) → number or null, envelope(point) → least
+  /// and most, or null }.
   constructor(options) {
     super(options);
     this.series = options.series;
@@ -82,16 +110,33 @@ class Series extends Panel {
     this.every.textContent = `per ${spanText(join * run.width_ns)}`;
     const points = pointsOf(this, join);
     const drawn = this.series.map((series) => points.map((point) => series.at(point)));
-    this.drawn = { points, values: drawn };
-    const toY = this.axis(pen, drawn);
+    const envelopes = this.series.map((series) =>
+      points.map((point) => series.envelope?.(point) ?? null));
+    this.drawn = { points, values: drawn, envelopes };
+    const toY = this.axis(pen, [...drawn, ...envelopes.map((all) => all.flatMap((of) => of ?? []))]);
     pen.save();
     pen.beginPath();
     pen.rect(this.area.x, this.area.y - 1, this.area.w, this.area.h + 2);
     pen.clip();
     this.background?.(pen);
+    envelopes.forEach((all, i) => this.band(pen, this.series[i], points, all, toY));
     drawn.forEach((values, i) => this.line(pen, this.series[i], points, values, toY));
     pen.restore();
     if (this.area.right > 60) this.margin(pen, points, drawn);
+  }
+
+  /// From the least to the most behind a mean, which alone would hide both.
+  band(pen, series, points, all, toY) {
+    pen.fillStyle = colour(series.colour);
+    pen.globalAlpha = 0.22;
+    all.forEach((of, i) => {
+      if (of === null) return;
+      const left = this.x(points[i][0] * run.width_ns);
+      const right = this.x(Math.min(points[i][1] * run.width_ns, run.end_ns));
+      const top = toY(of[1]);
+      pen.fillRect(left, top, Math.max(1, right - left), Math.max(1, toY(of[0]) - top));
+    });
+    pen.globalAlpha = 1;
   }
 
   /// Steps: a value holds for its whole window.
@@ -128,8 +173,10 @@ class Series extends Panel {
       pen.fillStyle = colour(series.colour);
       pen.fillText(series.name, left, y);
       pen.fillStyle = colour("--soft");
-      pen.fillText(series.over(points, known, series), left, y + 13, this.area.right - 12);
-      y += 32;
+      for (const part of series.over(points, known, series, i).split(", ")) {
+        pen.fillText(part, left, y += 13, this.area.right - 12);
+      }
+      y += 19;
     });
   }
 
@@ -137,7 +184,8 @@ class Series extends Panel {
     if (!this.drawn) return "";
     const over = this.series.map((series, i) => {
       const known = this.drawn.values[i].filter((value) => value !== null);
-      return known.length ? `${series.name}: ${series.over(this.drawn.points, known, series)}` : "";
+      return known.length
+        ? `${series.name}: ${series.over(this.drawn.points, known, series, i)}` : "";
     });
     return over.filter((text) => text).join(", ");
   }
@@ -181,11 +229,11 @@ class Lateness extends Series {
           at: (point) => largest(run.lateness_max_ns, point),
         },
         {
-          name: "99 %", colour: "--p99", sign: "≤ ", at: quantile(0.99),
+          name: "99 %", colour: "--p99", wide: 1.8, sign: "≤ ", at: quantile(0.99),
           over: total(0.99, "p99"),
         },
         {
-          name: "median", colour: "--p50", sign: "≤ ", at: quantile(0.5),
+          name: "median", colour: "--p50", dash: [5, 3], sign: "≤ ", at: quantile(0.5),
           over: total(0.5, "p50"),
         },
       ],
@@ -209,36 +257,47 @@ class Lateness extends Series {
 }
 
 class Throughput extends Series {
-  constructor() {
+  constructor(small = false) {
     const per = (rate, of) => (point) => {
       const column = this.unit === "bytes" ? run[`${of}_bytes`] : run[`${of}_requests`];
       const value = rate(column, run[`${of}_end_ns`], point);
       return value === null ? null : value / (this.unit === "bytes" ? 1048576 : 1);
     };
     const rate = (of) => per(pointRate, of);
-    const mean = (of) => (points) => {
+    const mean = (of) => (points, known, series, i) => {
       const value = per(meanRate, of)(whole(points));
-      return value === null ? "none here" : `mean ${this.text(value)}`;
+      if (value === null) return "none here";
+      const peaks = this.drawn.envelopes[i].filter((one) => one !== null).map((one) => one[1]);
+      const most = Math.max(...known, ...peaks);
+      return `mean ${this.text(value)}, max ${this.text(most)}`;
+    };
+    const envelope = (of) => (point) => {
+      const bytes = this.unit === "bytes", column = (bytes ? 2 : 0) + (of === "achieved" ? 1 : 0);
+      const counts = run[`${of}_${bytes ? "bytes" : "requests"}`];
+      const found = extremesOf(column, counts, run[`${of}_end_ns`], point);
+      return found && found.map((rate) => rate / (bytes ? 1048576 : 1));
     };
     const text = (value) => `${countText(value)} ${this.unit === "bytes" ? "MiB/s" : "IOPS"}`;
     const load = data.kind === "load";
     // Where both are alike the demand is still seen, as the rim of the line on it.
     const series = [{
       name: "demanded", colour: "--demanded", wide: load ? 1.4 : 3.2, at: rate("demanded"),
-      over: mean("demanded"),
+      over: mean("demanded"), envelope: envelope("demanded"),
     }];
+    // What had no schedule was not demanded at any rate.
+    if (!load && !data.has_schedule) series.pop();
     if (!load) {
       series.push({
         name: "achieved", colour: "--achieved", wide: 1.4, at: rate("achieved"),
-        over: mean("achieved"),
+        over: mean("achieved"), envelope: envelope("achieved"),
       });
     }
     super({
       title: load ? "Demanded throughput" : "Throughput",
-      note: load ? "reads and writes; discards move no data"
-        : "means: demanded until the last request was due, achieved until the last completion",
+      note: small ? "" : load ? "reads and writes; discards move no data"
+        : "pale: the least and the most in a second, or in the shortest step that is kept",
       height: 190, label: () => this.unit === "bytes" ? "MiB/s" : "requests/s",
-      counts: run.demanded_requests, text, series,
+      counts: run.demanded_requests, text, series, small, place: small ? "overview" : "panels",
     });
     this.unit = kept("throughput.unit", "requests");
     this.controls.append(...choice([["requests", "IOPS"], ["bytes", "MiB/s"]], (unit) => {

@@ -2,13 +2,15 @@
 // each class.
 
 class Sonar extends Panel {
-  constructor() {
+  /// `small`: an overview beside others, without buttons and figures.
+  constructor(small = false) {
     const recorded = data.kind === "load";
     super({
+      small, place: small ? "overview" : "panels",
       title: recorded ? "Recorded latency" : "Service time",
-      note: recorded ? "sonar diagram: each request at the instant of its issue"
+      note: small ? "" : recorded ? "sonar diagram: each request at the instant of its issue"
         : "sonar diagram: each request at the instant of its submission",
-      height: 400, label: () => recorded ? "latency" : "service time",
+      height: small ? 190 : 400, label: () => recorded ? "latency" : "service time",
     });
     [this.low, this.high] = rowsOf(sonarLayers);
     this.lines = kept("sonar.lines", false);
@@ -21,9 +23,17 @@ class Sonar extends Panel {
       });
       button.disabled = layer.total === 0;
       this.controls.append(button);
+      if (small && layer.total > 0) {
+        this.legend.append(element("span", { className: "item" }, swatch(layer.colour), layer.name));
+      }
       return value;
     });
-    if (volumes.length > 0) this.volumes();
+    const failed = run.failed.reduce((sum, n) => sum + n, 0);
+    if (failed > 0) {
+      this.legend.append(element("span", { className: "item" }, swatch("--failed"),
+        `${countText(failed)} failed (upper edge)`));
+    }
+    if (volumes.length > 0 && !small) this.volumes();
     const lines = element("span", { textContent: "median and 99 % lines" });
     this.controls.append(toggle([lines], this.lines, (on) => {
       this.lines = chosen["sonar.lines"] = on;
@@ -32,7 +42,7 @@ class Sonar extends Panel {
     this.readout = element("div", { className: "readout" });
     this.readout.setAttribute("aria-live", "polite");
     this.summary = element("div", { className: "readout" });
-    this.figure.append(this.readout, this.summary);
+    if (!small) this.figure.append(this.readout, this.summary);
   }
 
   /// A button for each volume, and one for all of them.
@@ -102,10 +112,10 @@ class Sonar extends Panel {
   /// Ticks along the upper edge where requests failed: they have no service time to show.
   failures(pen) {
     const [from, to] = this.buckets();
-    pen.fillStyle = colour("--invalid");
+    pen.fillStyle = colour("--failed");
     for (let b = from; b < to; b++) {
       if (run.failed[b] === 0) continue;
-      pen.fillRect(Math.round(this.x((b + 0.5) * run.width_ns)) - 1, this.area.y, 2, 6);
+      pen.fillRect(Math.round(this.x((b + 0.5) * run.width_ns)) - 1, this.area.y, 2, 9);
     }
   }
 
@@ -239,6 +249,9 @@ class Sonar extends Panel {
     const which = on < volumes.length ? ` of ${on} of ${volumes.length} volumes` : "";
     const wide = 2 ** (data.volumes?.doublings ?? 0) * run.width_ns;
     const steps = which && wide > run.width_ns ? ` in steps of ${spanText(wide)}` : "";
-    return `shown${which}${steps}: ${texts.join(" · ")}`;
+    const densest = this.densest > 1
+      ? ` · colour: from 1 request, faint, to ${countText(this.densest)} in a cell, one scale for all;`
+        + " the slowest thousandth full" : "";
+    return `shown${which}${steps}: ${texts.join(" · ")}${densest}`;
   }
 }

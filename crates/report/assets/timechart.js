@@ -4,6 +4,8 @@ class TimeChart extends Panel {
   constructor(chart, place) {
     const map = chart.layers.some((layer) => layer.shape === "grid");
     super({ title: chart.title, note: chart.note, height: map ? 260 : 190, label: () => "", place });
+    // On paper the four panels of every run are enough.
+    this.figure.classList.add("more");
     this.chart = chart;
     this.values = layerButtons(this, chart);
     this.log = kept(`${chart.name}.log`, chart.y.spacing === "logarithmic");

@@ -138,6 +138,8 @@ pub enum Ink {
     PushedBack,
     /// Everything together.
     All,
+    /// What the run did, beside what was asked of it.
+    Achieved,
     /// What was recorded.
     Recorded,
     /// What is paler than its neighbours: extremes behind a mean.
@@ -149,10 +151,10 @@ pub enum Ink {
 impl Ink {
     const NTH: [(&'static str, &'static str); 6] = [
         ("--n0", "#0068b0"),
-        ("--n1", "#d55e00"),
-        ("--n2", "#00875f"),
-        ("--n3", "#8e2fa8"),
-        ("--n4", "#8a6d00"),
+        ("--n1", "#c25400"),
+        ("--n2", "#7b838c"),
+        ("--n3", "#3d0a52"),
+        ("--n4", "#00805a"),
         ("--n5", "#1b1f24"),
     ];
 
@@ -160,12 +162,13 @@ impl Ink {
     const fn pair(self) -> (&'static str, &'static str) {
         match self {
             Self::Read => ("--c0", "#0068b0"),
-            Self::Write => ("--c1", "#d55e00"),
-            Self::Other => ("--c2", "#6f7780"),
-            Self::PushedBack => ("--c3", "#8e2fa8"),
+            Self::Write => ("--c1", "#c25400"),
+            Self::Other => ("--c2", "#7b838c"),
+            Self::PushedBack => ("--c3", "#3d0a52"),
             Self::All => ("--demanded", "#1b1f24"),
-            Self::Recorded => ("--recorded", "#00875f"),
-            Self::Pale => ("--peak", "#8fb9d9"),
+            Self::Achieved => ("--achieved", "#00805a"),
+            Self::Recorded => ("--recorded", "#1b1f24"),
+            Self::Pale => ("--peak", "#7fbfac"),
             Self::Nth(n) => Self::NTH[n as usize % Self::NTH.len()],
         }
     }

@@ -8,12 +8,14 @@
 use askama::Template;
 use ioecho_stats::compare::{
     Answer, Blocks, Comparison, Decision, DifferenceMap, Distribution, Obstacle, Outcome, Pair,
-    Row, SIZE_NAMES, kind_word, percent,
+    Row, SIZE_NAMES, Word, kind_word, percent,
 };
 use ioecho_trace::visible::replaced;
 use ioecho_trace::{Bytes, Nanos};
 use serde::Serialize;
 
+use crate::packed::sha256;
+use crate::page::whole_script;
 use crate::tables::grouped;
 use crate::{ReportError, Section};
 
@@ -45,8 +47,9 @@ struct View<'a> {
     obstacles: &'a [Obstacle],
     criteria: Vec<CriterionView<'a>>,
     facts: Vec<&'a Section>,
-    style: &'static str,
-    own_style: &'static str,
+    script_hash: String,
+    style_hash: String,
+    style: String,
     script: String,
     data: String,
     version: &'static str,
@@ -110,6 +113,9 @@ pub fn compare_html(page: &ComparePage) -> Result<String, ReportError> {
             over_time: &pair.over_time,
         })
         .collect();
+    let script = whole_script(&SCRIPTS);
+    let style = ["\n", include_str!("../assets/report.css"), include_str!("../assets/compare.css")]
+        .concat();
     let view = View {
         title: &page.title,
         method: method(comparison),
@@ -117,9 +123,10 @@ pub fn compare_html(page: &ComparePage) -> Result<String, ReportError> {
         obstacles: &page.obstacles,
         criteria: page.criteria.iter().map(criterion_view).collect(),
         facts: page.facts.iter().filter(|section| !section.rows.is_empty()).collect(),
-        style: include_str!("../assets/report.css"),
-        own_style: include_str!("../assets/compare.css"),
-        script: SCRIPTS.concat(),
+        script_hash: sha256(script.as_bytes()),
+        style_hash: sha256(style.as_bytes()),
+        style,
+        script,
         // No '<' can stand in JSON outside of a string, so no element ends or begins in here.
         data: serde_json::to_string(&drawn)?.replace('<', "\\u003c"),
         version: env!("CARGO_PKG_VERSION"),
@@ -146,13 +153,13 @@ fn method(comparison: &Comparison) -> String {
 }
 
 fn pair_view(pair: &Pair) -> PairView<'_> {
-    let count = |decision| pair.rows.iter().filter(|row| row.decision == decision).count();
-    let (class, word) = match (count(Decision::Worse), count(Decision::Better)) {
-        (0, 0) => ("none", "Not told apart"),
-        (_, 0) => ("invalid", "Slower"),
-        (0, _) => ("pass", "Faster"),
-        _ => ("suspect", "Slower and faster"),
+    let class = match pair.word {
+        Word::NotToldApart => "none",
+        Word::Slower => "invalid",
+        Word::Faster => "pass",
+        Word::Mixed => "suspect",
     };
+    let word = pair.word.name();
     let mut tables: Vec<TableView> = Vec::new();
     for row in &pair.rows {
         let span = row.scope.span.map_or("throughput", |span| span.name());

@@ -7,8 +7,9 @@
 
 mod volumes;
 
+use ioecho_stats::analysis::seconds::Extremes;
 use ioecho_stats::histogram::Latencies;
-use ioecho_stats::picture::{Class, Kind, Panels, RunPicture, Span};
+use ioecho_stats::picture::{Class, Kind, Panels, Span};
 use ioecho_stats::raster::{LOWEST_NS, ROWS, ROWS_PER_DECADE, Raster};
 use serde::Serialize;
 
@@ -23,6 +24,9 @@ pub(crate) struct Data<'a> {
     rows_per_decade: usize,
     lowest_ns: i64,
     panels: &'a Panels,
+    stamp: &'a str,
+    has_schedule: bool,
+    extremes: &'a Extremes,
     sonar: Vec<Packed>,
     volumes: volumes::Volumes,
     lateness: Packed,
@@ -96,6 +100,9 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
         rows_per_decade: ROWS_PER_DECADE,
         lowest_ns: LOWEST_NS,
         panels,
+        stamp: &page.stamp,
+        has_schedule: page.has_schedule(),
+        extremes: &page.extremes,
         sonar: sonar.into(),
         volumes: volumes::packed(panels, &page.volumes),
         lateness: Packed { name: "lateness", cells: base64(&pack(&panels.lateness)) },
@@ -103,17 +110,18 @@ pub(crate) fn data<'a>(page: &'a Page, panels: &'a Panels) -> Data<'a> {
             sonar: Class::ALL.map(|class| Percentiles::of(picture.service_of_class(class))),
             lateness: Percentiles::of(&picture.spans_of_all(Span::Lateness)),
         },
-        curves: curves(picture),
+        curves: curves(page),
         charts: chart::json_of(&page.charts),
         witness: page.witness.as_ref().map(|seen| chart::json_of(&seen.charts)).unwrap_or_default(),
         expert: chart::json_of(&page.expert),
     }
 }
 
-fn curves(picture: &RunPicture) -> Vec<Curve> {
+fn curves(page: &Page) -> Vec<Curve> {
+    let picture = &page.picture;
     let mut curves = Vec::new();
     for span in Span::ALL {
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.into_iter().filter(|_| page.tells(span)) {
             let points = thinned(&picture.spans(span, kind).curve());
             if !points.is_empty() {
                 curves.push(Curve { span, kind: kind.name(), points });

@@ -15,6 +15,7 @@ mod chart;
 pub mod charts;
 mod compare;
 mod data;
+mod first;
 mod packed;
 mod page;
 #[cfg(feature = "png")]
@@ -26,7 +27,9 @@ mod tables;
 mod targets;
 mod verification;
 
-use ioecho_stats::picture::RunPicture;
+use ioecho_stats::analysis::seconds::Extremes;
+use ioecho_stats::headline::Headline;
+use ioecho_stats::picture::{RunPicture, Span};
 use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::Verdict;
 use ioecho_trace::TimingMode;
@@ -71,8 +74,14 @@ pub struct Page {
     pub targets: Vec<(String, TargetFigures)>,
     /// What the volumes of the trace are called, by number; a name may lack.
     pub volumes: Vec<(u32, String)>,
+    /// What a run comes to: the first thing that a reader sees.
+    pub headline: Option<Headline>,
+    /// What stands across every picture, where its figures are none of a storage.
+    pub stamp: String,
     /// What is drawn.
     pub picture: RunPicture,
+    /// The quietest and the busiest seconds behind the means that are drawn.
+    pub extremes: Extremes,
     /// What else is drawn: over the common axis of time, or over axes of its own.
     pub charts: Vec<Chart>,
     /// What the device saw, where that was recorded beside the run.
@@ -81,6 +90,19 @@ pub struct Page {
     pub expert: Vec<Chart>,
     /// What is told in rows: the slowest requests, volumes, the hottest regions.
     pub listings: Vec<Listing>,
+}
+
+impl Page {
+    /// Whether requests were due at instants of their own: without that nothing can be late, and
+    /// nobody knows since when a user of the device would have waited.
+    fn has_schedule(&self) -> bool {
+        self.timing.is_none_or(TimingMode::has_schedule)
+    }
+
+    /// Whether a span says anything of this run.
+    fn tells(&self, span: Span) -> bool {
+        span == Span::Service || self.has_schedule()
+    }
 }
 
 /// A run as its device saw it.

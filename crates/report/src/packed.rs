@@ -3,6 +3,8 @@
 //! Most numbers of a page are small, and a script takes text alone. So numbers take as many bytes
 //! as they need, and bytes are written as base64.
 
+use sha2::{Digest, Sha256};
+
 /// Seven bits per byte, the lowest first, the eighth bit set on all but the last byte.
 pub(crate) fn leb128(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -26,6 +28,11 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// The SHA-256 of some bytes, as a Content Security Policy names it.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    base64(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

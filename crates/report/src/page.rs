@@ -1,5 +1,6 @@
-//! The words of the page: verdict first, then what the browser draws. What was run where in all its
-//! detail is folded away between them; the line under the title has the essentials.
+//! The words of the page: what was found first, then two small pictures, then the checks that speak
+//! against it, then what the browser draws. Checks that passed and what was run where in all its
+//! detail are folded away; the line under the title has the essentials.
 //!
 //! Names of files and devices come from the outside. The template engine escapes every one of them;
 //! the only texts put in as they are belong to this crate or were written by `data`. What turns the
@@ -9,18 +10,20 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use askama::Template;
-use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
+use ioecho_stats::verdict::{Check, Grade, Verdict};
 use ioecho_trace::TimingMode;
 use ioecho_trace::visible::replaced;
 use serde::Serialize;
 
+use crate::first::{self, First};
+use crate::packed::sha256;
 use crate::tables::{self, Table};
 use crate::targets::{self, TargetView};
 use crate::verification::{self, VerificationView};
 use crate::{Chart, Listing, Page, ReportError, Section, Subject, Witness, data};
 
 /// The scripts, in the order in which they build on each other.
-const SCRIPTS: [&str; 12] = [
+const SCRIPTS: [&str; 14] = [
     include_str!("../assets/data.js"),
     include_str!("../assets/scale.js"),
     include_str!("../assets/panel.js"),
@@ -32,6 +35,8 @@ const SCRIPTS: [&str; 12] = [
     include_str!("../assets/chart.js"),
     include_str!("../assets/timechart.js"),
     include_str!("../assets/ownchart.js"),
+    include_str!("../assets/stalls.js"),
+    include_str!("../assets/address.js"),
     include_str!("../assets/page.js"),
 ];
 
@@ -47,7 +52,10 @@ const STARTED: &str = "started";
 #[template(path = "report.html")]
 struct View<'a> {
     connection: &'static str,
+    script_hash: String,
+    style_hash: String,
     words: String,
+    checks: String,
     tables: String,
     command: &'a str,
     is_load: bool,
@@ -58,18 +66,28 @@ struct View<'a> {
     essentials: String,
     facts: Vec<&'a Section>,
     drawn: bool,
-    style: &'static str,
+    style: String,
     script: String,
     data: String,
     version: &'static str,
 }
 
-/// The verdict and what goes with it: what stands above the panels.
+/// What was found: what stands above everything else.
 #[derive(Template)]
 #[template(path = "words.html")]
 struct WordsView<'a> {
     is_load: bool,
-    verdict: Option<VerdictView<'a>>,
+    first: Option<First<'a>>,
+}
+
+/// What speaks against it, and what does not, folded away.
+#[derive(Template)]
+#[template(path = "checks.html")]
+struct ChecksView<'a> {
+    broken: Vec<CheckView<'a>>,
+    sound: Vec<CheckView<'a>>,
+    passed: usize,
+    idle: usize,
     warnings: &'a [String],
     verification: Option<VerificationView<'a>>,
 }
@@ -82,14 +100,6 @@ struct TablesView<'a> {
     target_headings: &'static [&'static str],
     tables: Vec<Table>,
     listings: &'a [Listing],
-}
-
-struct VerdictView<'a> {
-    class: &'static str,
-    word: &'static str,
-    finding: &'static str,
-    summary: &'a str,
-    checks: Vec<CheckView<'a>>,
 }
 
 struct CheckView<'a> {
@@ -120,7 +130,12 @@ pub fn update(page: &Page) -> Result<String, ReportError> {
     }
     let panels = page.picture.finish();
     let essentials = Escaped(essentials(page)).to_string();
-    let texts = [("words", words(page)?), ("tables", tables(page)?), ("essentials", essentials)];
+    let texts = [
+        ("words", words(page)?),
+        ("checks", checks(page)?),
+        ("tables", tables(page)?),
+        ("essentials", essentials),
+    ];
     let update = Update { data: data::data(page, &panels), texts: texts.into() };
     Ok(replaced(&serde_json::to_string(&update)?).into_owned())
 }
@@ -132,12 +147,15 @@ fn render(
 ) -> Result<String, ReportError> {
     let panels = page.picture.finish();
     let requests = tables::requests(page);
-    let mut scripts = SCRIPTS.concat();
-    scripts.push_str(script);
+    let script = whole_script(&[&SCRIPTS.concat(), script]);
+    let style = ["\n", include_str!("../assets/report.css")].concat();
     let own = |charts: &[Chart]| charts.iter().any(|chart| !chart.is_over_time());
     let view = View {
         connection,
+        script_hash: sha256(script.as_bytes()),
+        style_hash: sha256(style.as_bytes()),
         words: words(page)?,
+        checks: checks(page)?,
         tables: tables(page)?,
         command: &page.command,
         is_load: page.subject == Subject::Load,
@@ -149,18 +167,40 @@ fn render(
         facts: page.facts.iter().chain([&requests]).collect(),
         // A page that is served may have nothing to draw yet.
         drawn: !panels.is_empty() || !connection.is_empty(),
-        style: include_str!("../assets/report.css"),
-        script: scripts,
+        style,
+        script,
         data: data::json(page, &panels)?,
         version: env!("CARGO_PKG_VERSION"),
     };
     Ok(replaced(&view.render()?).into_owned())
 }
 
+/// Scripts as the page runs them: together, and out of the way of everything else.
+pub(crate) fn whole_script(parts: &[&str]) -> String {
+    ["\n\"use strict\";\n(() => {\n", &parts.concat(), "})();\n"].concat()
+}
+
 fn words(page: &Page) -> Result<String, ReportError> {
     let view = WordsView {
         is_load: page.subject == Subject::Load,
-        verdict: page.verdict.as_ref().map(view),
+        first: page.verdict.as_ref().map(|verdict| first::of(page, verdict)),
+    };
+    Ok(view.render()?)
+}
+
+fn checks(page: &Page) -> Result<String, ReportError> {
+    let all = page.verdict.as_ref().map_or(&[][..], |verdict: &Verdict| &verdict.checks);
+    // What went wrong comes first; what passed is the proof and may wait.
+    let mut all: Vec<&Check> = all.iter().collect();
+    all.sort_by_key(|check| std::cmp::Reverse(check.grade));
+    let (broken, sound): (Vec<&Check>, Vec<&Check>) =
+        all.into_iter().partition(|check| check.grade >= Grade::Limited);
+    let count = |grade| sound.iter().filter(|check| check.grade == grade).count();
+    let view = ChecksView {
+        passed: count(Grade::Pass),
+        idle: count(Grade::NotApplicable),
+        broken: broken.into_iter().map(check).collect(),
+        sound: sound.into_iter().map(check).collect(),
         warnings: &page.warnings,
         verification: page.verification.as_ref().map(verification::view),
     };
@@ -215,7 +255,7 @@ fn essentials(page: &Page) -> String {
             TimingMode::Load => "as fast as possible, in flight as recorded",
         });
         parts.extend(how.map(str::to_owned));
-        parts.push(if page.timing.is_none_or(TimingMode::has_schedule) {
+        parts.push(if page.has_schedule() {
             format!("took {took} for a load of {}", picture.demanded_end())
         } else {
             // Without a schedule there is no length that was asked for.
@@ -225,40 +265,9 @@ fn essentials(page: &Page) -> String {
     parts.join(" · ")
 }
 
-fn view(verdict: &Verdict) -> VerdictView<'_> {
-    let (class, word) = match verdict.validity {
-        Validity::Valid => ("pass", "Valid"),
-        Validity::Suspect => ("suspect", "Suspect"),
-        Validity::Invalid => ("invalid", "Invalid"),
-    };
-    let finding = match verdict.finding {
-        Finding::DataDamaged => "data damaged: the device lost or altered what was written to it",
-        Finding::Faithful => "faithful: the replay held its schedule",
-        Finding::DeviceLimited => {
-            "device-limited: the device, or the cap on what is in flight, did not take the load"
-        }
-        Finding::GeneratorLimited => {
-            "generator-limited: this program could not issue in time, a fault of the measurement"
-        }
-        Finding::HostStalled => {
-            "host-stalled: the host did not let this program run, a fault of the measurement"
-        }
-        Finding::Incomplete => "incomplete: the run ended before its end",
-    };
-    // What went wrong comes first; what passed is the proof and may wait.
-    let mut checks: Vec<&Check> = verdict.checks.iter().collect();
-    checks.sort_by_key(|check| std::cmp::Reverse(check.grade));
-    let check = |check| {
-        let (class, word) = of_check(check);
-        CheckView { class, word, check }
-    };
-    VerdictView {
-        class,
-        word,
-        finding,
-        summary: &verdict.summary,
-        checks: checks.into_iter().map(check).collect(),
-    }
+fn check(check: &Check) -> CheckView<'_> {
+    let (class, word) = of_check(check);
+    CheckView { class, word, check }
 }
 
 fn of_check(check: &Check) -> (&'static str, &'static str) {

@@ -63,13 +63,12 @@ impl Sheet {
     /// The sheet for what a page is about.
     pub fn of(page: &Page) -> Self {
         let verdict = Verdict::of(page);
-        let invalid = verdict == Verdict::Judged(Validity::Invalid);
         Self {
             title: page.title.clone(),
             verdict,
             warning: page.warnings.first().cloned().unwrap_or_default(),
             fit: String::new(),
-            stamp: if invalid { "INVALID".to_owned() } else { String::new() },
+            stamp: page.stamp.clone(),
             size: SIZE,
         }
     }

@@ -34,7 +34,8 @@ pub(crate) struct Table {
 pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
     let picture = &page.picture;
     let is_load = page.subject == Subject::Load;
-    let tables = Span::ALL.map(|span| {
+    let spans = Span::ALL.into_iter().filter(|span| page.tells(*span));
+    let tables = spans.map(|span| {
         let of = |kind: Kind| row(kind.name(), false, picture.spans(span, kind));
         let mut rows: Vec<Row> = Kind::ALL.into_iter().filter_map(of).collect();
         if rows.len() > 1 {
@@ -52,7 +53,7 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
         let name = if is_load { "recorded latency" } else { span.name() };
         Table { name, meaning, rows }
     });
-    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+    tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
 fn row(kind: &'static str, total: bool, latencies: &Latencies) -> Option<Row> {
@@ -93,7 +94,8 @@ pub(crate) fn requests(page: &Page) -> Section {
         format!("{} ({percent:.3} %)", grouped(count))
     };
     rows.extend(outcomes.into_iter().map(|((_, name), count)| (name, share(count))));
-    for (cause, count) in LateCause::ALL.into_iter().zip(picture.late_causes()) {
+    let causes = LateCause::ALL.into_iter().zip(picture.late_causes());
+    for (cause, count) in causes.filter(|_| page.has_schedule()) {
         let name = match cause {
             LateCause::None => "unexplained",
             LateCause::Conflict => "waited for an overlapping request",
@@ -113,7 +115,9 @@ pub(crate) fn requests(page: &Page) -> Section {
     if picture.unmeasured() > 0 {
         rows.push(("never replayed".to_owned(), grouped(picture.unmeasured())));
     }
-    rows.push(("demanded duration".to_owned(), picture.demanded_end().to_string()));
+    if page.has_schedule() {
+        rows.push(("demanded duration".to_owned(), picture.demanded_end().to_string()));
+    }
     rows.push(("length of the run".to_owned(), picture.achieved_end().to_string()));
     Section { heading: "Requests".to_owned(), rows }
 }

@@ -4,13 +4,15 @@
 #![allow(clippy::unwrap_used)]
 
 use ioecho_report::{Chart, Page, Section, Sheet, html, live_html, svg, update};
-use ioecho_stats::picture::RunPicture;
-use ioecho_stats::run_summary::{TargetFigures, VerifyFigures};
+use ioecho_stats::headline::{Headline, Throughput};
+use ioecho_stats::picture::{RunPicture, Span};
+use ioecho_stats::run_summary::{Percentiles, TargetFigures, VerifyFigures};
 use ioecho_stats::verdict::{Check, Finding, Grade, Validity, Verdict};
 use ioecho_trace::visible::is_harmless;
 use ioecho_trace::{
     Batch, Bytes, Columns, Integrity, LateCause, Measured, Nanos, Op, Outcome, Request, TimingMode,
 };
+use sha2::{Digest, Sha256};
 
 fn request(op: Op, scheduled: i64, lateness: i64, service: i64, outcome: Outcome) -> Request {
     let mut request = Request::new(Nanos(scheduled), op, Bytes(0), Bytes(8192));
@@ -66,12 +68,115 @@ fn verdict(validity: Validity, grade: Grade) -> Verdict {
     }
 }
 
+/// A headline as a run has it that took 2.6 times as long.
+fn headline() -> Headline {
+    let percentiles = Percentiles {
+        count: 1_000,
+        mean_ns: 1,
+        p50_ns: 70_000,
+        p90_ns: 1,
+        p99_ns: 5_000_000_000,
+        p99_9_ns: 1,
+        p99_99_ns: 1,
+        max_ns: 6_000_000_000,
+    };
+    let throughput =
+        Throughput { achieved_requests: 155.0, achieved_bytes: 2e6, demanded: Some((407.0, 6e6)) };
+    Headline {
+        sentence: "The device was too slow for this load: 2.6 times as long.".to_owned(),
+        throughput: Some(throughput),
+        span: Span::Response,
+        percentiles: vec![("read", percentiles)],
+    }
+}
+
 #[test]
-fn the_verdict_and_its_checks_come_before_everything_else() {
+fn the_first_screen_says_what_was_found_then_whether_to_believe_it_then_six_figures() {
+    let verdict = verdict(Validity::Valid, Grade::Limited);
+    let page = Page { verdict: Some(verdict), headline: Some(headline()), ..small() };
+    let text = html(&page).unwrap();
+    let parts = [
+        "<section class=\"finding limit\"",
+        "The device was too slow for this load: 2.6 times as long.</p>",
+        "<strong class=\"pass\">Valid</strong>",
+        "<b>155</b>",
+        "of 407 demanded",
+        "reads, p99 response time",
+        "<b>5.00 s</b>",
+        "id=\"overview\"",
+        "class=\"broken\"",
+        "id=\"panels\"",
+    ];
+    let places: Vec<usize> = parts
+        .iter()
+        .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn checks_that_passed_are_folded_away_and_others_are_not() {
+    let mut verdict = verdict(Validity::Suspect, Grade::Suspect);
+    let like =
+        |name: &str, grade| Check { name: name.to_owned(), grade, ..verdict.checks[0].clone() };
+    let more = [like("complete", Grade::Pass), like("cpu", Grade::NotApplicable)];
+    verdict.checks.extend(more);
+    let text = html(&Page { verdict: Some(verdict), ..small() }).unwrap();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
+    let folded = at("1 checks passed, 1 do not apply");
+    assert!(at("<tr class=\"suspect\">") < folded);
+    assert!(at("<tr class=\"pass\">") > folded && at("<tr class=\"none\">") > folded);
+    assert!(at("<details class=\"facts sound\">") < folded);
+}
+
+#[test]
+fn only_the_programs_own_script_and_style_may_run() {
+    let text = live_html(&small(), "own();").unwrap();
+    assert!(!text.contains("unsafe-inline"));
+    for (element, directive) in [("script", "script-src"), ("style", "style-src")] {
+        let whole = text.split(&format!("<{element}>")).nth(1).unwrap();
+        let whole = whole.split(&format!("</{element}>")).next().unwrap();
+        let hash = base64(&Sha256::digest(whole.as_bytes()));
+        assert!(text.contains(&format!("{directive} 'sha256-{hash}'")), "{element}");
+    }
+}
+
+/// Base64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits: Vec<u8> =
+        bytes.iter().flat_map(|byte| (0..8).rev().map(move |n| byte >> n & 1)).collect();
+    let digit = |six: &[u8]| {
+        let value =
+            (0..6).fold(0, |sum, n| sum << 1 | usize::from(six.get(n).copied().unwrap_or(0)));
+        DIGITS[value] as char
+    };
+    let mut text: String = bits.chunks(6).map(digit).collect();
+    while !text.len().is_multiple_of(4) {
+        text.push('=');
+    }
+    text
+}
+
+#[test]
+fn without_a_schedule_the_page_tells_no_lateness_and_no_response_time() {
+    let text = html(&Page { timing: Some(TimingMode::Afap), ..small() }).unwrap();
+    for told in
+        ["submitted: how late", "coordinated omission", "later than 1 ms", "demanded duration"]
+    {
+        assert!(!text.contains(told), "{told}");
+    }
+    let spans: Vec<_> = data(&text)["curves"].as_array().unwrap().clone();
+    assert!(!spans.is_empty() && spans.iter().all(|curve| curve["span"] == "service"));
+    assert_eq!(data(&text)["has_schedule"], false);
+}
+
+#[test]
+fn the_finding_and_its_checks_come_before_everything_else() {
     let verdict = verdict(Validity::Invalid, Grade::Invalid);
     let text = html(&Page { verdict: Some(verdict), ..small() }).unwrap();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
-    assert!(at("<strong>Invalid</strong>") < at("device-limited"));
+    assert!(at(">Invalid</strong>") < at("<span>device-limited"));
     assert!(at("The &#60;b&#62;device&#60;/b&#62; could not.") < at("99 % ≤ 3 s"));
     assert!(at("Replay slower &#38; look again.") < at("class=\"facts\""));
     assert!(at("class=\"facts\"") < at("id=\"panels\""));
@@ -99,7 +204,7 @@ fn nobody_elses_words_turn_the_page_around() {
 fn a_run_that_the_device_limited_is_valid_and_its_check_is_told_apart() {
     let page = Page { verdict: Some(verdict(Validity::Valid, Grade::Limited)), ..small() };
     let text = html(&page).unwrap();
-    assert!(text.contains("<strong>Valid</strong>") && text.contains("◆ limited"));
+    assert!(text.contains(">Valid</strong>") && text.contains("◆ limited"));
     assert!(text.contains("<tr class=\"limited\">"));
     assert!(svg(&Chart::default(), &Sheet::of(&page)).contains("verdict: valid"));
 }
@@ -110,7 +215,7 @@ fn the_line_under_the_title_says_when_and_how_long() {
     let facts = vec![Section { heading: "Run".to_owned(), rows }];
     let text = html(&Page { facts, ..small() }).unwrap();
     let line = "started 2026-05-04 &#60;now&#62; · 12 requests · took 550 ms for a load of 550 ms";
-    assert!(text.find(line).unwrap() < text.find("class=\"verdict").unwrap());
+    assert!(text.find(line).unwrap() < text.find("class=\"finding").unwrap());
 }
 
 /// What the page carries for its scripts.
@@ -168,7 +273,7 @@ fn what_verification_found_stands_behind_the_verdict_with_its_meaning() {
     };
     let text = html(&Page { verification: Some(found), ..small() }).unwrap();
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in the page"));
-    assert!(at("<section class=\"verification invalid\"") > at("class=\"verdict"));
+    assert!(at("<section class=\"verification invalid\"") > at("class=\"finding"));
     assert!(at("12\u{202f}000 sectors checked, 4 damaged") < at("<ol>"));
     assert!(text.contains("of 7 nobody can say what they must hold"));
     // The most frequent damage first.
@@ -268,7 +373,9 @@ fn odd_runs_are_drawn_without_nonsense_numbers() {
 
 #[test]
 fn an_invalid_run_is_stamped_on_every_figure() {
-    let page = Page { verdict: Some(verdict(Validity::Invalid, Grade::Invalid)), ..small() };
+    let verdict = Some(verdict(Validity::Invalid, Grade::Invalid));
+    let page = Page { verdict, stamp: "INVALID".to_owned(), ..small() };
+    assert_eq!(data(&html(&page).unwrap())["stamp"], "INVALID");
     assert!(svg(&Chart::default(), &Sheet::of(&page)).contains(">INVALID</text>"));
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::HostDescription;
+use ioecho_report::Page;
 use ioecho_stats::merged::{self, MergedRun};
 use ioecho_stats::run_summary::{RunFigures, RunSummary};
 use ioecho_trace::formats::ReadOptions;
@@ -46,7 +47,7 @@ pub fn runs(
     output: &Path,
     by_wall_clock: bool,
     command: Vec<String>,
-) -> Result<(RunDirectory, RunSummary)> {
+) -> Result<(RunDirectory, RunSummary, Page)> {
     let mut parts = Vec::new();
     for path in inputs {
         parts.push(open(path)?);
@@ -63,8 +64,9 @@ pub fn runs(
     let summary = merged::summary(runs.collect(), &figures).map_err(|_| not_one_replay(&parts))?;
     output.put(&output.summary(), &serde_json::to_vec_pretty(&summary)?)?;
     write_facts(&parts, command, &header, &summary, &output)?;
-    page::write(&output, &page::of_run(&output, &summary)?)?;
-    Ok((output, summary))
+    let page = page::of_run(&output, &summary)?;
+    page::write(&output, &page)?;
+    Ok((output, summary, page))
 }
 
 fn open(path: &Path) -> Result<Part> {

@@ -5,8 +5,10 @@ use std::path::Path;
 
 use ioecho_report::{Chart, Page, Section, Subject, charts};
 use ioecho_stats::facts::HostFacts;
+use ioecho_stats::headline::Headline;
 use ioecho_stats::picture::RunPicture;
 use ioecho_stats::run_summary::RunSummary;
+use ioecho_stats::verdict::Validity;
 use ioecho_trace::transform::Load;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Header, Stop, formats};
@@ -30,6 +32,7 @@ pub fn of_trace(path: &Path, found: &AllFigures, command: &[String]) -> Page {
         warnings: warnings(header),
         volumes: charts::volume_names(header),
         picture: found.picture().clone(),
+        extremes: found.analysis.throughput.extremes.clone(),
         charts: charts::of(&found.analysis, header),
         expert: charts::expert(&found.analysis),
         listings: charts::listings(&found.analysis, header),
@@ -116,7 +119,10 @@ pub fn of_found(run: &RunDirectory, summary: &RunSummary, found: &AllFigures) ->
         verification: summary.engine.verify.clone(),
         targets: names_of_targets(&facts).zip(summary.per_target.iter().cloned()).collect(),
         volumes: charts::volume_names(header),
+        headline: Some(Headline::of(summary, &found.picture().finish())),
+        stamp: stamp(summary),
         picture: found.picture().clone(),
+        extremes: found.analysis.throughput.extremes.clone(),
         command: command_of(&facts),
         witness: witness::section(run, &facts, &summary.engine, found.picture().achieved_end()),
         charts: charts::of(&found.analysis, header),
@@ -161,10 +167,26 @@ pub fn so_far(facts: &RunFacts, summary: &RunSummary, picture: RunPicture) -> Pa
         },
         timing: Some(summary.engine.timing),
         targets: names_of_targets(facts).zip(summary.per_target.iter().cloned()).collect(),
+        stamp: stamp(summary),
         picture,
         command: command_of(facts),
         ..Page::default()
     }
+}
+
+/// What stands across every picture of a run whose figures are none of a storage, or none at all.
+pub fn stamp(summary: &RunSummary) -> String {
+    let engine = &summary.engine;
+    let stamps = [
+        (summary.verdict.validity == Validity::Invalid, "INVALID"),
+        (engine.simulated, "SIMULATED"),
+        (engine.memory, "MEMORY, NO STORAGE"),
+        (!engine.direct && !engine.simulated, "PAGE CACHE"),
+    ];
+    stamps
+        .into_iter()
+        .find(|(holds, _)| *holds)
+        .map_or(String::new(), |(_, stamp)| stamp.to_owned())
 }
 
 /// The trace and the target.

@@ -19,6 +19,7 @@ mod family;
 mod judged;
 mod ladder;
 mod load;
+mod outcome;
 mod over_time;
 mod profile;
 mod resample;
@@ -34,6 +35,7 @@ pub use comparable::{Obstacle, REFUSALS, Replayed, Weight, obstacles};
 pub use criterion::{Answer, Criterion, CriterionError, Outcome};
 pub use distributions::Distribution;
 pub use load::LoadMark;
+pub use outcome::{Word, percent};
 pub use over_time::{Blocks, DifferenceMap, PHASES, Track};
 pub use profile::{BLOCKS_MAX, Bins, Blocking, Cut, RunProfile, SIZE_NAMES};
 pub use row::{Decision, Metric, Row, Scope, kind_word, span_word};
@@ -107,6 +109,8 @@ pub struct Pair {
     pub runs: [usize; 2],
     /// The kinds of request that both have.
     pub kinds: Vec<&'static str>,
+    /// The outcome in a word.
+    pub word: Word,
     /// The outcome in a sentence.
     pub conclusion: String,
     /// Figures of the whole run, one family.
@@ -169,62 +173,12 @@ fn pair(baseline: &Group, other: &Group, settings: &Settings) -> Pair {
         other: other.name.clone(),
         runs: [baseline.runs.len(), other.runs.len()],
         kinds: judged::common(sides).into_iter().map(|kind| kind_word(Some(kind))).collect(),
-        conclusion: conclusion(&rows, &other.name, &baseline.name),
+        word: outcome::answer(&rows).0,
+        conclusion: outcome::sentence(&rows, &other.name, &baseline.name),
         rows,
         worst,
         distributions: distributions::of(sides),
         heat: over_time::heat(sides),
         over_time: over_time::blocks(sides),
     }
-}
-
-/// The outcome in a sentence, of which the response time of all requests is the first subject.
-fn conclusion(rows: &[Row], other: &str, baseline: &str) -> String {
-    let of = |decision: Decision| rows.iter().filter(move |row| row.decision == decision);
-    let count = |decision| of(decision).count();
-    let largest = |decision| {
-        let effect = |row: &&Row| row.ratio.ln().abs();
-        let row = of(decision).max_by(|a, b| effect(a).total_cmp(&effect(b)));
-        row.map_or(String::new(), |row| format!("{} by {}", row.name(), percent(row.ratio)))
-    };
-    let judged = rows.iter().filter(|row| row.chance.is_some()).count();
-    match (count(Decision::Worse), count(Decision::Better)) {
-        (0, 0) if judged == 0 => {
-            "Nothing was judged: the runs are too short, or have too few requests.".to_owned()
-        }
-        (0, 0) => format!(
-            "{other} and {baseline} are not told apart: none of {judged} figures differs beyond \
-             chance."
-        ),
-        (worse, 0) => format!(
-            "{other} is slower than {baseline} in {worse} of {judged} figures, most in {}.",
-            largest(Decision::Worse)
-        ),
-        (0, better) => format!(
-            "{other} is faster than {baseline} in {better} of {judged} figures, most in {}.",
-            largest(Decision::Better)
-        ),
-        (worse, better) => format!(
-            "{other} is slower than {baseline} in {worse} of {judged} figures, most in {}, and \
-             faster in {better}, most in {}.",
-            largest(Decision::Worse),
-            largest(Decision::Better)
-        ),
-    }
-}
-
-/// A ratio as a person says it: +10.2 %, −3.1 %, ×4.3.
-pub fn percent(ratio: f64) -> String {
-    if !ratio.is_finite() {
-        return "unknown".to_owned();
-    }
-    if ratio >= 3.0 {
-        return format!("×{ratio:.1}");
-    }
-    let change = (ratio - 1.0) * 100.0;
-    if ratio > 0.0 && change < -99.9 {
-        // Less than a thousandth is left, and something is.
-        return format!("÷{:.0}", 1.0 / ratio);
-    }
-    if change.abs() < 0.05 { "0.0 %".to_owned() } else { format!("{change:+.1} %") }
 }

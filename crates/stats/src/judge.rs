@@ -113,7 +113,8 @@ fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
 }
 
 /// Causes that are the device's doing.
-const DEVICE: [LateCause; 3] = [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
+pub(crate) const DEVICE: [LateCause; 3] =
+    [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
 /// The cap on requests in flight unless another is asked for. A lower one is a choice, and what
 /// waits for a place below it is no finding about the device alone.
 pub const IN_FLIGHT_DEFAULT: u32 = 4096;
@@ -134,7 +135,7 @@ fn low_cap(figures: &RunFigures, engine: &EngineFacts) -> Option<u32> {
 }
 
 /// Causes that are this program's.
-const GENERATOR: [LateCause; 4] =
+pub(crate) const GENERATOR: [LateCause; 4] =
     [LateCause::Input, LateCause::Generator, LateCause::Backlog, LateCause::Verification];
 
 /// Those of them that nobody asked for: reading and preparing requests.
@@ -148,7 +149,7 @@ fn is_mostly(cause: LateCause, figures: &RunFigures) -> bool {
 }
 
 /// Causes that are the host's; what nothing explains is counted against the measurement.
-const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
+pub(crate) const HOST: [LateCause; 2] = [LateCause::Host, LateCause::None];
 
 /// The share of issued requests that were late for one of these causes.
 fn late_share(figures: &RunFigures, causes: &[LateCause]) -> f64 {

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod count;
 pub mod facts;
 pub mod fidelity;
+pub mod headline;
 pub mod histogram;
 pub mod interval;
 pub mod judge;

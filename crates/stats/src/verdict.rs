@@ -86,6 +86,30 @@ pub enum Finding {
     Incomplete,
 }
 
+impl Finding {
+    /// Every finding, the best first.
+    pub const ALL: [Self; 6] = [
+        Self::Faithful,
+        Self::DeviceLimited,
+        Self::GeneratorLimited,
+        Self::HostStalled,
+        Self::Incomplete,
+        Self::DataDamaged,
+    ];
+
+    /// The word for it, as it is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DataDamaged => "data-damaged",
+            Self::Faithful => "faithful",
+            Self::DeviceLimited => "device-limited",
+            Self::GeneratorLimited => "generator-limited",
+            Self::HostStalled => "host-stalled",
+            Self::Incomplete => "incomplete",
+        }
+    }
+}
+
 /// One named check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

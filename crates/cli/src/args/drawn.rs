@@ -26,6 +26,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) require: Vec<Requirement>,
 
+    /// Tell every check with what to do, and all percentiles
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 

@@ -20,6 +20,10 @@ pub(crate) struct MergeArgs {
     /// clocks of their hosts
     #[arg(long, value_enum)]
     pub(crate) align: Option<AlignArg>,
+
+    /// Tell every check with what to do, and all percentiles
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 /// What is one instant in several runs.

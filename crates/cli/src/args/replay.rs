@@ -44,6 +44,19 @@ pub(crate) struct ReplayArgs {
     #[arg(long, short, value_name = "RUN")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
+    /// about the device will do), all (`ioecho explain` lists them)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) require: Vec<Requirement>,
+
+    /// Tell every check with what to do, and all percentiles
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
+    /// Print no progress line
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
     #[command(flatten)]
     pub(crate) load: LoadArgs,
 
@@ -62,20 +75,11 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) host: HostArgs,
 
-    /// Checks of the verdict that must pass, or the exit code is 16: NAME, NAME=limited (a finding
-    /// about the device will do), all (`ioecho explain` lists them)
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(crate) require: Vec<Requirement>,
-
     #[command(flatten)]
     pub(crate) live: LiveArgs,
 
     #[command(flatten)]
     pub(crate) watched: WatchedArgs,
-
-    /// Print no progress line
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
 
     #[command(flatten)]
     pub(crate) read: ReadArgs,
@@ -100,6 +104,7 @@ impl ReplayArgs {
             live: _,
             watched,
             quiet: _,
+            verbose: _,
             read,
         } = self;
         let usage = |text: String| Coded::error(exit::USAGE, text);
@@ -396,7 +401,7 @@ pub(crate) struct EngineArgs {
 
 /// What the host does for the run.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Host")]
+#[command(next_help_heading = "Pacing")]
 pub(crate) struct HostArgs {
     /// How the time to the next request is spent
     #[arg(long, value_parser = pacing(), default_value = PacingMode::default().name())]

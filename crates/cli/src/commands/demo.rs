@@ -94,7 +94,7 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Out) -> anyhow::Result<u8> {
     let finished = execute(&plan, source, &stopping, &observer);
     let _ = fs::remove_file(&scratch);
     let finished = finished?;
-    conclude(&finished, out)?;
+    conclude(&finished, out, args.verbose)?;
     writeln!(out, "next: ioecho replay TRACE --target DEVICE")?;
     // A demonstration has shown what it should, whatever this host could do.
     let incomplete = exit::of_run(&finished.summary) == exit::INCOMPLETE;

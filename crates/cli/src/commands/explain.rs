@@ -1,4 +1,4 @@
-//! `ioecho explain`: what a check of the verdict means.
+//! `ioecho explain`: what a word of the verdict means.
 
 use std::io::Write;
 
@@ -6,19 +6,30 @@ use ioecho_stats::judge;
 
 use crate::args::ExplainArgs;
 use crate::exit::{self, Coded};
-use crate::pitfalls;
 use crate::print::Out;
+use crate::{pitfalls, terms};
 
 pub(crate) fn run(args: &ExplainArgs, out: &mut Out) -> anyhow::Result<u8> {
     let names = judge::names();
-    let Some(name) = &args.check else {
+    let Some(word) = &args.word else {
         for name in &names {
-            writeln!(out, "{name:<14}{}", pitfalls::line(name))?;
+            writeln!(out, "{name:<19}{}", pitfalls::line(name))?;
+        }
+        writeln!(out)?;
+        for (term, line) in terms::all() {
+            writeln!(out, "{term:<19}{line}")?;
         }
         return Ok(exit::OK);
     };
-    let page = pitfalls::page(name).ok_or_else(|| {
-        let text = format!("'{name}' is no check\n  = help: known are {}", names.join(", "));
+    let page = pitfalls::page(word).map(str::to_owned).or_else(|| terms::page(word));
+    let page = page.ok_or_else(|| {
+        let terms: Vec<&str> = terms::all().map(|(term, _)| term).collect();
+        let text = format!(
+            "'{word}' is no check, and no other word of a verdict\n  = help: known are {}, {}, and \
+             exit codes",
+            names.join(", "),
+            terms.join(", ")
+        );
         Coded::error(exit::USAGE, text)
     })?;
     writeln!(out, "{}", without_links(page.trim_end()))?;

@@ -1,11 +1,14 @@
 //! `ioecho man`: the man pages, made from the same definitions as `--help`.
 
+use std::io::{self, Write};
+
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::args::{Args, ManArgs};
+use crate::args::{Args, ManArgs, help};
 use crate::exit::{self, Coded};
 use crate::outputs::Gate;
+use crate::terms;
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<u8> {
     let place = &args.directory;
@@ -16,11 +19,36 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<u8> {
     let mut line = Args::line().disable_help_subcommand(true);
     line.build();
     for command in all(line) {
-        let (man, mut page) = (Man::new(command), Vec::new());
+        let name = command.get_name().to_owned();
+        // What follows the short help stands in sections of its own.
+        let (man, mut page) = (Man::new(command.after_help("")), Vec::new());
         man.render(&mut page)?;
+        sections(&mut page, name.rsplit('-').next().unwrap_or(&name))?;
         Gate::default().put(&place.join(man.get_filename()), &page)?;
     }
     Ok(exit::OK)
+}
+
+/// What a man page says beyond `--help`: lines to copy, and what a script may rely on.
+fn sections(page: &mut Vec<u8>, command: &str) -> io::Result<()> {
+    let examples = help::examples_of(command);
+    if !examples.is_empty() {
+        writeln!(page, ".SH EXAMPLES")?;
+    }
+    for (what, line) in examples {
+        writeln!(page, ".TP\n{}\n{}", roff(what), roff(line))?;
+    }
+    writeln!(page, ".SH \"EXIT STATUS\"")?;
+    for (code, meaning) in terms::codes() {
+        writeln!(page, ".TP\n{code}\n{}", roff(meaning))?;
+    }
+    Ok(())
+}
+
+/// A line of text as roff takes it for one.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 
 /// A command and those below it.

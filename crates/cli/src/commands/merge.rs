@@ -10,7 +10,7 @@ use ioecho_run::inputs::Inputs;
 use ioecho_run::merge;
 
 use crate::args::{AlignArg, MergeArgs};
-use crate::commands::replay::print_outcome;
+use crate::commands::outcome::print_outcome;
 use crate::exit::{self, Coded};
 use crate::outputs::{Gate, Writing};
 use crate::print::Out;
@@ -20,10 +20,10 @@ pub(crate) fn run(args: &MergeArgs, out: &mut Out) -> anyhow::Result<u8> {
     let is_run = |path: &PathBuf| RunDirectory::at(path).is_some();
     if args.inputs.iter().all(is_run) {
         let by_wall_clock = args.align == Some(AlignArg::Wall);
-        let (run, summary) =
+        let (run, summary, page) =
             merge::runs(&args.inputs, &args.output, by_wall_clock, command::words())?;
         out.tells_of_files();
-        print_outcome(out, &summary)?;
+        print_outcome(out, &summary, Some(&page.picture), args.verbose)?;
         writeln!(out, "written       {}", run.path().display())?;
         return Ok(exit::OK);
     }

@@ -14,6 +14,7 @@ pub(crate) mod interrupt;
 pub(crate) mod library;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod outcome;
 pub(crate) mod plot;
 pub(crate) mod prepare;
 pub(crate) mod record;

@@ -12,7 +12,6 @@ use ioecho_run::directory::RunDirectory;
 use ioecho_run::inputs::Inputs;
 use ioecho_run::{everything, finalise, page, pass, telemetry};
 use ioecho_stats::orders::Orders;
-use ioecho_stats::run_summary::RunSummary;
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::transform::Load;
 use ioecho_trace::{Batch, Header, Nanos, Source as _, Stop};
@@ -184,25 +183,7 @@ fn sheet(file: &Path, size: (f64, f64), found: &everything::AllFigures) -> anyho
     };
     let factor = summary.engine.wraparound_factor;
     let fit = factor.map_or(String::new(), |factor| format!("wraparound factor {factor:.3}"));
-    let mut sheet = Sheet { size, fit, ..Sheet::of(&page) };
-    if let Some(stamp) = stamp(&summary) {
-        stamp.clone_into(&mut sheet.stamp);
-    }
-    Ok(sheet)
-}
-
-/// What makes the figures of a run no figures of a storage.
-fn stamp(summary: &RunSummary) -> Option<&'static str> {
-    let engine = &summary.engine;
-    if engine.simulated {
-        Some("SIMULATED")
-    } else if engine.memory {
-        Some("MEMORY, NO STORAGE")
-    } else if !engine.direct {
-        Some("PAGE CACHE")
-    } else {
-        None
-    }
+    Ok(Sheet { size, fit, stamp: page::stamp(&summary), ..Sheet::of(&page) })
 }
 
 /// The pictures that were asked for.

@@ -15,8 +15,8 @@ use ioecho_trace::transform::Load;
 
 use crate::args::ReportArgs;
 use crate::commands::interrupt::stop_on_signals;
+use crate::commands::outcome::{print_outcome, tell_required};
 use crate::commands::plot;
-use crate::commands::replay::{print_outcome, tell_required};
 use crate::exit::{self, Coded};
 use crate::opened::Named;
 use crate::outputs::{Gate, Writing};
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ReportArgs, out: &mut Out) -> anyhow::Result<u8> {
     let found = everything::count(&Named, run.path(), &options, &load, &stop)?;
     let page = page::of_found(&run, &summary, &found)?;
     out.tells_of_files();
-    print_outcome(out, &summary)?;
+    print_outcome(out, &summary, Some(&page.picture), args.verbose)?;
     let unmet = tell_required(out, &args.require, &summary)?;
     let code = if unmet { exit::REQUIRED } else { exit::OK };
     let written = write_of_run(args, &gate, &run, &page).and_then(|report| {

@@ -51,7 +51,7 @@ pub fn overview(figures: &ThroughputFigures, amount: Amount) -> Chart {
         .note(&windows(figures))
         .with(all(demanded, "demanded"), Ink::All, Stroke::Steps)
         // Where both are alike, the dashes leave the demand to be seen.
-        .with(all(achieved, "achieved"), Ink::Write, Stroke::Dashed)
+        .with(all(achieved, "achieved"), Ink::Achieved, Stroke::Dashed)
 }
 
 /// Throughput by kind, as demanded (`completed` false) or as achieved (blkreplay's `g00`).

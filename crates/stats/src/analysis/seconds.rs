@@ -26,6 +26,9 @@ pub const SECONDS_MAX: usize = 1 << 20;
 /// How many windows a series has at most; the window doubles until there are no more.
 pub const WINDOWS_MAX: u64 = 1 << 13;
 
+/// How many stretches [`Extremes`] has at most.
+const STRETCHES_MAX: usize = 2048;
+
 /// blkreplay's `thrp_window`, in seconds.
 pub const WINDOW_S: u64 = 3;
 
@@ -310,7 +313,45 @@ impl Seconds {
             },
             failed_requests: windows.rate("failed", "requests/s", |cell| cell.failed),
             smoothed: smoothed(&windows),
+            extremes: self.extremes(),
         }
+    }
+
+    /// The busiest and the quietest second of each stretch; nothing where seconds are not known
+    /// singly any more.
+    fn extremes(&self) -> Extremes {
+        if self.doublings > 0 {
+            return Extremes::default();
+        }
+        let stretch = self.used.div_ceil(STRETCHES_MAX).max(1).next_power_of_two();
+        let mut extremes = Extremes {
+            step_ns: stretch as i64 * SECOND_NS,
+            of: std::array::from_fn(|_| vec![[u64::MAX, 0]; self.used.div_ceil(stretch)]),
+        };
+        let mut seen = vec![0_usize; self.used.div_ceil(stretch)];
+        for (at, second) in self.filled() {
+            seen[at / stretch] += 1;
+            let amounts = [
+                requests(&second.demanded),
+                requests(&second.achieved),
+                bytes(&second.demanded),
+                bytes(&second.achieved),
+            ];
+            for (column, amount) in extremes.of.iter_mut().zip(amounts) {
+                let [least, most] = &mut column[at / stretch];
+                (*least, *most) = ((*least).min(amount), (*most).max(amount));
+            }
+        }
+        for column in &mut extremes.of {
+            for (place, [least, _]) in column.iter_mut().enumerate() {
+                // A second in which nothing happened is kept nowhere.
+                let seconds = stretch.min(self.used - place * stretch);
+                if seen[place] < seconds {
+                    *least = 0;
+                }
+            }
+        }
+        extremes
     }
 
     fn peak(&self, of: fn(&Second) -> u64) -> Peak {
@@ -365,6 +406,17 @@ fn requests(columns: &[Amount; COLUMNS.len()]) -> u64 {
 
 fn bytes(columns: &[Amount; COLUMNS.len()]) -> u64 {
     columns[..3].iter().fold(0, |sum, amount| sum.saturating_add(amount.bytes))
+}
+
+/// The quietest and the busiest second of each stretch of some length, which a mean over the
+/// stretch hides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Extremes {
+    /// The length of a stretch; the first begins at zero.
+    pub step_ns: i64,
+    /// Of each stretch the least and the most in a second: requests demanded, requests achieved,
+    /// bytes demanded, bytes achieved.
+    pub of: [Vec<[u64; 2]>; 4],
 }
 
 /// Sums of seconds in windows.
@@ -492,4 +544,7 @@ pub struct ThroughputFigures {
     /// Mean and longest service time of reads and of writes by submission, and lateness by
     /// schedule, in the same windows.
     pub smoothed: Vec<Series>,
+    /// The quietest and the busiest seconds, for who draws means.
+    #[serde(skip)]
+    pub extremes: Extremes,
 }

@@ -207,10 +207,12 @@ impl Row {
 
     /// The row in words: `p99 of read, service time`.
     pub fn name(&self) -> String {
-        let mut name = format!("{} of {}", self.metric.name(), kind_word(self.scope.kind));
-        if let Some(span) = self.scope.span {
-            name = format!("{name}, {}", span.name());
-        }
-        name
+        format!("{} of {}", self.metric.name(), self.name_without_metric())
+    }
+
+    /// Which requests and which span: `read, service time`.
+    pub(super) fn name_without_metric(&self) -> String {
+        let kind = kind_word(self.scope.kind);
+        self.scope.span.map_or(kind.to_owned(), |span| format!("{kind}, {}", span.name()))
     }
 }

@@ -143,5 +143,5 @@ fn a_run_of_a_few_requests_is_told_and_not_judged() {
 #[test]
 fn a_ratio_is_said_so_that_something_left_is_not_nothing() {
     let said = [1.102, 0.969, 4.31, 0.000_2, 0.0, 1.000_1].map(percent);
-    assert_eq!(said, ["+10.2 %", "-3.1 %", "×4.3", "÷5000", "-100.0 %", "0.0 %"]);
+    assert_eq!(said, ["+10 %", "-3.1 %", "×4.3", "÷5,000", "-100 %", "0.0 %"]);
 }

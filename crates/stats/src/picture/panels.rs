@@ -161,6 +161,11 @@ impl Panels {
         self.rate(&self.achieved_requests, self.achieved_end_ns)
     }
 
+    /// Bytes per second, achieved.
+    pub fn achieved_byte_rate(&self) -> Rate<'_> {
+        self.rate(&self.achieved_bytes, self.achieved_end_ns)
+    }
+
     fn rate<'a>(&self, amounts: &'a [u64], end_ns: i64) -> Rate<'a> {
         Rate { amounts, width_ns: self.width_ns, end_ns }
     }

@@ -40,7 +40,10 @@ pub(crate) struct State {
 pub(crate) struct Glance {
     pub(crate) demanded_per_s: Option<f64>,
     pub(crate) completed_per_s: f64,
+    /// Requests in flight when the interval was closed.
     pub(crate) in_flight: u32,
+    /// The most that any submission in the interval met: between two looks there may be a peak.
+    pub(crate) in_flight_max: u32,
     /// 99 of 100 requests were issued no later than this after their time.
     pub(crate) lateness_p99: Option<Nanos>,
     pub(crate) sonar: Column,
@@ -52,6 +55,7 @@ impl Glance {
             demanded_per_s: interval.demanded_per_s(),
             completed_per_s: interval.completed_per_s(),
             in_flight: interval.in_flight,
+            in_flight_max: interval.in_flight_max.max(interval.in_flight),
             lateness_p99: interval.spans_of_all(Span::Lateness).quantile(0.99),
             sonar: interval.sonar.clone(),
         }

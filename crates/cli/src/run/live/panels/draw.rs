@@ -40,10 +40,10 @@ pub(crate) fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     heat::draw(&scene.recent, scene.is_colourless, inner, frame.buffer_mut());
     let [rates, flight, late] = Layout::horizontal([Constraint::Fill(1); 3]).areas(small);
     throughput(frame, scene, rates);
-    let most = scene.recent.iter().map(|glance| glance.in_flight).max().unwrap_or(0);
+    let most = scene.recent.iter().map(|glance| glance.in_flight_max).max().unwrap_or(0);
     let now = scene.recent.last().map_or(0, |glance| glance.in_flight);
     let title = format!("in flight {now} · most {most}");
-    bars(frame, &title, &scene.recent, flight, |glance| u64::from(glance.in_flight));
+    bars(frame, &title, &scene.recent, flight, |glance| u64::from(glance.in_flight_max));
     let lateness = |glance: &Glance| glance.lateness_p99.map_or(0, |p99| p99.0.max(0) as u64);
     let most = scene.recent.iter().map(lateness).max().unwrap_or(0);
     let title = format!("lateness p99 · most {}", Nanos(most as i64));

@@ -20,7 +20,8 @@ fn scene() -> Scene {
         let mut glance = Glance {
             demanded_per_s: Some(1000.0),
             completed_per_s: if is_slow { 400.0 } else { 1000.0 },
-            in_flight: if is_slow { 200 } else { 4 },
+            in_flight: if is_slow { 180 } else { 4 },
+            in_flight_max: if is_slow { 200 } else { 4 },
             lateness_p99: Some(Nanos::from_micros(if is_slow { 5000 } else { 20 })),
             ..Glance::default()
         };

@@ -1,0 +1,336 @@
+//! What came of a run, for a terminal of 80 columns and 24 lines.
+//!
+//! Whoever waited for a run looks at the last lines of a terminal. If these are percentiles of
+//! every kind and thirty checks, nobody sees the one that matters. So three lines come first: what
+//! was found, how much was done of what was asked for, and how long requests took. A line follows
+//! for each thing that speaks against this run. All else is for those who ask (`--verbose`), and in
+//! the report.
+
+use std::io::{self, Write};
+
+use ioecho_stats::headline::{Headline, Throughput, two};
+use ioecho_stats::picture::RunPicture;
+use ioecho_stats::required::{self, Requirement};
+use ioecho_stats::run_summary::{Percentiles, RunSummary};
+use ioecho_stats::verdict::{Check, Grade};
+use ioecho_trace::Nanos;
+use ioecho_trace::units::counted;
+
+use crate::print::{is_read, visible};
+
+/// Columns of a terminal that everybody has.
+const COLUMNS: usize = 80;
+/// Where the words of a line begin, behind its label.
+const INDENT: usize = 14;
+
+/// Says whether what was required holds; answers whether something does not.
+pub(crate) fn tell_required(
+    out: &mut dyn Write,
+    required: &[Requirement],
+    summary: &RunSummary,
+) -> io::Result<bool> {
+    let unmet = required::unmet(required, &summary.verdict);
+    if let Some(line) = required::line(required, &unmet) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(!unmet.is_empty())
+}
+
+/// What is typed to follow the advice of a check. The advice itself is for everybody who judges a
+/// run, and not all of them type.
+const FLAGS: [(&str, &str); 14] = [
+    ("lateness", "--in-flight-max, --cpus"),
+    ("demand", "--speedup"),
+    ("issued", "--align round"),
+    ("target-size", "--map"),
+    ("lower-cache", "--cache-size"),
+    ("steady-state", "--start"),
+    ("in-flight", "--timing load, --follow-in-flight, --speedup"),
+    ("same-load", "--window, --merge"),
+    ("compression", "--fill-random, --dedup"),
+    ("queue-depth", "--in-flight-max"),
+    ("alignment", "--align round"),
+    ("durability", "--filter"),
+    ("cpu", "--cpus"),
+    ("witness", "--conflicts"),
+];
+
+/// Prints the three lines, what speaks against the run, and with `verbose` everything else.
+/// Without a picture there is no throughput to tell.
+pub(crate) fn print_outcome(
+    out: &mut dyn Write,
+    summary: &RunSummary,
+    picture: Option<&RunPicture>,
+    verbose: bool,
+) -> io::Result<()> {
+    let headline = Headline::of(summary, &picture.unwrap_or(&RunPicture::new()).finish());
+    let finding = summary.verdict.finding.name();
+    let validity = summary.verdict.validity.name().to_uppercase();
+    line(out, "finding", &format!("{} [{finding}, {validity}]", headline.sentence))?;
+    if let Some(throughput) = &headline.throughput {
+        line(out, "throughput", &rates(throughput))?;
+    }
+    if !headline.percentiles.is_empty() {
+        let of = |(kind, percentiles): &(&str, Percentiles)| format!("{kind} {}", few(percentiles));
+        let all: Vec<String> = headline.percentiles.iter().map(of).collect();
+        line(out, headline.span.name(), &all.join("; "))?;
+    }
+    let warned = warnings(out, summary)?;
+    if verbose {
+        details(out, summary)?;
+    } else if warned {
+        line(out, "", "`ioecho explain CHECK` says what to do; -v and the report tell all checks")?;
+    }
+    Ok(())
+}
+
+/// A line with its label. On a terminal it is broken between words, and goes on below them.
+fn line(out: &mut dyn Write, label: &str, text: &str) -> io::Result<()> {
+    let width = if is_read() { COLUMNS - INDENT } else { usize::MAX };
+    let mut label = label;
+    for part in broken(text, width) {
+        writeln!(out, "{label:<INDENT$}{part}")?;
+        label = "";
+    }
+    Ok(())
+}
+
+/// A text in lines of at most so many letters, as far as its words are that short.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0_usize;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used.saturating_add(1 + length) > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(last) = lines.last_mut() {
+            if used > 0 {
+                last.push(' ');
+                used += 1;
+            }
+            last.push_str(word);
+            used += length;
+        }
+    }
+    lines
+}
+
+fn rates(throughput: &Throughput) -> String {
+    let Throughput { achieved_requests, achieved_bytes, demanded } = *throughput;
+    let mib = |bytes: f64| three(bytes / 1_048_576.0);
+    let achieved = three(achieved_requests);
+    match demanded {
+        Some((requests, bytes)) => format!(
+            "{achieved} IOPS of {} demanded, {} MiB/s of {}",
+            three(requests),
+            mib(achieved_bytes),
+            mib(bytes)
+        ),
+        None => format!("{achieved} IOPS, {} MiB/s; no rate was demanded", mib(achieved_bytes)),
+    }
+}
+
+/// A rate in three significant digits, large ones whole.
+fn three(number: f64) -> String {
+    match number {
+        n if n >= 99.95 => format!("{n:.0}"),
+        n if n >= 9.995 => format!("{n:.1}"),
+        n if n >= 0.995 => format!("{n:.2}"),
+        n => two(n),
+    }
+}
+
+/// The percentiles that fit on the first screen. A percentile of fewer requests than it leaves out
+/// is the maximum by another name, and is not told.
+fn few(percentiles: &Percentiles) -> String {
+    let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
+    let span = |ns: u64| Nanos(ns as i64);
+    if count < 100 {
+        let of = counted(count, "request");
+        return format!("p50 {}, max {} ({of}: too few for p99)", span(p50_ns), span(max_ns));
+    }
+    format!("p50 {}, p99 {}, max {}", span(p50_ns), span(p99_ns), span(max_ns))
+}
+
+/// A line for each thing that speaks against this run; answers whether there was a check among
+/// them.
+fn warnings(out: &mut dyn Write, summary: &RunSummary) -> io::Result<bool> {
+    let RunSummary { verdict, engine, .. } = summary;
+    let mut checks: Vec<&Check> =
+        verdict.checks.iter().filter(|check| check.grade >= Grade::Suspect).collect();
+    checks.sort_by_key(|check| std::cmp::Reverse(check.grade));
+    for check in &checks {
+        line(out, check.grade.name(), &visible(&format!("{}: {}", check.name, held(check))))?;
+    }
+    let left_out: Vec<String> = left_out(summary);
+    if engine.issued != engine.planned || !left_out.is_empty() {
+        requests(out, summary, &left_out)?;
+    }
+    if summary.engine.verify.is_some() {
+        verified(out, summary)?;
+    }
+    Ok(!checks.is_empty())
+}
+
+/// What a check measured and what was asked for.
+fn held(check: &Check) -> String {
+    let Check { measured, threshold, .. } = check;
+    if threshold.is_empty() { measured.clone() } else { format!("{measured} (asked: {threshold})") }
+}
+
+/// Requests of which something else became than what the load asks for, in words.
+fn left_out(summary: &RunSummary) -> Vec<String> {
+    let engine = &summary.engine;
+    let counts = [
+        (engine.dropped, "dropped on conflict"),
+        (summary.failed, "failed"),
+        (engine.left_out, "left out"),
+        (engine.unmapped, "of volumes that the map does not name or that have no target"),
+        (engine.rounded, "widened to whole blocks"),
+    ];
+    let told = counts.into_iter().filter(|(count, _)| *count > 0);
+    told.map(|(count, what)| format!("{count} {what}")).collect()
+}
+
+fn requests(out: &mut dyn Write, summary: &RunSummary, others: &[String]) -> io::Result<()> {
+    let engine = &summary.engine;
+    let text = format!("{} of {} replayed", engine.issued, engine.planned);
+    let parts: Vec<String> = [text].into_iter().chain(others.iter().cloned()).collect();
+    line(out, "requests", &parts.join(", "))?;
+    for (outcome, count) in summary.outcomes.iter().filter(|(outcome, _)| *outcome != "ok") {
+        writeln!(out, "  {count} {outcome}")?;
+    }
+    Ok(())
+}
+
+fn verified(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
+    let Some(verify) = &summary.engine.verify else { return Ok(()) };
+    let text = format!(
+        "{} intact, {} damaged, {} that cannot be told, {} never written",
+        counted(verify.intact_sectors, "sector"),
+        verify.damaged_sectors.saturating_add(verify.unreadable_sectors),
+        verify.unverifiable_sectors,
+        verify.unknown_sectors
+    );
+    line(out, "verified", &text)?;
+    for told in [verify.doubt_told(), verify.prereads_told()].into_iter().flatten() {
+        writeln!(out, "  {told}")?;
+    }
+    Ok(())
+}
+
+/// Everything that the summary holds: the verdict in its own words, checks with what to do, and
+/// all percentiles.
+fn details(out: &mut dyn Write, summary: &RunSummary) -> io::Result<()> {
+    let RunSummary { verdict, engine, .. } = summary;
+    line(out, "verdict", &verdict.summary)?;
+    for check in &verdict.checks {
+        line(
+            out,
+            &format!("  {}", check.grade.name()),
+            &format!("{}: {}", check.name, held(check)),
+        )?;
+        if !check.advice.is_empty() {
+            let Check { name, advice, .. } = check;
+            let typed = FLAGS.iter().find(|(of, _)| of == name);
+            let typed = typed.map_or(String::new(), |(_, flags)| format!("{flags}; "));
+            line(out, "", &format!("{advice} ({typed}ioecho explain {name})"))?;
+        }
+    }
+    let mut others = left_out(summary);
+    for (count, what) in
+        [(engine.pushed_back, "pushed back"), (engine.ordered, "held up others on conflict")]
+    {
+        if count > 0 {
+            others.push(format!("{count} {what}"));
+        }
+    }
+    requests(out, summary, &others)?;
+    let spans = [
+        ("lateness", &summary.lateness),
+        ("service time", &summary.service_time),
+        ("response time", &summary.response_time),
+    ];
+    // Without a schedule nothing can be late, and nobody knows since when a user would have waited.
+    let spans =
+        spans.into_iter().filter(|(name, _)| engine.has_schedule() || *name == "service time");
+    for (name, by_kind) in spans {
+        for (kind, percentiles) in by_kind.iter().filter(|(kind, _)| *kind != "all") {
+            writeln!(out, "{name:<14}{kind:<8} {}", shown(percentiles))?;
+        }
+    }
+    Ok(())
+}
+
+fn shown(percentiles: &Percentiles) -> String {
+    let span = |ns: u64| Nanos(ns as i64).to_string();
+    format!(
+        "p50 {:<9}p99 {:<9}p99.9 {:<9}max {}",
+        span(percentiles.p50_ns),
+        span(percentiles.p99_ns),
+        span(percentiles.p99_9_ns),
+        span(percentiles.max_ns)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ioecho_stats::facts::EngineFacts;
+    use ioecho_stats::run_summary::RunFigures;
+    use ioecho_trace::TimingMode;
+
+    fn printed(summary: &RunSummary, verbose: bool) -> String {
+        let mut text = Vec::new();
+        print_outcome(&mut text, summary, None, verbose).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_long_line_is_broken_between_words_and_no_word_is_lost() {
+        assert_eq!(broken("one two three", 7), ["one two", "three"]);
+        assert_eq!(broken("onetwothree four", 4), ["onetwothree", "four"]);
+        assert_eq!(broken("one two", usize::MAX), ["one two"]);
+    }
+
+    #[test]
+    fn checks_that_passed_are_for_those_who_ask() {
+        let engine = EngineFacts { planned: 1, ..EngineFacts::default() };
+        let summary = RunFigures::default().summary(engine);
+        let (short, long) = (printed(&summary, false), printed(&summary, true));
+        assert!(short.starts_with("finding       "), "{short}");
+        for check in &summary.verdict.checks {
+            let stands = |text: &str| text.contains(&format!("{}: ", check.name));
+            assert!(stands(&long), "{}", check.name);
+            assert_eq!(stands(&short), check.grade >= Grade::Suspect, "{}", check.name);
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_schedule_tells_no_lateness() {
+        let engine = EngineFacts { timing: TimingMode::Afap, ..EngineFacts::default() };
+        let mut summary = RunFigures::default().summary(engine);
+        let one = Percentiles {
+            count: 3,
+            mean_ns: 1,
+            p50_ns: 1,
+            p90_ns: 1,
+            p99_ns: 1,
+            p99_9_ns: 1,
+            p99_99_ns: 1,
+            max_ns: 1,
+        };
+        for by_kind in
+            [&mut summary.lateness, &mut summary.service_time, &mut summary.response_time]
+        {
+            by_kind.insert("read".to_owned(), one);
+        }
+        let text = printed(&summary, true);
+        assert!(
+            text.contains("service time  read p50 1 ns, max 1 ns (3 requests: too few for p99)")
+        );
+        assert!(!text.contains("\nlateness ") && !text.contains("response time"), "{text}");
+    }
+}

@@ -1,0 +1,119 @@
+//! The first screen of a page: what was found, whether it may be believed, and six figures.
+
+use ioecho_stats::headline::{Headline, span};
+use ioecho_stats::run_summary::Percentiles;
+use ioecho_stats::verdict::{Finding, Validity, Verdict};
+use ioecho_trace::Nanos;
+
+use crate::Page;
+use crate::tables::grouped;
+
+/// What stands at the top of the page.
+pub(crate) struct First<'a> {
+    /// The finding in a sentence.
+    pub(crate) sentence: &'a str,
+    /// The colour of the finding.
+    pub(crate) tone: &'static str,
+    /// Whether it may be believed: the class and the word.
+    pub(crate) validity: (&'static str, &'static str),
+    /// The finding as it is stored.
+    pub(crate) finding: &'static str,
+    /// The verdict in its own words.
+    pub(crate) summary: &'a str,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// A figure: the value large, what it is above it, what it is held against below it.
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) beside: String,
+}
+
+/// The first screen of a run that was judged.
+pub(crate) fn of<'a>(page: &'a Page, verdict: &'a Verdict) -> First<'a> {
+    let headline = page.headline.as_ref();
+    First {
+        sentence: headline.map_or(&verdict.summary, |headline| &headline.sentence),
+        tone: tone(verdict),
+        validity: match verdict.validity {
+            Validity::Valid => ("pass", "Valid"),
+            Validity::Suspect => ("suspect", "Suspect"),
+            Validity::Invalid => ("invalid", "Invalid"),
+        },
+        finding: verdict.finding.name(),
+        summary: &verdict.summary,
+        figures: headline.map_or(Vec::new(), |headline| figures(page, headline)),
+    }
+}
+
+/// The colour of what was found, which is another matter than whether it may be believed: a device
+/// that failed its load in a valid run is no good news in green.
+fn tone(verdict: &Verdict) -> &'static str {
+    match verdict.finding {
+        Finding::DataDamaged => "damaged",
+        Finding::GeneratorLimited | Finding::HostStalled => "fault",
+        Finding::Incomplete => "unfinished",
+        Finding::Faithful | Finding::DeviceLimited if verdict.validity == Validity::Invalid => {
+            "fault"
+        }
+        Finding::DeviceLimited => "limit",
+        Finding::Faithful => "held",
+    }
+}
+
+fn figures(page: &Page, headline: &Headline) -> Vec<Figure> {
+    let picture = &page.picture;
+    let figure =
+        |name: &str, value: String, beside: String| Figure { name: name.to_owned(), value, beside };
+    let mut figures = Vec::new();
+    if let Some(rates) = &headline.throughput {
+        let of = |demanded: Option<String>| {
+            demanded.map_or("no rate was demanded".to_owned(), |rate| format!("of {rate} demanded"))
+        };
+        let mib = |bytes: f64| rate(bytes / 1_048_576.0);
+        let requests = rates.demanded.map(|(requests, _)| rate(requests));
+        figures.push(figure("IOPS", rate(rates.achieved_requests), of(requests)));
+        let bytes = rates.demanded.map(|(_, bytes)| mib(bytes));
+        figures.push(figure("MiB/s", mib(rates.achieved_bytes), of(bytes)));
+    }
+    for (kind, percentiles) in headline.percentiles.iter().take(2) {
+        let (quantile, value, beside) = told(percentiles);
+        figures.push(figure(
+            &format!("{kind}s, {quantile} {}", headline.span.name()),
+            value,
+            beside,
+        ));
+    }
+    let took = span(picture.achieved_end().0.max(0).unsigned_abs());
+    let asked = if page.has_schedule() {
+        format!("for a load of {}", span(picture.demanded_end().0.max(0).unsigned_abs()))
+    } else {
+        "as fast as possible".to_owned()
+    };
+    figures.push(figure("took", took, asked));
+    let failed: u64 =
+        picture.outcomes().iter().filter(|outcome| !outcome.ok).map(|outcome| outcome.count).sum();
+    let all = format!("of {} requests", grouped(picture.requests()));
+    figures.push(figure("not completed", grouped(failed), all));
+    figures
+}
+
+/// The 99th percentile, or the longest where there are too few requests for one.
+fn told(percentiles: &Percentiles) -> (&'static str, String, String) {
+    let Percentiles { count, p50_ns, p99_ns, max_ns, .. } = *percentiles;
+    let shown = |ns: u64| Nanos(ns as i64).to_string();
+    if count < 100 {
+        return ("max", shown(max_ns), format!("p50 {}", shown(p50_ns)));
+    }
+    ("p99", shown(p99_ns), format!("p50 {}, max {}", shown(p50_ns), shown(max_ns)))
+}
+
+/// A rate in three digits, large ones whole.
+fn rate(value: f64) -> String {
+    match value {
+        v if v >= 99.95 => grouped(v.round() as u64),
+        v if v >= 9.995 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}

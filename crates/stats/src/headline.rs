@@ -1,0 +1,362 @@
+//! What a run comes to, for somebody who has five seconds.
+//!
+//! A verdict speaks of schedules, causes and checks. Whoever decides about a device asks whether it
+//! is fast enough, and reads one sentence. That sentence stands here, one for each finding, with
+//! the figures that belong to it and to nothing else; terminal and page show the same.
+
+use ioecho_trace::{LateCause, Nanos, TimingMode};
+
+use crate::judge::{DEVICE, GENERATOR, HOST, IN_FLIGHT_DEFAULT};
+use crate::picture::{Kind, Panels, Span};
+use crate::run_summary::{ByKind, Percentiles, RunSummary, cause_name};
+use crate::verdict::{Finding, Grade, Validity};
+
+/// From this ratio of the time that a run took to the time that was asked for it is worth a word.
+const LONGER: f64 = 1.05;
+
+/// The first screen of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Headline {
+    /// What was found, in a sentence.
+    pub sentence: String,
+    /// What was achieved, and what was asked for.
+    pub throughput: Option<Throughput>,
+    /// Which span `percentiles` are of: without a schedule nobody knows since when a user of the
+    /// device would have waited, so it is the service time.
+    pub span: Span,
+    /// Reads and writes, where there were any; of a load without either, what there is.
+    pub percentiles: Vec<(&'static str, Percentiles)>,
+}
+
+/// Rates over the time in which there was anything to do. What was demanded ends when the last
+/// request was due, what was achieved with the last completion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throughput {
+    /// Requests per second that completed in full.
+    pub achieved_requests: f64,
+    /// Bytes per second that they read or wrote.
+    pub achieved_bytes: f64,
+    /// Requests and bytes per second that were asked for; `None` without a schedule.
+    pub demanded: Option<(f64, f64)>,
+}
+
+impl Headline {
+    /// The first screen of a run of which this is the picture.
+    pub fn of(summary: &RunSummary, panels: &Panels) -> Self {
+        let span = if summary.engine.has_schedule() { Span::Response } else { Span::Service };
+        let throughput = Throughput::of(panels, summary.engine.has_schedule());
+        Self {
+            sentence: sentence(summary, panels, throughput.as_ref()),
+            throughput,
+            span,
+            percentiles: percentiles(by_kind(summary, span)),
+        }
+    }
+}
+
+impl Throughput {
+    fn of(panels: &Panels, has_schedule: bool) -> Option<Self> {
+        let all = || 0..panels.buckets;
+        let demanded = panels.demanded_request_rate().mean(all());
+        let demanded = demanded.zip(panels.demanded_byte_rate().mean(all()));
+        Some(Self {
+            achieved_requests: panels.achieved_request_rate().mean(all())?,
+            achieved_bytes: panels.achieved_byte_rate().mean(all())?,
+            demanded: demanded.filter(|_| has_schedule),
+        })
+    }
+}
+
+const fn by_kind(summary: &RunSummary, span: Span) -> &ByKind {
+    match span {
+        Span::Service => &summary.service_time,
+        Span::Response => &summary.response_time,
+        Span::Lateness => &summary.lateness,
+    }
+}
+
+fn percentiles(by_kind: &ByKind) -> Vec<(&'static str, Percentiles)> {
+    let of = |kind: Kind| Some((kind.label(), *by_kind.get(kind.name())?));
+    let data: Vec<_> = [Kind::Read, Kind::Write].into_iter().filter_map(of).collect();
+    if data.is_empty() { Kind::ALL.into_iter().filter_map(of).collect() } else { data }
+}
+
+fn sentence(summary: &RunSummary, panels: &Panels, rates: Option<&Throughput>) -> String {
+    let RunSummary { verdict, engine, .. } = summary;
+    let text = match verdict.finding {
+        Finding::DataDamaged => damaged(summary),
+        Finding::Incomplete => format!(
+            "The run ended before its end: {} of {} requests were issued.",
+            engine.issued,
+            engine.planned.max(engine.issued)
+        ),
+        _ if engine.issued == 0 => "Nothing was replayed: no request was issued.".to_owned(),
+        Finding::GeneratorLimited => format!(
+            "The measurement failed: ioecho did not issue {} in time.",
+            share_of(&GENERATOR, summary)
+        ),
+        Finding::HostStalled => format!(
+            "The measurement failed: the host kept ioecho from issuing {} in time.",
+            share_of(&HOST, summary)
+        ),
+        Finding::Faithful | Finding::DeviceLimited if verdict.validity == Validity::Invalid => {
+            format!("Do not use these figures: {}.", failed(summary))
+        }
+        Finding::DeviceLimited => too_slow(summary, panels),
+        Finding::Faithful => held(summary, rates),
+    };
+    if engine.simulated { format!("Simulated: {}", lower(&text)) } else { text }
+}
+
+fn damaged(summary: &RunSummary) -> String {
+    let verify = summary.engine.verify.as_ref();
+    let sectors =
+        verify.map_or(0, |verify| verify.damaged_sectors.saturating_add(verify.unreadable_sectors));
+    if sectors == 0 {
+        return "The device lost or altered data that were written to it.".to_owned();
+    }
+    let (noun, verb) = if sectors == 1 { ("sector", "does") } else { ("sectors", "do") };
+    format!("The device lost or altered data: {sectors} {noun} {verb} not hold what was written.")
+}
+
+fn too_slow(summary: &RunSummary, panels: &Panels) -> String {
+    let load = load(summary);
+    let engine = &summary.engine;
+    let cost =
+        |cause: &LateCause| summary.late.get(cause_name(*cause)).map_or(0, |late| late.lateness_ns);
+    let most = DEVICE.iter().max_by_key(|cause| cost(cause));
+    let is_capped = (1..IN_FLIGHT_DEFAULT).contains(&engine.in_flight_max)
+        && most == Some(&LateCause::InFlightCap);
+    let device = if is_capped {
+        format!("With at most {} in flight the device was too slow", engine.in_flight_max)
+    } else {
+        "The device was too slow".to_owned()
+    };
+    let ratio = panels.achieved_end_ns as f64 / panels.demanded_end_ns.max(1) as f64;
+    let longer =
+        if ratio >= LONGER { format!("{} times as long, ", two(ratio)) } else { String::new() };
+    let response = summary.response_time.get("all");
+    let p99 = response.map_or(String::new(), |all| format!("p99 response {}", span(all.p99_ns)));
+    format!("{device} for {load}: {longer}{p99}.")
+}
+
+fn held(summary: &RunSummary, rates: Option<&Throughput>) -> String {
+    let engine = &summary.engine;
+    if engine.has_schedule() {
+        let response = summary.response_time.get("all");
+        let p99 = response.map_or(String::new(), |all| {
+            format!(": p99 response {}, the slowest {}", span(all.p99_ns), span(all.max_ns))
+        });
+        return format!("The device kept up with {}{p99}.", load(summary));
+    }
+    let how = match engine.timing {
+        TimingMode::Load => "As fast as possible, with as many in flight as recorded",
+        TimingMode::Timed | TimingMode::Afap => "As fast as possible",
+    };
+    let rate = rates.map_or(String::new(), |rates| {
+        format!(": {} requests/s on average", two(rates.achieved_requests))
+    });
+    let slowest = summary.service_time.get("all");
+    let slowest =
+        slowest.map_or(String::new(), |all| format!(", the slowest took {}", span(all.max_ns)));
+    format!("{how}{rate}{slowest}.")
+}
+
+/// What was replayed, in the sentence: no other load than the recorded one without a word.
+fn load(summary: &RunSummary) -> String {
+    let speed = summary.engine.speedup;
+    if speed > 0.0 && (speed - 1.0).abs() > 1e-9 {
+        format!("this load at {speed} times its speed")
+    } else {
+        "this load".to_owned()
+    }
+}
+
+/// How many of the requests were late for one of these causes.
+fn share_of(causes: &[LateCause], summary: &RunSummary) -> String {
+    let late = causes.iter().filter_map(|cause| summary.late.get(cause_name(*cause)));
+    let late: u64 = late.map(|late| late.requests).sum();
+    let all = summary.lateness.get("all").map_or(0, |all| all.count);
+    if late == 0 || all == 0 {
+        return "the load".to_owned();
+    }
+    format!("{} % of the requests", two(late as f64 / all as f64 * 100.0))
+}
+
+/// The checks that make a run invalid.
+fn failed(summary: &RunSummary) -> String {
+    let checks = &summary.verdict.checks;
+    let failed = checks.iter().filter(|check| check.grade == Grade::Invalid);
+    let names: Vec<&str> = failed.map(|check| check.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "no check says that they measure what they should".to_owned(),
+        [one] => format!("the check {one} failed"),
+        [first @ .., last] => format!("the checks {} and {last} failed", first.join(", ")),
+    }
+}
+
+/// The same sentence behind a colon.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// A number in two significant digits: 2.6, 96, 12,000.
+pub fn two(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return format!("{number}");
+    }
+    let digits = 1 - number.abs().log10().floor() as i32;
+    let scale = 10_f64.powi(digits);
+    let rounded = (number * scale).round() / scale;
+    if rounded.abs() < 10.0 {
+        let decimals = usize::try_from(1 - rounded.abs().log10().floor() as i32).unwrap_or(0);
+        let text = format!("{rounded:.decimals$}");
+        return if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        };
+    }
+    let whole = format!("{rounded:.0}");
+    let first = whole.len() % 3;
+    let mut text = String::with_capacity(whole.len() * 4 / 3);
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && at % 3 == first {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A span in two significant digits and the unit that is spoken: 250 ms, 96 min, 2.6 h.
+pub fn span(ns: u64) -> String {
+    const UNITS: [(f64, f64, &str); 6] = [
+        (1e3, 1.0, "ns"),
+        (1e6, 1e3, "µs"),
+        (1e9, 1e6, "ms"),
+        (120e9, 1e9, "s"),
+        (100.0 * 60e9, 60e9, "min"),
+        (f64::INFINITY, 3600e9, "h"),
+    ];
+    let value = ns as f64;
+    let unit = UNITS.iter().find(|(below, ..)| value < *below);
+    unit.map_or_else(
+        || Nanos(ns as i64).to_string(),
+        |(_, scale, unit)| format!("{} {unit}", two(value / scale)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::EngineFacts;
+    use crate::run_summary::{LateShare, RunFigures};
+    use crate::verdict::Check;
+
+    fn run(finding: Finding, validity: Validity) -> RunSummary {
+        let engine = EngineFacts { planned: 100, issued: 100, ..EngineFacts::default() };
+        let mut summary = RunFigures::default().summary(engine);
+        (summary.verdict.finding, summary.verdict.validity) = (finding, validity);
+        let all = Percentiles {
+            count: 100,
+            mean_ns: 1,
+            p50_ns: 1,
+            p90_ns: 1,
+            p99_ns: 5_760_000_000_000,
+            p99_9_ns: 1,
+            p99_99_ns: 1,
+            max_ns: 9_421_000_000_000,
+        };
+        for by_kind in
+            [&mut summary.response_time, &mut summary.service_time, &mut summary.lateness]
+        {
+            by_kind.insert("all".to_owned(), all);
+        }
+        summary
+    }
+
+    fn told(summary: &RunSummary) -> String {
+        let mut panels = crate::picture::RunPicture::new().finish();
+        (panels.demanded_end_ns, panels.achieved_end_ns) = (3_600, 9_421);
+        sentence(summary, &panels, None)
+    }
+
+    #[test]
+    fn each_finding_has_a_sentence_for_those_who_decide() {
+        let said = |finding| told(&run(finding, Validity::Valid));
+        assert_eq!(
+            said(Finding::Faithful),
+            "The device kept up with this load: p99 response 96 min, the slowest 2.6 h."
+        );
+        assert_eq!(
+            said(Finding::DeviceLimited),
+            "The device was too slow for this load: 2.6 times as long, p99 response 96 min."
+        );
+        assert_eq!(
+            said(Finding::DataDamaged),
+            "The device lost or altered data that were written to it."
+        );
+        assert_eq!(
+            said(Finding::Incomplete),
+            "The run ended before its end: 100 of 100 requests were issued."
+        );
+    }
+
+    #[test]
+    fn a_failed_measurement_states_the_share_of_its_own_cause_alone() {
+        let mut summary = run(Finding::HostStalled, Validity::Invalid);
+        let late = |requests| LateShare { requests, lateness_ns: 1 };
+        summary.late.insert("host".to_owned(), late(7));
+        summary.late.insert("conflict".to_owned(), late(80));
+        assert_eq!(
+            told(&summary),
+            "The measurement failed: the host kept ioecho from issuing 7 % of the requests in time."
+        );
+        summary.late.clear();
+        summary.verdict.finding = Finding::GeneratorLimited;
+        assert_eq!(
+            told(&summary),
+            "The measurement failed: ioecho did not issue the load in time."
+        );
+    }
+
+    #[test]
+    fn figures_that_are_invalid_are_no_finding_about_the_device() {
+        let mut summary = run(Finding::DeviceLimited, Validity::Invalid);
+        let check = |name: &str| Check {
+            name: name.to_owned(),
+            grade: Grade::Invalid,
+            measured: String::new(),
+            threshold: String::new(),
+            advice: String::new(),
+        };
+        summary.verdict.checks = vec![check("page-cache"), check("content")];
+        let said = "Do not use these figures: the checks page-cache and content failed.";
+        assert_eq!(told(&summary), said);
+    }
+
+    #[test]
+    fn what_makes_it_another_load_or_no_device_stands_in_the_sentence() {
+        let mut summary = run(Finding::Faithful, Validity::Valid);
+        summary.engine.speedup = 4.0;
+        summary.engine.simulated = true;
+        assert_eq!(
+            told(&summary),
+            "Simulated: the device kept up with this load at 4 times its speed: p99 response \
+             96 min, the slowest 2.6 h."
+        );
+        summary.engine.timing = TimingMode::Afap;
+        assert_eq!(told(&summary), "Simulated: as fast as possible, the slowest took 2.6 h.");
+    }
+
+    #[test]
+    fn numbers_and_spans_keep_two_digits() {
+        let shown = [0.0, 0.123, 1.0, 2.617, 9.96, 96.4, 407.0, 14_389_182.1].map(two);
+        assert_eq!(shown, ["0", "0.12", "1", "2.6", "10", "96", "410", "14,000,000"]);
+        let shown = [7, 1_500, 216_000, 95_900_000_000, 5_760_000_000_000, 9_421_000_000_000];
+        let expected = ["7 ns", "1.5 µs", "220 µs", "96 s", "96 min", "2.6 h"];
+        assert_eq!(shown.map(span), expected);
+    }
+}
