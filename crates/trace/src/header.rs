@@ -98,8 +98,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Takes over the start, the volumes and the processes of `other`, a later state of the same
-    /// header, if there are more of them. That is cheap where there are none, so it can be asked
+    /// Takes over the start, the volumes, the processes and the guesses of `other`, a later state of
+    /// the same header, if there are more of them. That is cheap where there are none, so it can be asked
     /// for every batch.
     pub fn learn(&mut self, other: &Self) {
         if self.started != other.started {
@@ -111,5 +111,6 @@ impl Header {
         if self.processes.len() != other.processes.len() {
             self.processes.clone_from(&other.processes);
         }
+        self.guesses.catch_up(&other.guesses);
     }
 }
