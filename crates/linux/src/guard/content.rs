@@ -48,20 +48,22 @@ const PLACES_MIN: u64 = 64;
 /// How long reading takes at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
-    /// Where enough is known. A disk gives some 300 samples until then.
+    /// Where so many places of a large target were read.
     usual: Duration,
-    /// Where it is not: a small target is not read to its end yet, or [`PLACES_MIN`] are not
-    /// reached.
+    places: u64,
+    /// Where fewer were, and for a small target, which is read to its end.
     longest: Duration,
 }
 
 impl Time {
-    /// For the first look at a target.
+    /// For the first look at a target. A disk gives so many places in that time. A busy host may
+    /// give fewer, and data overlooked are worse than seconds lost.
     pub(super) const FIRST: Self =
-        Self { usual: Duration::from_secs(2), longest: Duration::from_secs(10) };
+        Self { usual: Duration::from_secs(2), places: 300, longest: Duration::from_secs(10) };
 
     /// For another one soon after it.
-    pub(super) const AGAIN: Self = Self { usual: Duration::from_millis(500), ..Self::FIRST };
+    pub(super) const AGAIN: Self =
+        Self { usual: Duration::from_millis(500), places: PLACES_MIN, ..Self::FIRST };
 }
 
 /// Of a file in more pieces than these, the rest is taken for one.
@@ -153,9 +155,9 @@ impl<'a> Content<'a> {
         let (mut looked, mut read) = (0, 0);
         let mut is_done = true;
         for place in places.into_iter().flat_map(|place| held.pieces(place)) {
-            let is_enough = !is_small && read >= PLACES_MIN;
-            if began.elapsed() >= if is_enough { time.usual } else { time.longest } {
-                is_done = is_enough;
+            let is_quick = !is_small && read >= time.places;
+            if began.elapsed() >= if is_quick { time.usual } else { time.longest } {
+                is_done = !is_small && read >= PLACES_MIN;
                 break;
             }
             looked += 1;
@@ -346,7 +348,7 @@ mod tests {
         for size in [SIZE, 1 << 20] {
             let file = file(&[(0, &[0; 4096])], size);
             let content = Content::new(&file, size, 512);
-            let none = Time { usual: Duration::ZERO, longest: Duration::ZERO };
+            let none = Time { usual: Duration::ZERO, places: 1, longest: Duration::ZERO };
             assert_eq!(content.look_for(none, 1), Seen::TooLittle(0));
         }
     }
@@ -359,12 +361,14 @@ mod tests {
         let part = size / SAMPLES;
         let data = vec![1; 2 * (part - SAMPLE) as usize];
         file.write_all_at(&data, 350 * part + SAMPLE).unwrap();
-        let seen = |usual| {
-            let time = Time { usual, longest: Duration::MAX };
+        let seen = |usual, places| {
+            let time = Time { usual, places, longest: Duration::MAX };
             Content::new(&file, size, 512).look_for(time, 1)
         };
-        assert_eq!(seen(Duration::ZERO), Seen::Blank);
-        assert!(matches!(seen(Duration::MAX), Seen::Foreign(_)));
+        assert_eq!(seen(Duration::ZERO, PLACES_MIN), Seen::Blank);
+        assert!(matches!(seen(Duration::MAX, PLACES_MIN), Seen::Foreign(_)));
+        // However late it is: so many places are looked at first.
+        assert!(matches!(seen(Duration::ZERO, SAMPLES), Seen::Foreign(_)));
     }
 
     #[test]
