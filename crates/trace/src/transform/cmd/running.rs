@@ -1,9 +1,9 @@
 //! A shell command that runs, the threads around it, and its end.
 //!
 //! A command is more than one process: the shell starts others, and one of them may hold the pipes
-//! when the shell is long gone. So the command gets a process group of its own, which is ended as a
-//! whole when nobody wants its output any more, and nothing here waits on a pipe without looking
-//! up: whether an end was asked for, and whether there is still a shell.
+//! when the shell is long gone. So the command gets its own process group, which is killed as a
+//! whole when its output is no longer needed, and nothing here waits on a pipe without regularly
+//! checking whether a stop was asked for and whether the shell still runs.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -28,10 +28,10 @@ use crate::stream::Source;
 pub(super) const LEFT_BEHIND: Topic<'static> = NoteKind::Unreadable
     .of("background processes that held the output open and were not waited for");
 
-/// How long what the shell left behind may be silent.
+/// How long background processes may be silent after the shell has ended.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often who waits looks up.
+/// How often a wait checks for these.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
 /// The processes of a command.
