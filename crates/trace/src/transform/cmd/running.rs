@@ -92,7 +92,7 @@ impl Output {
             if alone_since.is_some() || self.processes.shell_has_ended() {
                 let alone = alone_since.get_or_insert_with(Instant::now).elapsed();
                 if alone > 2 * GRACE {
-                    // Who left the group holds the pipe and cannot be ended.
+                    // A process that left the group holds the pipe and cannot be killed.
                     return Ok(false);
                 }
                 if alone > GRACE {
@@ -178,10 +178,12 @@ impl Running {
         }
         let fed = self.fed()?;
         let complaints = self.complaints();
-        // Waiting gives the number away, by which the others could still be ended.
+        // After waiting, the number of the group is no longer ours, so the others can no longer be
+        // killed.
         let status = self.child.wait();
         self.ended = true;
-        // A trace that could not be read comes before a command that was not given all of it.
+        // An error in reading the trace takes precedence over the failure of a command that did not
+        // get all of it.
         let mut fed = fed?;
         let left_behind = self.processes.left_behind.load(Ordering::Relaxed);
         fed.lost.add(LEFT_BEHIND, left_behind.into(), None);
@@ -201,8 +203,8 @@ impl Running {
         self.stop.check()
     }
 
-    /// What the feeder says. One that writes to a process that does not read is freed by the end
-    /// of that process; one that waits for its source goes on.
+    /// The result of the feeder. If it is blocked writing to a process that does not read, the end
+    /// of that process frees it; if it waits for its source, it goes on.
     fn fed(&mut self) -> Result<Result<Fed, TraceError>, TraceError> {
         let unfed = || fault(&self.command, "it could not be fed");
         let feeder = self.feeder.take().ok_or_else(unfed)?;
@@ -234,7 +236,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Whoever wants no more of the output does not wait for the command.
+    /// Dropping ends the command without waiting for it.
     fn drop(&mut self) {
         if !self.ended {
             self.processes.kill();
