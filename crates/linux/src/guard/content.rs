@@ -1,18 +1,17 @@
-//! What a target holds.
+//! Whether a target holds somebody's data.
 //!
 //! Raw databases, encrypted volumes and disks of virtual machines carry no signature, and reading a
-//! whole disk takes hours. So a small target is read whole. Of a larger one the beginning and the
-//! end are read, and samples from all over: what is neither blank nor written by ioecho belongs to
-//! somebody. Where samples lie nobody can foresee: with places that are the same every time, what
-//! lies between them would be overlooked every time.
+//! whole disk takes hours. So a small target is read whole. Of a larger one the beginning, the end,
+//! and samples from all over are read: data that is neither blank nor written by ioecho belongs to
+//! somebody. The samples are at random places, because fixed places would overlook the same data
+//! every time.
 //!
 //! Each sample is drawn from its own one of [`SAMPLES`] equal parts, so data that fill the share f
 //! of a target are overlooked with a probability of (1 − f)^[`SAMPLES`] at most, however they are
 //! spread: of 1 %, once in 10⁹ times; of one in a thousand, once in eight.
 //!
-//! The storage's caches are to be cold when a run begins. So of a large target 10 MiB are
-//! read at most, of files no holes, and nothing goes through the page cache where the target can be
-//! read without it.
+//! The storage's caches should be cold when a run begins. So at most 10 MiB of a large target are
+//! read, no holes of files, and the page cache is bypassed if possible.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -25,7 +24,7 @@ use ioecho_replay::pattern::{MARK, SplitMix64};
 use ioecho_trace::Bytes;
 use rustix::fs::{SeekFrom, seek};
 
-/// What holds no more than this, holes aside, is read whole: in a second on a disk.
+/// A target with no more data than this, holes aside, is read whole: in a second on a disk.
 const WHOLE_MAX: u64 = 64 << 20;
 
 /// So much is read from the beginning and from the end of what holds more.
@@ -48,10 +47,10 @@ const PLACES_MIN: u64 = 64;
 /// How long reading takes at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
-    /// Where so many places of a large target were read.
+    /// If so many places of a large target were read.
     usual: Duration,
     places: u64,
-    /// Where fewer were, and for a small target, which is read to its end.
+    /// If fewer were, and for a small target, which is read completely.
     longest: Duration,
 }
 
@@ -85,10 +84,10 @@ pub(super) struct Content<'a> {
     may_be_erased: bool,
 }
 
-/// What was seen of a target's data.
+/// The result of inspecting a target's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Nothing that is anybody's.
+    /// No data of anybody.
     Blank,
     /// Data at this place that ioecho did not write.
     Foreign(Bytes),
