@@ -233,10 +233,8 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     let grade = if grown.is_some() { grade.max(Grade::Suspect) } else { grade };
     if let Some(grown) = grown {
         measured = format!(
-            "{measured}; response times grew from {} to {} until the load ended, with {} waiting",
-            grown.from,
-            grown.to,
-            counted(grown.waiting, "request")
+            "{measured}; response times grew from {} to {} until the load ended",
+            grown.from, grown.to
         );
     }
     let excuse = if low_cap(figures, engine).is_some() {

@@ -8,9 +8,9 @@
 use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, TimingMode};
 
-use super::checks::CONFLICT_SHARE;
+use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 use super::{DEVICE, GENERATOR, HOST, OWN};
-use super::{fell_behind, is_held_back, is_mostly, is_starved, low_cap, share};
+use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
 use crate::facts::WitnessFacts;
 use crate::load_figures::Pauses;
 use crate::picture::Span;
@@ -122,13 +122,12 @@ fn device_limited(figures: &RunFigures, engine: &EngineFacts) -> String {
              device, {held_back} of them by more than {LATE}, as a witness saw."
         );
     }
-    if let Some(grown) = fell_behind(figures, engine) {
+    let is_in_time = late_share(figures, &DEVICE) <= LATE_SHARE_PASS;
+    if let Some(grown) = fell_behind(figures, engine).filter(|_| is_in_time) {
         return format!(
             "Device-limited: the device could not take the load. What waited for it grew until \
-             the load ended: response times from {} to {}, {} waiting at the end.",
-            grown.from,
-            grown.to,
-            counted(grown.waiting, "request")
+             the load ended: response times from {} to {}.",
+            grown.from, grown.to
         );
     }
     let late = late_for(figures, &DEVICE);

@@ -64,7 +64,8 @@ pub struct Growth {
     pub from: Nanos,
     /// That of its last tenth.
     pub to: Nanos,
-    /// Requests that waited in the device when the load ended, by Little's law.
+    /// Requests that were added to what waits, by Little's law on the rate of arrival. The device
+    /// does fewer than arrive, so this is the most that there can be.
     pub waiting: u64,
     /// Whether it grew from the beginning. Otherwise the device became slower while it ran.
     pub throughout: bool,
