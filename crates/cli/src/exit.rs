@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use ioecho_linux::record::RecordError;
 use ioecho_linux::{DeviceError, TargetError};
 use ioecho_report::ReportError;
-use ioecho_run::error::{Kind, RunError, sentence};
+use ioecho_run::error::{Kind, RunError};
 use ioecho_stats::run_summary::RunSummary;
 use ioecho_stats::verdict::{Finding, Validity};
 use ioecho_trace::TraceError;
@@ -18,6 +18,7 @@ use ioecho_trace::error::THE_STANDARD_OUTPUT;
 use signal_hook::consts::SIGXFSZ;
 
 use crate::print::{Out, tell};
+use crate::typed::sentence;
 
 /// Done; a replay was faithful.
 pub(crate) const OK: u8 = 0;

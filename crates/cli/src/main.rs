@@ -15,6 +15,7 @@ mod panics;
 mod pitfalls;
 mod print;
 mod run;
+mod typed;
 
 use std::process::ExitCode;
 

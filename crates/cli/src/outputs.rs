@@ -210,7 +210,7 @@ impl Gate {
         header: &Header,
     ) -> Result<Box<dyn Sink>, TraceError> {
         if let Some(Refusal { why, help, .. }) = self.refusal(output, Writing::Over) {
-            let (path, remedy) = (output.to_owned(), help.to_owned());
+            let (path, remedy) = (output.to_owned(), help.into());
             return Err(TraceError::NoOutput { path, reason: why, remedy });
         }
         write::create_as(format, output, header)

@@ -39,7 +39,7 @@ impl Ends {
             "the device did not answer any more".to_owned()
         } else if self.lanes.iter().any(|lane| lane.totals.too_many_errors) {
             let errors: u64 = self.lanes.iter().map(|lane| lane.totals.errors).sum();
-            format!("ended by --on-error after {errors} failed requests")
+            format!("ended after {errors} failed requests, as was asked for")
         } else if self.lanes.iter().any(|lane| lane.totals.stopped) {
             "stopped by a signal".to_owned()
         } else if self.lanes.iter().any(|lane| lane.verify_stopped) {

@@ -42,10 +42,10 @@ fn target_facts(
     lane: &LaneEnd,
 ) -> TargetFacts {
     let name = entry.name();
-    let told = plan
-        .spec
-        .cache_size
-        .map(|size| Cache { name: "the cache named with --cache-size".to_owned(), bytes: size.0 });
+    let told = plan.spec.cache_size.map(|size| Cache {
+        name: "the cache of the size that was stated".to_owned(),
+        bytes: size.0,
+    });
     let TargetEntry::Real(target) = entry else {
         return TargetFacts { name, caches: told.into_iter().collect(), ..TargetFacts::default() };
     };

@@ -31,6 +31,7 @@ pub mod timing;
 pub mod transform;
 pub mod units;
 pub mod visible;
+pub mod wording;
 
 pub use batch::{Batch, Columns};
 pub use error::TraceError;

@@ -63,7 +63,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: reason.to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     }
     let is_dated = lines(first_bytes)

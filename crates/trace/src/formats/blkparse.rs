@@ -31,6 +31,7 @@ use crate::batch::Columns;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::{Sink, Source};
+use crate::wording::Wording;
 
 /// What blkparse prints, as it is read.
 pub const FORMAT: Format = Format {
@@ -53,8 +54,16 @@ pub const WRITABLE: Writable = Writable {
 /// The name of a process that blkparse does not know.
 const UNKNOWN_PROCESS: &[u8] = b"(null)";
 
-const REMEDY: &str = "print the recording with `blkparse -i NAME` in its default format; if it \
-                      has no queued events, `--event D` or `--event I` chooses others";
+fn remedy() -> Wording {
+    Wording::from(
+        "print the recording with `blkparse -i NAME` in its default format; if it has no \
+                   queued events, `",
+    )
+    .set("event", "D")
+    .text("` or `")
+    .set("event", "I")
+    .text("` chooses others")
+}
 
 fn recognise(first_bytes: &[u8]) -> bool {
     import::looks_like(first_bytes, |line| match parse(line, false) {
@@ -72,7 +81,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         whole_seconds: false,
     };
     let parser = Parser::new(opening.options.event);
-    import::lines(opening, parser, facts, REMEDY)
+    import::lines(opening, parser, facts, remedy())
 }
 
 fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError> {

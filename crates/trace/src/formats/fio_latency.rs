@@ -12,7 +12,7 @@
 //!
 //! The time is whole milliseconds of the completion: the instant of issue is the time minus the
 //! latency, and as coarse. Latencies are nanoseconds since fio 3.0 and were microseconds before;
-//! the log does not say which, `--time-unit us` does.
+//! the log does not say which, the setting `time-unit` does.
 //!
 //! Format: fio's HOWTO, "Log File Formats", and `flush_samples` of its `iolog.c`.
 
@@ -59,7 +59,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
             path: opening.path.to_owned(),
             reason: "this log of fio has no offsets: nobody knows where its requests went"
                 .to_owned(),
-            remedy: REMEDY.to_owned(),
+            remedy: REMEDY.into(),
         });
     }
     let first = opening.stream.first_bytes().split(|byte| *byte == b'\n').find_map(Values::of);
@@ -128,7 +128,7 @@ impl LineParser for Parser {
         if !self.unit_is_given {
             let what = NoteKind::Unit
                 .of("latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
-                     --time-unit us)");
+                     `time-unit` us)");
             guesses.add(what, requests, None);
         }
     }

@@ -17,6 +17,7 @@ use crate::header::{Header, NoteKind, Notes};
 use crate::request::{Op, Origin, Request};
 use crate::stream::{Begun, Sink, Written};
 use crate::units::{Nanos, SECTOR, VolumeId};
+use crate::wording::Wording;
 
 /// A format that can be written.
 #[derive(Debug)]
@@ -69,9 +70,13 @@ pub fn create_as(
         Some(format) => (format.create)(path, header),
         None if path == Path::new(STANDARD_OUTPUT) => Err(TraceError::UnknownOutput {
             path: PathBuf::from("standard output"),
-            remedy: format!("say it with --to, one of {}", names().join(", ")),
+            remedy: Wording::from("say it with ")
+                .setting("to")
+                .text(format!(", one of {}", names().join(", "))),
         }),
-        None => Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() }),
+        None => {
+            Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
+        }
     }
 }
 
@@ -82,7 +87,7 @@ pub fn check(format: Option<&Writable>, path: &Path) -> Result<(), TraceError> {
     if format.is_some() || WRITABLE.iter().any(|format| format.is_named(&name)) {
         return Ok(());
     }
-    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() })
+    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
 }
 
 /// The writable format of this name, or the remedy.

@@ -27,7 +27,7 @@ pub const SORTED: Topic<'static> = NoteKind::Order.of("requests sorted into time
 /// The note on requests that came too late for that.
 pub const TOO_LATE: Topic<'static> = NoteKind::Instant
     .of("requests too late to be sorted, moved to the instant before them: \
-         --sort-whole puts them in their places");
+         `sort-whole` puts them in their places");
 
 /// A bounded window in which requests are sorted; the helper that sources embed.
 pub struct SortWindow {

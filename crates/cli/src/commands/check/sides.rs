@@ -22,6 +22,7 @@ use crate::args::CheckArgs;
 use crate::exit::{self, Coded};
 use crate::opened;
 use crate::run::fetch;
+use crate::typed::typed;
 
 /// Two sides, open.
 pub(super) struct Sides {
@@ -177,7 +178,7 @@ fn without_witness(run: &RunDirectory, entry: Option<&WitnessEntry>) -> anyhow::
 /// Why a recording cannot be read; of a changed witness that it was changed.
 fn unreadable(path: &Path, error: TraceError, changed: Option<&str>) -> anyhow::Error {
     match changed {
-        Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {error}")),
+        Some(why) => Coded::error(exit::DAMAGED, format!("{why}; {}", error.written(&typed))),
         None => named(path, error),
     }
 }

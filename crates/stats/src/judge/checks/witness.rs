@@ -110,7 +110,7 @@ const PUSHED_BACK: &str = "Requests waited for others that they overlap, because
                            finding about the device; the conflict rule of the run says what is \
                            done with them.";
 const MISSING: &str = "Requests that the run counts as done never reached the device: look for a \
-                       cache or another layer between, and read `ioecho check`.";
+                       cache or another layer between, and check the run against its witness.";
 const EXTRA: &str = "Somebody else used the device during the run: what was measured is both loads \
                      together.";
 const REORDERED: &str = "The device was given the requests in another order than the recorded one: \

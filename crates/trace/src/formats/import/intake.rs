@@ -11,6 +11,7 @@ use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
 use crate::text;
 use crate::units::{Bytes, VolumeId};
+use crate::wording::Wording;
 
 /// The loss of a line that does not parse.
 pub const JUNK: &str = "junk lines";
@@ -188,8 +189,9 @@ impl Intake {
                 column: fault.column,
                 reason: fault.reason.to_owned(),
                 text: text::shown(line),
-                remedy: "mend the line, or read without --strict to count and skip such lines"
-                    .to_owned(),
+                remedy: Wording::from("mend the line, or read without ")
+                    .setting("strict")
+                    .text(" to count and skip such lines"),
             });
         }
         let example = format!("line {number}: {}", text::shown(line));
@@ -205,7 +207,9 @@ impl Intake {
                 path: self.path.clone(),
                 offset,
                 reason: fault.reason.to_owned(),
-                remedy: "read without --strict to count and skip such records".to_owned(),
+                remedy: Wording::from("read without ")
+                    .setting("strict")
+                    .text(" to count and skip such records"),
             });
         }
         let example = format!("byte {offset}: {}", fault.reason);

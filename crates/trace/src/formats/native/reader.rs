@@ -29,6 +29,7 @@ use crate::order::sort::Sorted;
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
 use crate::units::VolumeId;
+use crate::wording::Wording;
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
@@ -62,10 +63,10 @@ impl Reader {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
         let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
-        let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+        let unusable = |reason: String, remedy: &'static str| TraceError::Unusable {
             path: path.to_owned(),
             reason,
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         };
         let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
         let file =
@@ -101,7 +102,7 @@ impl Reader {
             unusable(reason, "a trace has the columns that docs/formats.md describes")
         })?;
         let mut header = if let Some(json) = value_of(KEY_HEADER) {
-            serde_json::from_str(json).map_err(|error| {
+            Header::from_json(json).map_err(|error| {
                 unusable(format!("its header is not readable: {error}"), "get the file again")
             })?
         } else {
@@ -211,7 +212,7 @@ fn unreadable(path: &Path, error: ParquetError) -> TraceError {
     TraceError::Unusable {
         path: path.to_owned(),
         reason: format!("it begins as a Parquet file and is damaged or cut short: {error}"),
-        remedy: "get the file again; a Parquet file without its end cannot be read".to_owned(),
+        remedy: "get the file again; a Parquet file without its end cannot be read".into(),
     }
 }
 
@@ -285,11 +286,12 @@ impl Reader {
             return Err(TraceError::Unusable {
                 path: self.path.clone(),
                 reason,
-                remedy: "get the file again; without --strict everything before this place is read"
-                    .to_owned(),
+                remedy: Wording::from("get the file again; without ")
+                    .setting("strict")
+                    .text(" everything before this place is read"),
             });
         }
-        self.header.damage = Some(format!("{}: {reason}", self.path.display()));
+        self.header.damaged(format!("{}: {reason}", self.path.display()));
         Ok(false)
     }
 
@@ -407,7 +409,7 @@ impl Source for Reader {
                 path: self.path.clone(),
                 row: self.row + row as u64,
                 reason,
-                remedy: "docs/formats.md says what the columns hold".to_owned(),
+                remedy: "docs/formats.md says what the columns hold".into(),
             });
         }
         self.rows_left -= rows;

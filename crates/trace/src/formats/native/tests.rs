@@ -473,7 +473,7 @@ fn what_lies_before_a_damaged_row_group_is_read_and_the_damage_is_told() {
     let (all, header) = read(&path).unwrap();
     assert!(all == requests[..GROUP_ROWS]);
     assert!(header.damage.unwrap().contains("row group 1 (bytes "));
-    assert!(message(&path).contains("without --strict"), "{}", message(&path));
+    assert!(message(&path).contains("without 'strict'"), "{}", message(&path));
 }
 
 #[test]
