@@ -1,10 +1,10 @@
 //! Flushes that a replay of a trace issued before writes that asked for one.
 //!
 //! A recording has a write with a flush before it as one request (`REQ_PREFLUSH`). A program cannot
-//! ask for that in one system call, so whoever replays it issues a flush, and then the write: such
-//! a flush is expected, as of a run. But nobody says of two traces how it was replayed. The kernel
-//! itself gives such writes on as they are, and then there is no flush to expect; or the replay
-//! left it out, and then what was seen belongs to the flushes that stand in the trace.
+//! ask for that in one system call, so a replay issues a flush, and then the write: in a run such a
+//! flush is expected. But if two traces are compared, it is unknown how the one was replayed. The
+//! kernel itself passes such writes on unchanged, and then no flush is expected; or the replay left
+//! the flush out, and then a flush that was seen belongs to one of the trace.
 
 use ioecho_trace::Op;
 
