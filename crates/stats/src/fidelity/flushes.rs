@@ -17,8 +17,8 @@ const SEARCH_MAX: usize = 64;
 /// How near to its time a flush must have been seen to be taken from another one.
 const NEAR_NS: i64 = 1_000_000;
 
-/// Which of the flushes that are expected before writes of a trace are not to be expected, because
-/// their writes were seen as they were asked for; `None` where there are none.
+/// Which of the flushes expected before writes of a trace are not expected after all, because the
+/// device saw those writes with PREFLUSH; `None` if there are none.
 pub(super) fn unexpected(asked: &[Event], seen: &[Event], found: &[u32]) -> Option<Vec<bool>> {
     let is_unexpected = |at: usize| {
         let (flush, other) = (&asked[at], found.get(at + 1).copied().unwrap_or(NONE));
@@ -28,8 +28,8 @@ pub(super) fn unexpected(asked: &[Event], seen: &[Event], found: &[u32]) -> Opti
     all.contains(&true).then_some(all)
 }
 
-/// Gives flushes of a trace that have no counterpart that of a flush that was only expected, if it
-/// was seen when the former ought to have been. `shift` is the distance of the clocks.
+/// Reassigns counterparts: a flush of the trace without one gets that of an expected flush, if it
+/// was seen when the flush of the trace should have been. `shift` is the distance of the clocks.
 pub(super) fn give_back(asked: &[Event], seen: &[Event], found: &mut [u32], shift: i64) {
     let is_expected = |event: &Event| event.implied && event.engine.is_none();
     if !asked.iter().any(is_expected) {
