@@ -1,12 +1,11 @@
-//! Several runs as one: what their facts, figures and verdicts become.
+//! Several runs as one: merging of facts, figures and verdicts.
 //!
-//! Storage that is loaded from several hosts has one 99th percentile, and no run of a single host
-//! knows it. So the requests of all are counted anew; what the engines say of them is merged field
-//! by field ([`EngineFacts::merge`]). Much of that is a worst or a sum, and says less than the runs
-//! did. So a merged run keeps the facts and the verdict of each of its single runs, and where it is
-//! merged again, its single runs are merged. That is why it does not matter in which steps runs are
-//! merged, nor in which order, but for the order of lists; and why a run merged with nothing is
-//! that run.
+//! Storage that is loaded from several hosts has one 99th percentile, which no single run knows. So
+//! the requests of all runs are counted again; the engines' facts are merged field by field
+//! ([`EngineFacts::merge`]). Many of these are a worst or a sum, which says less than the single
+//! values. So a merged run keeps the facts and the verdict of each of its single runs, and a
+//! further merge starts from those. So the result depends neither on the steps nor, except for the
+//! order of lists, on the order of merging; and a run merged with nothing is that run.
 
 mod verdict;
 
@@ -25,7 +24,7 @@ pub struct MergedRun {
     pub name: String,
     /// By how much its instants were moved.
     pub shift_ns: i64,
-    /// What its engine said, as it was.
+    /// The facts of its engine, unchanged.
     pub engine: EngineFacts,
     /// How it was judged where it ran.
     pub verdict: Verdict,
@@ -49,7 +48,7 @@ impl MergedRun {
     }
 }
 
-/// What the engines of all runs say together.
+/// The merged facts of the engines of all runs.
 ///
 /// # Errors
 ///

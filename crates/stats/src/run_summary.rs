@@ -1,8 +1,7 @@
-//! What a run did, in figures: `summary.json`.
+//! The figures of a run: `summary.json`.
 //!
-//! The figures come from two sides: from the requests' own records, and from the engine, which
-//! knows what it planned and what kept it from its schedule. Both stand here, so that one can be
-//! held against the other.
+//! The figures come from two sources: the requests' records, and the engine, which knows its plan
+//! and what delayed it. Both are here, so that they can be compared.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +87,7 @@ pub struct RunSummary {
     pub version: u32,
     /// The judgement, first.
     pub verdict: Verdict,
-    /// What the engine says.
+    /// The engine's facts.
     pub engine: EngineFacts,
     /// Requests in `requests.parquet`.
     pub recorded: u64,
@@ -124,7 +123,8 @@ pub struct RunSummary {
     pub merged: Vec<MergedRun>,
 }
 
-/// What the records of a run say, fed batch by batch; the rest of a [`RunSummary`] is the engine's.
+/// Figures from the records of a run, fed batch by batch; the rest of a [`RunSummary`] comes from
+/// the engine.
 #[derive(Clone, Debug, Default)]
 pub struct RunFigures {
     picture: RunPicture,
@@ -222,7 +222,7 @@ impl RunFigures {
         self.issued = self.issued.saturating_add(*issued);
         self.pushed_back = self.pushed_back.saturating_add(*pushed_back);
         self.dropped = self.dropped.saturating_add(*dropped);
-        // What was in flight stands in the records, and the same record is in one part only.
+        // The number in flight is in the records, and each record is in one part only.
         self.in_flight_peak = self.in_flight_peak.max(*in_flight_peak);
         self.failed = self.failed.saturating_add(*failed);
         self.bytes_read = self.bytes_read.saturating_add(*bytes_read);
@@ -245,7 +245,7 @@ impl RunFigures {
         self.reached.merge(reached);
     }
 
-    /// What the records alone say of the engine: all there is of a run that was killed.
+    /// The engine's facts as far as the records show them: all there is for a killed run.
     pub fn engine_facts(&self) -> EngineFacts {
         EngineFacts {
             planned: self.recorded,
@@ -325,7 +325,7 @@ impl RunFigures {
         self.failed
     }
 
-    /// What the records say of the load against its targets.
+    /// The figures of the load in relation to its targets.
     pub fn load(&self) -> &LoadFigures {
         &self.load
     }

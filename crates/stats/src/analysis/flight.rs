@@ -224,7 +224,7 @@ impl Flight {
 /// Makes lines of steps.
 struct Lines<'a> {
     moved: &'a Timeline<Moved>,
-    /// When the first request was due: what lies before is no quiet time.
+    /// When the first request was due: the time before is not counted as quiet.
     first: Nanos,
     end: Nanos,
 }

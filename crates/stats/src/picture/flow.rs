@@ -1,10 +1,10 @@
-//! What flowed in a bucket of time.
+//! Throughput and levels in a bucket of time.
 //!
-//! How many requests are in flight on average in a bucket needs, for every request, its overlap
-//! with every bucket it touches; a slow request touches a thousand. But the integral of a level
-//! that steps up at each begin and down at each end is linear in those instants: the sums of the
-//! instants and of the steps in a bucket are enough to compute it exactly afterwards, each request
-//! costs two additions however long it lasts, and sums merge.
+//! The mean number in flight in a bucket seems to need the overlap of every request with every
+//! bucket; a slow request touches a thousand. But the integral of a level that steps up at each
+//! begin and down at each end is linear in those instants: the sums of the instants and of the
+//! steps in a bucket are enough to compute it exactly afterwards, each request costs two additions
+//! however long it lasts, and sums merge.
 
 use ioecho_trace::Nanos;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! A finished picture: plain columns over one axis of time.
 //!
-//! The parts of a picture grow at their own pace, so their buckets may differ in width. What is
-//! drawn below each other must not: here everything is widened to the widest.
+//! The parts of a picture may have buckets of different widths, but diagrams below each other need
+//! the same: here all are widened to the widest.
 
 use std::ops::Range;
 
