@@ -5,7 +5,7 @@
 //! two seams ([`MonotonicClock`], [`device`]) or as plain facts ([`target`], [`facts`]), and so is
 //! what stands between a typing error and somebody's data ([`guard`]). What a run may ask of the
 //! host beyond that is in [`host`], what the kernel counts beside it in [`watch`], what a device
-//! really got in [`record`].
+//! really got in [`record`], what writing to a path would change in [`ground`].
 //!
 //! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::claim`]
 //! it, [`guard::inspect_opened`] what is open, [`device::open_device`] on it.
@@ -14,6 +14,7 @@ mod chain;
 pub mod clock;
 pub mod device;
 pub mod facts;
+pub mod ground;
 pub mod guard;
 pub mod host;
 mod mounts;

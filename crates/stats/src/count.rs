@@ -9,3 +9,4 @@
 
 pub mod grid;
 pub(crate) mod sample;
+pub(crate) mod steps;

@@ -4,7 +4,7 @@
 //! be held without another tool beside it: nothing missing, nothing reordered, half of the requests
 //! within 3 µs, the duration within 0.05 %. Of the 99th percentile that page promises a relation to
 //! a bare pacer; here it is the millisecond from which on the verdict calls a request late
-//! ([`LATE`](crate::run_summary::LATE)). How long the device took is a finding and no fault of a
+//! ([`LATE`](crate::late::LATE)). How long the device took is a finding and no fault of a
 //! replay, so nothing is asked of it unless somebody does.
 
 use std::fmt;
