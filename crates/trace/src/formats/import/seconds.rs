@@ -56,6 +56,22 @@ pub enum WholeSeconds {
     Burst,
 }
 
+impl WholeSeconds {
+    /// What can be chosen.
+    pub const CHOICES: [Self; 3] = [Self::Even, Self::Poisson, Self::Burst];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchosen => "unchosen",
+            Self::Refuse => "refuse",
+            Self::Even => "even",
+            Self::Poisson => "poisson",
+            Self::Burst => "burst",
+        }
+    }
+}
+
 /// The remedy of who must choose.
 pub(super) const REMEDY: &str =
     "say where in its second to put a request: --whole-seconds even, poisson or burst";
