@@ -19,6 +19,7 @@ pub mod fill;
 pub mod interval;
 pub mod journal;
 pub mod map;
+pub mod pacing;
 pub mod pattern;
 pub mod plan;
 pub mod schedule;

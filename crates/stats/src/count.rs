@@ -8,3 +8,4 @@
 
 pub mod grid;
 pub(crate) mod sample;
+pub(crate) mod steps;

@@ -86,6 +86,47 @@ pub struct Summary {
     pub quantiles_ns: [u64; QUANTILES.len()],
 }
 
+/// Percentiles of a span of time, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentiles {
+    /// How many spans there were.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// 90 % are not longer.
+    pub p90_ns: u64,
+    /// 99 % are not longer.
+    pub p99_ns: u64,
+    /// 99.9 % are not longer.
+    pub p99_9_ns: u64,
+    /// 99.99 % are not longer.
+    pub p99_99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Percentiles {
+    /// The percentiles of a histogram; `None` of an empty one.
+    pub fn of(latencies: &Latencies) -> Option<Self> {
+        let summary = latencies.summary()?;
+        // In the order of `QUANTILES`.
+        let [p50, p90, p99, three_nines, four_nines] = summary.quantiles_ns;
+        Some(Self {
+            count: summary.count,
+            mean_ns: summary.mean_ns,
+            p50_ns: p50,
+            p90_ns: p90,
+            p99_ns: p99,
+            p99_9_ns: three_nines,
+            p99_99_ns: four_nines,
+            max_ns: summary.max_ns,
+        })
+    }
+}
+
 impl Latencies {
     /// An empty histogram.
     pub fn new() -> Self {

@@ -9,44 +9,9 @@
 
 mod verdict;
 
-use ioecho_trace::Nanos;
-use serde::{Deserialize, Serialize};
-
 use crate::facts::{EngineFacts, Unlike};
-use crate::run_summary::{RunFigures, RunSummary};
-use crate::verdict::Verdict;
-
-/// A single run that is a part of a merged one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct MergedRun {
-    /// What it was called; behind the name of the merged run that it was a part of before, if so.
-    pub name: String,
-    /// By how much its instants were moved.
-    pub shift_ns: i64,
-    /// The facts of its engine, unchanged.
-    pub engine: EngineFacts,
-    /// How it was judged where it ran.
-    pub verdict: Verdict,
-}
-
-impl MergedRun {
-    /// The single runs of a run that is called so and moved by so much: itself, or those that it
-    /// was merged of.
-    pub fn all_of(name: &str, shift: Nanos, summary: &RunSummary) -> Vec<Self> {
-        let RunSummary { engine, verdict, merged, .. } = summary;
-        if merged.is_empty() {
-            let (name, shift_ns) = (name.to_owned(), shift.0);
-            return vec![Self { name, shift_ns, engine: engine.clone(), verdict: verdict.clone() }];
-        }
-        let of_it = |run: &Self| Self {
-            name: format!("{name}:{}", run.name),
-            shift_ns: run.shift_ns.saturating_add(shift.0),
-            ..run.clone()
-        };
-        merged.iter().map(of_it).collect()
-    }
-}
+use crate::run_figures::RunFigures;
+use crate::run_summary::{MergedRun, RunSummary};
 
 /// The merged facts of the engines of all runs.
 ///

@@ -7,8 +7,8 @@
 use ioecho_trace::{Measured, Nanos, Op, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::Latencies;
-use crate::run_summary::{LATE, Percentiles};
+use crate::histogram::{Latencies, Percentiles};
+use crate::late::LATE;
 
 /// The figures of one of the run's targets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@
 //! * *in flight*: from submission to completion, failed or not. An abandoned request is in flight
 //!   to the end of the run.
 
-pub(crate) mod flow;
+mod flow;
 mod panels;
 mod rate;
 mod volumes;
@@ -25,8 +25,8 @@ use ioecho_trace::{Batch, LateCause, Measured, Nanos, Op, Outcome, Request};
 use serde::Serialize;
 
 use crate::histogram::Latencies;
+use crate::late::LATE;
 use crate::raster::Raster;
-use crate::run_summary::LATE;
 use crate::timeline::Timeline;
 
 use flow::Bucket;

@@ -59,7 +59,7 @@ pub struct WitnessFacts {
 
 impl WitnessFacts {
     /// What a comparison found; the recorder lost so many events. The comparison must have been
-    /// asked for what is later than [`LATE`](crate::run_summary::LATE), as it is by default.
+    /// asked for what is later than [`LATE`](crate::late::LATE), as it is by default.
     pub fn of(figures: &FidelityFigures, lost_events: u64) -> Self {
         let issue = figures.issue.clone().unwrap_or_default();
         let late = figures.late.clone().unwrap_or_default();

@@ -4,7 +4,7 @@
 //! for comparison: nothing missing, nothing reordered, half of the requests within 3 µs, the
 //! duration within 0.05 %. For the 99th percentile that page promises a ratio to a bare pacer; here
 //! the limit is the millisecond beyond which the verdict calls a request late
-//! ([`LATE`](crate::run_summary::LATE)). The device's own time is a finding and not a fault of a
+//! ([`LATE`](crate::late::LATE)). The device's own time is a finding and not a fault of a
 //! replay, so it has no limit unless the user sets one.
 
 use std::fmt;

@@ -9,10 +9,10 @@
 
 use std::collections::BTreeSet;
 
-use super::MergedRun;
 use crate::facts::EngineFacts;
 use crate::picture::Span;
-use crate::run_summary::RunFigures;
+use crate::run_figures::RunFigures;
+use crate::run_summary::MergedRun;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 
 /// Checks that are also judged again on the requests of all runs. They need only counts, which add

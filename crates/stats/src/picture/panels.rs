@@ -86,7 +86,7 @@ impl Panels {
             }
             column
         };
-        let level = |steps: fn(&super::Bucket) -> &super::flow::Steps| {
+        let level = |steps: fn(&super::Bucket) -> &crate::count::steps::Steps| {
             let mut before = 0;
             let mut column = Vec::with_capacity(flow.len());
             for (bucket, cells) in flow.iter().enumerate() {

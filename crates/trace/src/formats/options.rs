@@ -27,6 +27,31 @@ pub enum IssueEvent {
     Issued,
 }
 
+impl IssueEvent {
+    /// All of them; the first is none that is recorded.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Queued, Self::Inserted, Self::Issued];
+
+    /// The name, for who records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Queued => "queued",
+            Self::Inserted => "inserted",
+            Self::Issued => "issued",
+        }
+    }
+
+    /// blktrace's letter, for who reads.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Queued => "Q",
+            Self::Inserted => "I",
+            Self::Issued => "D",
+        }
+    }
+}
+
 /// How to read a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -58,6 +58,22 @@ pub enum WholeSeconds {
     Burst,
 }
 
+impl WholeSeconds {
+    /// What can be chosen.
+    pub const CHOICES: [Self; 3] = [Self::Even, Self::Poisson, Self::Burst];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchosen => "unchosen",
+            Self::Refuse => "refuse",
+            Self::Even => "even",
+            Self::Poisson => "poisson",
+            Self::Burst => "burst",
+        }
+    }
+}
+
 /// The remedy: what to choose from.
 pub(super) fn remedy() -> Wording {
     Wording::from("say where in its second to put a request: ")
