@@ -106,8 +106,12 @@ pub(crate) fn of_run(summary: &RunSummary) -> u8 {
         Finding::DeviceLimited => DEVICE_LIMITED,
         Finding::GeneratorLimited => GENERATOR_LIMITED,
         Finding::HostStalled => HOST_STALLED,
-        Finding::Faithful if summary.verdict.validity == Validity::Invalid => INVALID,
-        Finding::Faithful => OK,
+        Finding::Faithful | Finding::Unscheduled | Finding::ForeignLoad
+            if summary.verdict.validity == Validity::Invalid =>
+        {
+            INVALID
+        }
+        Finding::Faithful | Finding::Unscheduled | Finding::ForeignLoad => OK,
     }
 }
 

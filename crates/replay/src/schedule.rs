@@ -33,6 +33,10 @@ use past::Past;
 /// Lateness up to this needs no cause: a timer's wake-up and one step of the engine take as much.
 pub const LATENESS_TOLERATED: Nanos = Nanos::from_micros(100);
 
+/// A generator that needs more than so many times as long as a stall of the host took to make up
+/// for it has hardly any speed to spare, and is too slow by itself.
+const MADE_UP_WITHIN: i64 = 4;
+
 /// How the scheduler is to behave.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -168,6 +172,10 @@ pub struct Scheduler {
     past: Past,
     /// Why the last request that was due by the schedule was late, if it was.
     behind: LateCause,
+    /// How much of the lateness that there is now a host that stood still has left behind.
+    host_debt: Nanos,
+    /// Until when that is believed.
+    host_debt_until: Nanos,
     /// One more than the number of the last request of the current bundle, and when that one is
     /// due.
     bundle_end: u64,
@@ -200,6 +208,8 @@ impl Scheduler {
             stepped_at: Nanos(i64::MIN),
             past: Past::new(),
             behind: LateCause::None,
+            host_debt: Nanos::ZERO,
+            host_debt_until: Nanos::ZERO,
             bundle_end: 0,
             bundle_release: Nanos::ZERO,
             ordered_last: None,
@@ -294,6 +304,7 @@ impl Scheduler {
         if self.ahead.front().is_some_and(|planned| planned.scheduled > now) {
             self.past.clear();
             self.behind = LateCause::None;
+            self.host_debt = Nanos::ZERO;
             return;
         }
         let was_away = now.saturating_sub(self.stepped_at) > LATENESS_TOLERATED;
@@ -305,7 +316,28 @@ impl Scheduler {
             None if self.behind != LateCause::None => self.behind,
             None => LateCause::Generator,
         };
+        if cause == LateCause::Host
+            && let Some(front) = self.ahead.front()
+        {
+            let since = self.stepped_at.max(front.scheduled);
+            self.host_debt = self.host_debt.saturating_add(now.saturating_sub(since));
+            let time = Nanos(self.host_debt.0.saturating_mul(MADE_UP_WITHIN));
+            self.host_debt_until = now.saturating_add(time);
+        }
         self.past.add(now, cause);
+    }
+
+    /// Whether a request that is late by so much would be in time but for a host that stood still.
+    ///
+    /// After a stall the trace is read and requests are prepared as fast as can be, and each waits
+    /// for those before it. As long as none is later than the stall was long, the stall is all that
+    /// is made up for, and no slowness of the generator.
+    fn is_of_a_stall(&mut self, now: Nanos, late_by: Nanos, cause: LateCause) -> bool {
+        if late_by <= LATENESS_TOLERATED || now > self.host_debt_until {
+            self.host_debt = Nanos::ZERO;
+        }
+        let is_own = matches!(cause, LateCause::Input | LateCause::Generator);
+        is_own && late_by <= self.host_debt
     }
 
     /// Sets the cause for a request that was handed over later than decided, unless it has one
@@ -470,7 +502,10 @@ impl Scheduler {
             self.ahead.pop_front();
             let is_old = planned.scheduled <= self.stepped_at;
             let since = is_old.then(|| self.past.cause_since(planned.scheduled)).flatten();
-            self.behind = late(now, &planned, since.unwrap_or(gap_cause));
+            let cause = since.unwrap_or(gap_cause);
+            let late_by = now.saturating_sub(planned.scheduled);
+            let is_of_a_stall = self.is_of_a_stall(now, late_by, cause);
+            self.behind = late(now, &planned, if is_of_a_stall { LateCause::Host } else { cause });
             self.launch(tag, planned, false, self.behind, submissions);
         }
     }

@@ -234,6 +234,8 @@ fn view(verdict: &Verdict) -> VerdictView<'_> {
     let finding = match verdict.finding {
         Finding::DataDamaged => "data damaged: the device lost or altered what was written to it",
         Finding::Faithful => "faithful: the replay held its schedule",
+        Finding::Unscheduled => "unscheduled: as fast as the device took the requests",
+        Finding::ForeignLoad => "foreign load: others used the device beside the replay",
         Finding::DeviceLimited => {
             "device-limited: the device, or the cap on what is in flight, did not take the load"
         }

@@ -33,7 +33,15 @@ pub(crate) fn facts(
         size: None,
         fill_random_percent: Some(plan.fill.random),
         dedup: Some(plan.fill.dedup),
+        rotational: rotational(facts),
     }
+}
+
+/// Whether a disk turns in any of the targets, as far as each of them says.
+fn rotational(facts: &RunFacts) -> Option<bool> {
+    let said: Option<Vec<bool>> =
+        facts.targets.iter().map(|target| target.real()?.rotational).collect();
+    said.map(|said| said.contains(&true))
 }
 
 fn target_facts(

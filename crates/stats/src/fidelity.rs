@@ -35,7 +35,9 @@ pub use figures::{
     Cause, ErrorFigures, Example, FidelityFigures, How, KindFigures, LateFigures, OrderFigures,
     SideFigures, Spread, StallFigures,
 };
-pub use limits::{Assessment, Broken, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess};
+pub use limits::{
+    Assessment, Broken, EXTRA_SHARE, Limit, Limits, Quantity, REORDERED_SHARE, Reason, assess,
+};
 
 /// How two sides are compared.
 #[derive(Clone, Debug)]

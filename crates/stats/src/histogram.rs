@@ -216,6 +216,25 @@ impl<const BITS: u32> Latencies<BITS> {
         Some((least + share * (next - least)).min(self.max_ns as f64))
     }
 
+    /// The span that at least the share `quantile` of all *time* is spent within: each span counts
+    /// as much as it is long. What takes a second is met ten thousand times as often as what takes
+    /// 100 µs, by whoever looks at any moment. `None` of nothing.
+    pub fn time_weighted(&self, quantile: f64) -> Option<Nanos> {
+        let middle = |bin| {
+            let (least, next) = edges::<BITS>(bin);
+            f64::midpoint(least, next).min(self.max_ns as f64)
+        };
+        let time = |(bin, count): (usize, u64)| middle(bin) * count as f64;
+        let wanted = self.filled().map(time).sum::<f64>() * quantile.clamp(0.0, 1.0);
+        let mut spent = 0.0;
+        let reached = self.filled().find(|bin| {
+            spent += time(*bin);
+            spent >= wanted
+        });
+        let (bin, _) = reached.or_else(|| self.filled().last())?;
+        Some(nanos(log_linear::greatest::<BITS>(bin).max(self.min_ns).min(self.max_ns)))
+    }
+
     /// How many spans are not longer than this, to a bin: a span that shares a bin with it counts
     /// as one.
     pub fn count_until(&self, span: Nanos) -> u64 {
@@ -395,5 +414,17 @@ mod tests {
         let curve = of(&(1..=10_000).collect::<Vec<_>>()).curve();
         assert!(curve.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
         assert_eq!(curve.last(), Some(&(4.0, 10_000)));
+    }
+
+    #[test]
+    fn by_time_a_second_counts_as_much_as_ten_thousand_times_100_us() {
+        let mut spans: Latencies = Latencies::new();
+        (0..300_000).for_each(|_| spans.record(Nanos::from_micros(100)));
+        (0..28).for_each(|_| spans.record(Nanos::from_secs(1)));
+        // 30 s in quick ones, 28 s in slow ones.
+        assert!(spans.quantile(0.9999).unwrap() < Nanos::from_millis(1));
+        assert!(spans.time_weighted(0.5).unwrap() < Nanos::from_millis(1));
+        assert_eq!(spans.time_weighted(0.55).unwrap(), Nanos::from_secs(1));
+        assert_eq!(Latencies::<10>::new().time_weighted(0.5), None);
     }
 }

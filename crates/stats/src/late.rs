@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 /// Lateness beyond this breaks the schedule for the verdict.
 pub const LATE: Nanos = Nanos::from_millis(1);
 
+/// The causes of lateness that are the device's doing.
+pub(crate) const DEVICE: [LateCause; 3] =
+    [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
+
 /// Requests late by more than [`LATE`] for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -29,5 +29,6 @@ pub mod steady;
 pub mod telemetry;
 pub mod timeline;
 pub mod trace_summary;
+pub mod trend;
 pub mod verdict;
 pub mod witnessed;

@@ -9,8 +9,8 @@ use ioecho_trace::{Batch, Integrity, LateCause, Nanos, Op, Outcome, Request};
 
 use crate::analysis::all::in_pieces;
 use crate::facts::EngineFacts;
-use crate::histogram::Percentiles;
-use crate::late::{LATE, LateShare};
+use crate::histogram::{Latencies, Percentiles};
+use crate::late::{DEVICE, LATE, LateShare};
 use crate::load_figures::LoadFigures;
 use crate::per_target::{PerTarget, TargetFigures};
 use crate::picture::{Kind, RunPicture, Span};
@@ -35,6 +35,10 @@ pub struct RunFigures {
     last_scheduled: Nanos,
     last_submitted: Nanos,
     late: [LateShare; LateCause::ALL.len()],
+    /// Lateness of those, by cause.
+    late_spans: [Latencies; LateCause::ALL.len()],
+    /// Response times of those whose lateness the device did not cause.
+    not_device: Latencies,
     integrity: [u64; Integrity::ALL.len()],
     unsupported: [u64; Op::ALL.len()],
     per_target: PerTarget,
@@ -88,6 +92,12 @@ impl RunFigures {
                 let late = &mut self.late[measured.late_cause as usize];
                 late.requests += 1;
                 late.lateness_ns = late.lateness_ns.saturating_add(lateness.0);
+                self.late_spans[measured.late_cause as usize].record(lateness);
+                if let Some(response) = measured.response_time()
+                    && !DEVICE.contains(&measured.late_cause)
+                {
+                    self.not_device.record(response);
+                }
             }
         }
     }
@@ -107,6 +117,8 @@ impl RunFigures {
             last_scheduled,
             last_submitted,
             late,
+            late_spans,
+            not_device,
             integrity,
             unsupported,
             per_target,
@@ -130,6 +142,10 @@ impl RunFigures {
             mine.requests = mine.requests.saturating_add(*requests);
             mine.lateness_ns = mine.lateness_ns.saturating_add(*lateness_ns);
         }
+        for (mine, theirs) in self.late_spans.iter_mut().zip(late_spans) {
+            mine.merge(theirs);
+        }
+        self.not_device.merge(not_device);
         for (mine, theirs) in self.integrity.iter_mut().zip(integrity) {
             *mine = mine.saturating_add(*theirs);
         }
@@ -188,6 +204,19 @@ impl RunFigures {
     /// Requests late by more than [`LATE`] for this cause.
     pub fn late(&self, cause: LateCause) -> LateShare {
         self.late[cause as usize]
+    }
+
+    /// The lateness of requests late by more than [`LATE`] for one of these causes.
+    pub fn lateness_for(&self, causes: &[LateCause]) -> Latencies {
+        let mut all = Latencies::default();
+        causes.iter().for_each(|cause| all.merge(&self.late_spans[*cause as usize]));
+        all
+    }
+
+    /// The response times of requests late by more than [`LATE`] for a cause that is none of the
+    /// device's.
+    pub fn not_device(&self) -> &Latencies {
+        &self.not_device
     }
 
     /// Requests of whose data verification found this.

@@ -76,6 +76,11 @@ pub enum Finding {
     DataDamaged,
     /// The replay held its schedule.
     Faithful,
+    /// There was no schedule to hold: requests were issued as fast as the device took them.
+    Unscheduled,
+    /// The replay held its schedule, and others loaded the device beside it: a fault of the
+    /// measurement.
+    ForeignLoad,
     /// The device could not take the load: a finding about the device.
     DeviceLimited,
     /// This program could not issue in time: a fault of the measurement.

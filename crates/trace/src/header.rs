@@ -139,9 +139,9 @@ impl Header {
         self.damage.as_deref().filter(|_| self.damage_kind == DamageKind::Broken)
     }
 
-    /// Takes over the start, the volumes and the processes of `other`, a later state of the same
-    /// header, if there are more of them. This is cheap if there are none, so it can be called for
-    /// every batch.
+    /// Takes over the start, the volumes, the processes and the guesses of `other`, a later state of
+    /// the same header, if there are more of them. This is cheap if there are none, so it can be
+    /// called for every batch.
     pub fn learn(&mut self, other: &Self) {
         if self.started != other.started {
             self.started.clone_from(&other.started);
@@ -152,5 +152,6 @@ impl Header {
         if self.processes.len() != other.processes.len() {
             self.processes.clone_from(&other.processes);
         }
+        self.guesses.catch_up(&other.guesses);
     }
 }

@@ -212,6 +212,10 @@ pub struct CpuFacts {
     pub stolen_ns: i64,
     /// Of that, what other programs spent in user mode.
     pub others_ns: i64,
+    /// How many looks found others, in user mode or behind the hypervisor, with less than a tenth of
+    /// the time since the look before, with less than two tenths, and so on; empty where nobody
+    /// looked. There is about one look a second.
+    pub others_by_tenth: Vec<u64>,
     /// How long the issuing threads stood ready and waited for a processor.
     pub waited_ns: Option<i64>,
     /// The frequency governor; empty where nothing is scaled.
@@ -235,6 +239,7 @@ impl CpuFacts {
             total_ns,
             stolen_ns,
             others_ns,
+            others_by_tenth,
             waited_ns,
             governor,
             frequency_min_khz,
@@ -250,6 +255,12 @@ impl CpuFacts {
             (&mut self.stolen_ns, stolen_ns),
             (&mut self.others_ns, others_ns),
         ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+        // Every look is one more.
+        let tenths = self.others_by_tenth.len().max(others_by_tenth.len());
+        self.others_by_tenth.resize(tenths, 0);
+        for (mine, theirs) in self.others_by_tenth.iter_mut().zip(others_by_tenth) {
             *mine = mine.saturating_add(*theirs);
         }
         // Every run has issuing threads of its own.

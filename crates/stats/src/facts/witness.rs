@@ -55,6 +55,8 @@ pub struct WitnessFacts {
     pub reordered_held_back: u64,
     /// Mean extent of these (RFC 4737, section 4.2), in requests.
     pub extent_mean: f64,
+    /// Mean number of the run's requests in flight on the device, where completions were seen.
+    pub in_flight_mean: Option<f64>,
 }
 
 impl WitnessFacts {
@@ -86,6 +88,7 @@ impl WitnessFacts {
             reordered: order.reordered,
             reordered_held_back: order.held_back,
             extent_mean: order.extent_mean,
+            in_flight_mean: figures.seen.in_flight_mean,
         }
     }
 
@@ -112,6 +115,7 @@ impl WitnessFacts {
             reordered,
             reordered_held_back,
             extent_mean,
+            in_flight_mean,
         } = other;
         // If the witness of one run failed, the whole is without proof.
         merging::all_words(&mut self.failure, failure);
@@ -147,6 +151,8 @@ impl WitnessFacts {
         }
         // The largest mean: neither run's sum is kept.
         self.extent_mean = self.extent_mean.max(*extent_mean);
+        // Of runs on devices of their own; the check goes by each run's own.
+        self.in_flight_mean = merging::furthest(self.in_flight_mean, *in_flight_mean, |mean| mean);
     }
 
     /// Facts of a witness that was asked for and could not be had.
@@ -162,6 +168,12 @@ impl WitnessFacts {
     /// The share of the requests seen that reached the device more than a millisecond late.
     pub fn late_share(&self) -> f64 {
         if self.found == 0 { 0.0 } else { self.late as f64 / self.found as f64 }
+    }
+
+    /// No request reached the device later than this, a constant delay included.
+    pub fn delay_max_ns(&self) -> i64 {
+        let constant = self.shift_ns.filter(|_| self.absolute).unwrap_or(0).max(0);
+        self.issue_max_ns.saturating_add(constant)
     }
 
     /// At most 1 % of the requests were later than this at the device, a constant delay included.

@@ -24,6 +24,10 @@ const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
 /// the device's sake aside. The verdict of a run uses the same.
 pub const REORDERED_SHARE: f64 = 0.001;
 
+/// Requests of others while a replay goes on, as a share of the replay's own. Beyond this share the
+/// device had another load to do. The verdict of a run has the same limit.
+pub const EXTRA_SHARE: f64 = 0.01;
+
 /// Stalls are few if at most one request in so many came right after one.
 const STALLS_PER: u64 = 100;
 
@@ -126,6 +130,7 @@ impl Quantity {
     const fn default(self) -> Option<f64> {
         match self {
             Self::Missing => Some(0.0),
+            Self::Extra => Some(EXTRA_SHARE),
             Self::Reordered => Some(REORDERED_SHARE),
             Self::IssueP50 => Some(100_000.0),
             Self::IssueP99 | Self::Shift => Some(1_000_000.0),
@@ -288,6 +293,8 @@ pub enum Reason {
     GeneratorLimited,
     /// Late because the host stopped the generator.
     HostStalled,
+    /// Earlier or later the longer it went on: a clock or a schedule of another speed.
+    Drifted,
     /// The replay stalled a few times, and later requests were late because of that.
     Stalled,
     /// Late while the device was idle: generator or host, or something that holds requests back.
@@ -311,6 +318,7 @@ impl Reason {
             Self::LateWhileBusy => "late-while-busy",
             Self::GeneratorLimited => "generator-limited",
             Self::HostStalled => "host-stalled",
+            Self::Drifted => "drifted",
             Self::Stalled => "stalled",
             Self::IssuedLate => "issued-late",
             Self::Inexact => "inexact",
@@ -396,14 +404,42 @@ fn reason(quantity: Quantity, figures: &FidelityFigures) -> Reason {
         Quantity::Reordered => Reason::Reordered,
         Quantity::ResponseMean | Quantity::ResponseP99 => Reason::ResponseTimes,
         Quantity::Split | Quantity::Merged => Reason::Reshaped,
+        // What was seen ends early, and what was to come behind it is missing.
+        Quantity::Duration if ends_early(figures) => Reason::MissingRequests,
         _ => whose(figures),
     }
 }
 
+/// Whether what was seen is shorter than what was asked for, and requests are missing.
+fn ends_early(figures: &FidelityFigures) -> bool {
+    figures.missing_counted() > 0
+        && figures
+            .seen
+            .span_ns
+            .zip(figures.asked.span_ns)
+            .is_some_and(|(seen, asked)| asked.saturating_sub(seen) > DURATION_ABSOLUTE_NS)
+}
+
+/// Whether errors that grow evenly are at least half of how far they lie apart: those left without
+/// the slope are less than half as large.
+fn explained_by_drift(figures: &FidelityFigures) -> bool {
+    let (Some(issue), Some(rest)) = (&figures.issue, &figures.detrended) else { return false };
+    rest.p99_ns < issue.p99_ns / 2 && figures.drift_ppm.is_some_and(|ppm| ppm != 0.0)
+}
+
 /// The main cause of the late requests.
 fn whose(figures: &FidelityFigures) -> Reason {
+    let unexplained = || {
+        if explained_by_stalls(figures) {
+            Reason::Stalled
+        } else if explained_by_drift(figures) {
+            Reason::Drifted
+        } else {
+            Reason::Inexact
+        }
+    };
     let Some(late) = figures.late.as_ref().filter(|late| late.requests > 0) else {
-        return Reason::Inexact;
+        return unexplained();
     };
     let parties = [
         (late.device, Reason::DeviceLimited),
@@ -413,11 +449,14 @@ fn whose(figures: &FidelityFigures) -> Reason {
         (late.idle, Reason::IssuedLate),
         (late.unknown, Reason::Inexact),
     ];
-    let is_stalled = explained_by_stalls(figures);
     // Of equals the first: it blames the measurement last.
     let most = parties.iter().map(|party| party.0).max().unwrap_or(0);
     match parties.iter().find(|party| party.0 == most).map_or(Reason::Inexact, |party| party.1) {
-        Reason::IssuedLate | Reason::Inexact if is_stalled => Reason::Stalled,
+        Reason::Inexact => unexplained(),
+        Reason::IssuedLate => match unexplained() {
+            Reason::Inexact => Reason::IssuedLate,
+            explained => explained,
+        },
         whose => whose,
     }
 }
@@ -523,6 +562,11 @@ fn sentence(
              than {beyond} were due",
             late.host, late.requests
         ),
+        Reason::Drifted => format!(
+            "errors grew evenly, by {:.1} ppm of the time: a clock or a schedule of another speed, \
+             and no request by itself",
+            figures.drift_ppm.unwrap_or_default()
+        ),
         // What it says stands behind all that are late.
         Reason::Stalled => {
             "the replay stood still, and what came behind was late for it".to_owned()
@@ -555,6 +599,7 @@ fn sentence(
             | Reason::GeneratorLimited
             | Reason::LateWhileBusy
             | Reason::HostStalled
+            | Reason::Drifted
             | Reason::Stalled
             | Reason::IssuedLate
             | Reason::Inexact
@@ -567,6 +612,7 @@ fn sentence(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fidelity::figures::{ErrorFigures, LateFigures, SideFigures, StallFigures};
 
     #[test]
     fn limits_are_spans_or_shares_and_nothing_unknown_is_accepted() {
@@ -590,6 +636,67 @@ mod tests {
             let alike = Quantity::ALL.iter().filter(|other| other.name() == quantity.name());
             assert_eq!(alike.count(), 1);
         }
+    }
+
+    /// A replay of 1000 requests of which this was found.
+    fn judged(figures: FidelityFigures) -> Vec<Reason> {
+        let asked =
+            SideFigures { requests: 1000, span_ns: Some(10_000_000_000), ..SideFigures::default() };
+        let found = 1000 - figures.missing;
+        let figures = FidelityFigures {
+            asked,
+            found,
+            due_span_ns: Some(10_000_000_000),
+            late: Some(figures.late.clone().unwrap_or_default()),
+            ..figures
+        };
+        assess(&figures, &Limits::default(), true).reasons
+    }
+
+    #[test]
+    fn requests_of_others_have_a_limit_of_their_own() {
+        let with = |extra| judged(FidelityFigures { extra, ..FidelityFigures::default() });
+        assert_eq!(with(10), []);
+        assert_eq!(with(400), [Reason::ExtraRequests]);
+        let outside = FidelityFigures { extra: 400, extra_outside: 400, ..Default::default() };
+        assert_eq!(judged(outside), []);
+    }
+
+    #[test]
+    fn a_recording_that_was_cut_off_lasting_stalls_and_drifts_are_called_so() {
+        let span_ns = Some(5_000_000_000);
+        let cut = FidelityFigures {
+            missing: 500,
+            seen: SideFigures { span_ns, ..SideFigures::default() },
+            duration_error: Some(-0.5),
+            ..FidelityFigures::default()
+        };
+        assert_eq!(judged(cut), [Reason::MissingRequests]);
+        let errors = |p50_ns, latest_ns| ErrorFigures {
+            p50_ns,
+            p99_ns: latest_ns,
+            latest_ns,
+            ..ErrorFigures::default()
+        };
+        // It stood still for a second near the end of the first half and never made up for it: by
+        // the median of all, the others were early.
+        let stalls = StallFigures { stalls: 1, total_ns: 1_000_000_000, ..Default::default() };
+        let issue = ErrorFigures { earliest_ns: -1_000_000_000, ..errors(400_000, 1_000_000_000) };
+        let issue = ErrorFigures { latest_ns: 0, ..issue };
+        let stalled = FidelityFigures {
+            issue: Some(issue),
+            stalls: Some(stalls),
+            ..FidelityFigures::default()
+        };
+        assert_eq!(judged(stalled), [Reason::Stalled]);
+        let drifted = FidelityFigures {
+            issue: Some(errors(300_000, 2_000_000)),
+            detrended: Some(errors(1000, 5000)),
+            drift_ppm: Some(400.0),
+            late: Some(LateFigures { requests: 300, idle: 300, ..LateFigures::default() }),
+            ..FidelityFigures::default()
+        };
+        assert_eq!(judged(drifted), [Reason::Drifted]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use ioecho_trace::{Measured, Nanos, Op, Request};
 use crate::change_points::change_points;
 use crate::steady;
 use crate::timeline::{Cell, Timeline};
+use crate::trend::trend;
 
 /// Rounds that a run is cut into, at most.
 const ROUNDS: usize = 60;
@@ -33,6 +34,11 @@ const RUN_MIN: Nanos = Nanos::from_secs(1);
 
 /// Logarithms of service times are summed in these parts, so that sums merge exactly.
 const PARTS: f64 = 65536.0;
+
+/// From when on service times that were said to have come to rest still rise or fall: Kendall's tau,
+/// and by how much. SNIA allows a fifth between the rounds of a window.
+const TAU: f64 = 0.5;
+const GAIN: f64 = 1.2;
 
 /// Targets that are told apart; the others are one.
 const TARGETS: u32 = 16;
@@ -203,10 +209,15 @@ impl Drift {
         let ratios: Vec<f64> = rounds[*last..].iter().map(|round| round.exp()).collect();
         let settling = steady::pts(&ratios).map_or(0, |steady| steady.first_round);
         let at = |round: usize| Nanos(width.saturating_mul((round * of_round) as i64));
+        // A level that rises on and on is none: a window of five rounds of a slow ramp is flat.
+        let rest = trend(&rounds[last + settling..]);
+        let end = Nanos(width.saturating_mul(buckets.len() as i64));
+        let is_flat = rest.is_none_or(|rest| rest.tau.abs() < TAU || rest.gain.abs() < GAIN.ln());
+        let reached = if is_flat { last + settling } else { rounds.len() };
         Course::Unsettled(Unsettled {
             ratio: (after - before).exp(),
-            since: at(last + settling),
-            end: Nanos(width.saturating_mul(buckets.len() as i64)),
+            since: at(reached).min(end),
+            end,
         })
     }
 

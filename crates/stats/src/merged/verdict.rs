@@ -163,12 +163,13 @@ impl Finding {
     /// the worst.
     const fn severity(self) -> u8 {
         match self {
-            Self::Faithful => 0,
+            Self::Faithful | Self::Unscheduled => 0,
             Self::DeviceLimited => 1,
-            Self::HostStalled => 2,
-            Self::GeneratorLimited => 3,
-            Self::Incomplete => 4,
-            Self::DataDamaged => 5,
+            Self::ForeignLoad => 2,
+            Self::HostStalled => 3,
+            Self::GeneratorLimited => 4,
+            Self::Incomplete => 5,
+            Self::DataDamaged => 6,
         }
     }
 }

@@ -34,6 +34,11 @@ pub enum NoteKind {
     UnchosenSecond,
     /// A guess: the place of a request is not the recorded one.
     Place,
+    /// A guess: requests seem to be in the trace twice, recorded on each of two stacked devices.
+    Stacked,
+    /// A guess, of pairs of recorded devices: one lies on the other, and what went through both is
+    /// in the trace twice.
+    Layered,
     /// A guess: requests were put into another order, with the instants that were recorded.
     Order,
     /// A guess: the results of a run are out of the order of issue, so that their rows no longer
@@ -128,6 +133,17 @@ impl Notes {
             sum.count = sum.count.saturating_add(note.count);
             let room = EXAMPLES_MAX.saturating_sub(sum.examples.len());
             sum.examples.extend(note.examples.iter().take(room).cloned());
+        }
+    }
+
+    /// Counts what `later`, a later state of the same notes, has counted since.
+    pub fn catch_up(&mut self, later: &Self) {
+        for note in &later.0 {
+            let mine = self.about(note.kind.of(&note.what), &note.within);
+            if note.count > mine.count {
+                mine.count = note.count;
+                mine.examples.clone_from(&note.examples);
+            }
         }
     }
 

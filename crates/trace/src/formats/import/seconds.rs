@@ -215,7 +215,7 @@ impl Seconds {
         self.held.truncate(0);
     }
 
-    /// Writes down, once, what was done to how many requests.
+    /// Writes down what was done to how many requests since the last time.
     pub(super) fn note(&mut self, guesses: &mut Notes) {
         let what = match self.choice {
             WholeSeconds::Unchosen | WholeSeconds::Refuse => UNCHOSEN,

@@ -170,6 +170,8 @@ impl<F: Feed> Imported<F> {
             }
             self.read(BATCH_ROWS)?;
         }
+        // Now and not only at the end: of a trace that is read in part it counts too.
+        self.sorter.note(&mut self.intake.header.guesses);
         Ok(true)
     }
 
@@ -186,13 +188,11 @@ impl<F: Feed> Imported<F> {
             match self.next_sorted(&mut sorted) {
                 Ok(true) => seconds.feed(&mut sorted),
                 Ok(false) if seconds.give(batch, true) => break Ok(true),
-                Ok(false) => {
-                    seconds.note(&mut self.intake.header.guesses);
-                    break Ok(false);
-                }
+                Ok(false) => break Ok(false),
                 Err(error) => break Err(error),
             }
         };
+        seconds.note(&mut self.intake.header.guesses);
         self.sorted = sorted;
         self.seconds = Some(seconds);
         result
