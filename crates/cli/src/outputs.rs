@@ -17,7 +17,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use ioecho_linux::target::{Ground, use_of};
+use ioecho_linux::ground::{Ground, use_of};
 use ioecho_linux::{Hazard, OpenDirectory};
 use ioecho_run::error::{Kind, Result, RunError};
 use ioecho_run::inputs::Inputs;

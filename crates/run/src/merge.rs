@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ioecho_linux::HostDescription;
-use ioecho_stats::merged::{self, MergedRun};
-use ioecho_stats::run_summary::{RunFigures, RunSummary};
+use ioecho_stats::merged;
+use ioecho_stats::run_summary::{MergedRun, RunFigures, RunSummary};
 use ioecho_trace::formats::ReadOptions;
 use ioecho_trace::wording::Wording;
 use ioecho_trace::{Batch, Columns, Header, Nanos, Source, VolumeId};
@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{MergedEntry, PlanFacts, RUN_VERSION, RunFacts, RunNumbers, State};
+use crate::page;
 use crate::regular;
-use crate::{finalise, page};
 
 /// A run to be merged.
 struct Part {
@@ -79,7 +79,7 @@ fn open(path: &Path) -> Result<Part> {
     if !run.summary().exists() || !run.requests().exists() {
         return Err(unreadable("still goes on or was killed: it has no results yet"));
     }
-    let summary = finalise::read_summary(&run)?;
+    let summary = run.read_summary()?;
     let source = regular::trace(&run.requests(), &ReadOptions::default())?;
     let batch = Batch::new(source.header().columns);
     let name = path.display().to_string().trim_end_matches('/').to_owned();

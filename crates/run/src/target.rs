@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ioecho_linux::target::Ground;
+use ioecho_linux::ground::Ground;
 use ioecho_linux::{
     Access, Hazard, OpenOptions, OpenedTarget, Recheck, TargetError, TargetFacts, guard, target,
 };

@@ -11,9 +11,10 @@ mod checks;
 use ioecho_trace::units::counted;
 use ioecho_trace::{Integrity, LateCause, Nanos, TimingMode};
 
-use crate::facts::WitnessFacts;
+use crate::facts::{EngineFacts, VerifyFigures, WitnessFacts};
+use crate::late::LATE;
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 pub use checks::WRAPAROUND;
 use checks::{CONFLICT_SHARE, LATE_SHARE_PASS};

@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, said so that a person can mend it: the file, the place in it,
+//! Errors of traces, with everything that a user needs to repair them: the file, the place in it,
 //! the text found there, and the remedy.
 
 use std::fmt;
@@ -79,7 +79,7 @@ pub enum TraceError {
         /// What to do.
         remedy: Wording,
     },
-    /// The file is of a known format and is yet no trace that can be used.
+    /// The file has a known format, but cannot be used as a trace.
     Unusable {
         /// The file.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum TraceError {
         /// What to do.
         remedy: Wording,
     },
-    /// A trace that is not written, because it would take the place of something else.
+    /// A trace that is not written, because it would replace something else.
     NoOutput {
         /// The file that was to be written.
         path: PathBuf,
@@ -97,7 +97,7 @@ pub enum TraceError {
         /// What to do.
         remedy: Wording,
     },
-    /// What was asked for does not fit the trace.
+    /// A request of the user does not fit the trace.
     Asked {
         /// The file.
         path: PathBuf,
@@ -106,7 +106,7 @@ pub enum TraceError {
         /// What to ask for instead.
         remedy: Wording,
     },
-    /// Somebody asked for an end before the trace's own.
+    /// The user asked to stop before the end of the trace.
     Stopped,
     /// The name does not say which format to write.
     UnknownOutput {

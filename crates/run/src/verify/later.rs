@@ -27,7 +27,6 @@ use super::{notes, table};
 use crate::directory::RunDirectory;
 use crate::error::{Kind, Result, RunError};
 use crate::facts::{Continued, RunNumber, State, TargetEntry};
-use crate::finalise;
 use crate::regular;
 
 /// Reads in flight.
@@ -260,7 +259,7 @@ impl Past {
 
 /// Whether the finalised results have a row for every request, so that a row is its number.
 fn is_whole(run: &RunDirectory) -> Result<bool> {
-    let summary = finalise::read_summary(run)?;
+    let summary = run.read_summary()?;
     Ok(summary.engine.results_lost == 0 && summary.recorded == summary.engine.planned)
 }
 

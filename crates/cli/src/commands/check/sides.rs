@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use ioecho_linux::target::TargetKind;
 use ioecho_run::directory::RunDirectory;
 use ioecho_run::facts::{TargetEntry, WitnessEntry};
-use ioecho_run::finalise;
 use ioecho_run::witness::{self, aligned, seal};
 use ioecho_stats::fidelity::FidelityFigures;
 use ioecho_trace::formats::{self, ReadOptions};
@@ -294,7 +293,7 @@ fn duration_ns(run: &RunDirectory) -> anyhow::Result<u64> {
     if !run.summary().exists() {
         return Ok(0);
     }
-    let submitted = finalise::read_summary(run)?.achieved_duration_ns;
+    let submitted = run.read_summary()?.achieved_duration_ns;
     Ok(u64::try_from(submitted).unwrap_or(0))
 }
 

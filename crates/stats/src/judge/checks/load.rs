@@ -3,9 +3,9 @@
 use ioecho_trace::{Bytes, TimingMode};
 
 use super::{WRAPAROUND, check, no_schedule};
-use crate::facts::ContentFacts;
+use crate::facts::{ContentFacts, EngineFacts};
 use crate::load_figures::{Course, Unsettled};
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
 
 /// The share of empty places up to which a target counts as filled.

@@ -4,9 +4,8 @@ use ioecho_trace::Nanos;
 use ioecho_trace::units::counted;
 
 use super::{LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
-use crate::facts::WitnessFacts;
+use crate::facts::{EngineFacts, WitnessFacts};
 use crate::fidelity::REORDERED_SHARE;
-use crate::run_summary::EngineFacts;
 use crate::verdict::{Check, Grade};
 
 /// The share of requests of others, during the run, from which on it is no longer the load.

@@ -1,4 +1,4 @@
-//! One line of blkparse: an event, or what stands beside the events.
+//! One line of blkparse: an event, or one of the other lines.
 
 use super::UNKNOWN_PROCESS;
 use super::letters::categories;
@@ -18,7 +18,7 @@ pub(super) struct Blkparse;
 impl Tongue for Blkparse {
     const MISSING: Topic<'static> =
         NoteKind::LostByRecorder.of("events that blkparse says are missing");
-    // blkparse counts from the first event already: what was written reads back.
+    // blkparse already counts from the first event, so instants are kept.
     const START: Option<u64> = Some(0);
     const NAMELESS: &'static [u8] = UNKNOWN_PROCESS;
 
@@ -51,8 +51,8 @@ const PROSE: [&[u8]; 19] = [
     b"Input file ",
 ];
 
-/// Reads a line that is not blank. Behind the beginning of the statistics, `in_statistics`, there
-/// are headings that could be anything.
+/// Reads a line that is not blank. In the statistics at the end (`in_statistics`) any line may be a
+/// heading.
 #[inline]
 pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
     let mut cursor = Cursor::new(line);
@@ -134,8 +134,8 @@ fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
     let is_end = matches!(event.kind, kind::COMPLETE | kind::REQUEUE);
     match cursor.peek() {
         Some(byte) if byte.is_ascii_digit() => {}
-        // Without a range only the process is told, or how long it took and the process. The end
-        // of something always tells a sector, but for commands.
+        // Without a range the line has only the process, or a duration and the process. Events of
+        // ends always have a sector, except those of commands.
         Some(b'[' | b'(') => return Ok(!is_end),
         _ => return Err(Fault::junk(cursor.column(), "no sector here")),
     }

@@ -54,7 +54,7 @@ pub(in crate::formats) struct Parser<T> {
     wish: IssueEvent,
     /// The first events, which decide what is the instant of issue.
     probed: Vec<Event>,
-    /// What is made of the events, once that is decided.
+    /// Makes requests of the events, once the kind of event is chosen.
     requests: Option<Requests>,
     /// The kinds that matter, a bit each.
     wanted: u32,
@@ -85,7 +85,7 @@ impl<T: Tongue> Parser<T> {
         }
     }
 
-    /// Chooses the event by what was seen, and goes on with the events seen so far.
+    /// Chooses the kind of event that counts as issue, and processes the events seen so far.
     fn decide(&mut self, intake: &mut Intake) {
         let instants = Instants::of(self.wish, &self.probed);
         let latency = self.probed.iter().any(|event| event.kind == kind::COMPLETE);
@@ -138,7 +138,7 @@ impl<T: Tongue> Parser<T> {
             return;
         }
         for request in self.batch.iter() {
-            // The line is long gone: the kind of the fault must do.
+            // The text of the line is no longer available, so only the kind of the fault is noted.
             if let Err(fault) = intake.push(&request) {
                 intake.header.losses.add(fault.loss, 1, None);
             }
