@@ -189,6 +189,44 @@ fn no_library_speaks_flags() {
 }
 
 #[test]
+fn what_libraries_name_can_be_typed() {
+    let said = |arguments: &[&str]| {
+        let ioecho = Command::new(env!("CARGO_BIN_EXE_ioecho")).args(arguments).output().unwrap();
+        String::from_utf8(ioecho.stdout).unwrap()
+    };
+    let commands = ["convert", "replay", "prepare", "merge", "verify", "info", "report", "compare"];
+    let helps: String = commands.iter().map(|command| said(&[command, "--help"])).collect();
+    let flags: BTreeMap<&str, ()> = helps
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+        .filter_map(|word| Some((word.strip_prefix("--")?, ())))
+        .collect();
+    let (mut places, mut names) = (Vec::new(), 0);
+    for (name, text) in files(&[".rs"]) {
+        let is_library =
+            name.starts_with("crates/trace/src/") || name.starts_with("crates/run/src/");
+        if !is_library || name.ends_with("tests.rs") || !text.contains("Wording") {
+            continue;
+        }
+        // What stands among the arguments of a transform has a list of its own.
+        let own = code_of(&text).replace("arguments.setting(", "");
+        for way in ["setting(\"", ".set(\"", ".command(\""] {
+            for named in own.split(way).skip(1).filter_map(|rest| rest.split('"').next()) {
+                let is_known = match way {
+                    ".command(\"" => commands.contains(&named),
+                    _ => flags.contains_key(named),
+                };
+                names += 1;
+                if !is_known {
+                    places.push(format!("{name}: {named}"));
+                }
+            }
+        }
+    }
+    assert!(names > 50, "only {names} names were found");
+    broken("a setting or a command that a library names is one of the command line", &places);
+}
+
+#[test]
 fn nothing_is_left_to_do_without_an_owner() {
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:")];
     let mut places = Vec::new();

@@ -10,20 +10,19 @@
 //!
 //! Format: `blkparse_fmt.c` (`process_default`) of the blktrace tools; `docs/import.md`.
 //!
-//! The way through: `line` (an event of one line) → `reader`; and back: `writer`.
+//! The way through: `line` (an event of one line) → `blktrace::lines`; and back: `writer`.
 
 mod letters;
 mod line;
-mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use std::path::Path;
 
-use self::line::{Parsed, parse};
-use self::reader::Parser;
+use self::line::{Blkparse, parse};
 use self::writer::Writer;
+use super::blktrace::lines::{Parsed, Parser};
 use super::import::{self, Epoch, Facts, Look};
 use super::write::{Writable, lines};
 use super::{Format, Opening, Several};
@@ -80,7 +79,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         epoch: Epoch::Start,
         whole_seconds: false,
     };
-    let parser = Parser::new(opening.options.event);
+    let parser = Parser::new(opening.options.event, Blkparse);
     import::lines(opening, parser, facts, remedy())
 }
 

@@ -28,7 +28,7 @@ const BLOCK_SIZE: &[&str] =
     &["spc", "disksim", "lcs", "oracle-general", "oracle-general-opns", "iqi", "iqibh"];
 
 /// Formats that record several events of a request.
-const EVENT: &[&str] = &["blktrace", "blkparse", "recording"];
+const EVENT: &[&str] = &["blktrace", "blkparse", "ftrace", "recording"];
 
 /// Formats that may know no more than the second.
 const WHOLE_SECONDS: &[&str] = &[

@@ -38,6 +38,7 @@ pub mod fio_latency;
 pub mod fiu;
 #[cfg(test)]
 mod from_bytes;
+pub mod ftrace;
 pub mod hfplayer;
 pub mod huaicheng;
 mod idle;
@@ -112,6 +113,7 @@ pub const FORMATS: &[Format] = &[
     blkreplay::FORMAT,
     fio::FORMAT,
     blkparse::FORMAT,
+    ftrace::FORMAT,
     etw::FORMAT,
     biosnoop::FORMAT,
     diskmon::FORMAT,

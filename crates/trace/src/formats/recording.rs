@@ -14,7 +14,7 @@ mod lane;
 mod layout;
 mod log;
 mod pages;
-mod rwbs;
+pub(super) mod rwbs;
 mod source;
 #[cfg(test)]
 mod tests;
