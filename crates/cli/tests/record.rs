@@ -25,7 +25,10 @@ impl Fixture {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ioecho"));
+        // Tests that run in the background of a shell inherit an ignored SIGQUIT, which a recording
+        // would respect.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=QUIT", env!("CARGO_BIN_EXE_ioecho")]);
         command.args(arguments).current_dir(self.0.path());
         command
     }

@@ -294,7 +294,9 @@ prop_compose! {
     /// A request with little room: everything meets everything.
     fn any_request()(
         gap in 0_i64..6,
-        latency in prop_oneof![8 => (0_i64..14).prop_map(Some), 1 => Just(None), 1 => Just(Some(-1))],
+        latency in prop_oneof![
+            8 => (0_i64..14).prop_map(Some), 1 => Just(None), 1 => Just(Some(-1)),
+        ],
         op in prop_oneof![4 => Just(Op::Read), 3 => Just(Op::Write), 1 => Just(Op::Flush)],
         flags in prop_oneof![
             6 => Just(Flags::empty()), 1 => Just(Flags::FUA), 1 => Just(Flags::SYNC),

@@ -83,8 +83,8 @@ pub(super) fn doubts(args: &DependArgs, found: &Found) {
         requests(
             doubts.beyond_window,
             &format!(
-                "still in flight when {} others had been issued: nobody waits for such a request\n  \
-                 = help: the window is too small for this trace; set --among \
+                "still in flight when {} others had been issued: nobody waits for such a request\n\
+                 \x20 = help: the window is too small for this trace; set --among \
                  {at_least}{needed}",
                 args.among
             ),

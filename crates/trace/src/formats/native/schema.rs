@@ -164,7 +164,8 @@ impl Column {
         }
     }
 
-    /// Whether files of the first releases lack the column where they have its fellows.
+    /// Whether files of the first releases lack the column although they have the others of its
+    /// group.
     pub(super) const fn is_young(self) -> bool {
         matches!(self, Self::Target | Self::Integrity)
     }
@@ -174,7 +175,7 @@ impl Column {
         ColumnPath::new(self.name().split('.').map(str::to_owned).collect())
     }
 
-    /// Whether the values grow with time, so that their differences are what is to be kept.
+    /// Whether the values grow with time, so that their differences are encoded.
     pub(super) const fn is_instant(self) -> bool {
         matches!(
             self,
