@@ -31,6 +31,7 @@ use ioecho_trace::units::QuantityError;
 use ioecho_trace::visible::visible;
 
 use crate::commands::calibrate::CalibrateArgs;
+use crate::commands::depend::DependArgs;
 use crate::commands::fit::FitArgs;
 use crate::commands::prepare::PrepareArgs;
 use crate::commands::verify::VerifyArgs;
@@ -115,6 +116,8 @@ pub(crate) enum Command {
     Convert(ConvertArgs),
     /// Estimate a small model of a trace: a generator's line, a fio job, and what they lose
     Fit(Box<FitArgs>),
+    /// Tell which request waited for which, for a replay on faster storage
+    Depend(Box<DependArgs>),
     /// Replay a trace on a device, a file or a simulation
     Replay(Box<ReplayArgs>),
     /// Fill a target with data, once, before it is measured
@@ -199,6 +202,7 @@ impl ReadArgs {
             all_apply: true,
             described: self.described.description(),
             order: if self.sort_whole { Order::Whole } else { Order::Window },
+            dependencies: false,
         }
     }
 }

@@ -221,7 +221,12 @@ mod tests {
     use ioecho_trace::{Bytes, Columns, Integrity, LateCause, Measured};
 
     fn run(requests: &[(i64, i64, i64, u64)]) -> Orders {
-        let mut batch = Batch::new(Columns { latency: false, origin: false, measured: true });
+        let mut batch = Batch::new(Columns {
+            latency: false,
+            origin: false,
+            measured: true,
+            dependencies: false,
+        });
         for (scheduled, submitted, completed, offset) in requests {
             let mut request = Request::new(Nanos(*scheduled), Op::Read, Bytes(*offset), Bytes(512));
             request.measured = Some(Measured {

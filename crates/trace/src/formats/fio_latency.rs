@@ -66,7 +66,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let is_unix = first.is_some_and(|values| values.numbers[0] >= UNIX_MS);
     let facts = Facts {
         format: "fio latency log",
-        columns: Columns { latency: true, origin: false, measured: false },
+        columns: Columns { latency: true, origin: false, measured: false, dependencies: false },
         epoch: if is_unix { Epoch::Unix } else { Epoch::Start },
         whole_seconds: false,
     };

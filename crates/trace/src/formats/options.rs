@@ -79,6 +79,18 @@ pub struct ReadOptions {
     pub described: Option<Arc<Description>>,
     /// How far requests may be out of order.
     pub order: Order,
+    /// Read which request waits for which, where the trace says it. Who asks for it does
+    /// without transforms, which do not know of it. [`Order::Whole`] goes before it.
+    #[serde(skip)]
+    pub dependencies: bool,
+}
+
+impl ReadOptions {
+    /// Whether to read which request waits for which: it was asked for, and nothing in between
+    /// would lose it.
+    pub(super) fn reads_dependencies(&self) -> bool {
+        self.dependencies && self.order == Order::Window
+    }
 }
 
 impl Serialize for Format {
@@ -128,6 +140,7 @@ mod tests {
             all_apply: false,
             described: Some(Arc::new(described)),
             order: Order::Whole,
+            dependencies: false,
         };
         let text = serde_json::to_string(&options).unwrap();
         let read: ReadOptions = serde_json::from_str(&text).unwrap();

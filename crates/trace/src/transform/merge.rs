@@ -147,6 +147,7 @@ impl Transform for Merge {
             latency: columns(&this).latency || columns(&other).latency,
             origin: columns(&this).origin || columns(&other).origin,
             measured: false,
+            dependencies: false,
         };
         let mut volumes = Numbers { join: self.join, ..Numbers::default() };
         volumes.begin(this.source.header(), other.source.header());

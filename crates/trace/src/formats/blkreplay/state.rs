@@ -180,6 +180,7 @@ impl State {
             latency: kind == Kind::LoadWithLatency,
             origin: false,
             measured: kind == Kind::Result,
+            dependencies: false,
         };
         if kind == Kind::Result {
             RESULT.clone_into(&mut self.header.format);

@@ -90,7 +90,7 @@ impl<T: Tongue> Parser<T> {
         let instants = Instants::of(self.wish, &self.probed);
         let latency = self.probed.iter().any(|event| event.kind == kind::COMPLETE);
         self.wanted = kinds_wanted(instants.kinds(false), latency);
-        let columns = Columns { latency, origin: true, measured: false };
+        let columns = Columns { latency, origin: true, measured: false, dependencies: false };
         intake.set_columns(columns);
         intake.header.event = Some(kind::name(instants.main()).to_owned());
         self.batch.reset(columns);

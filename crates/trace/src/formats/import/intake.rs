@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Facts;
 use crate::batch::{Batch, Columns};
+use crate::dependencies::Dependency;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
@@ -114,6 +115,17 @@ impl Intake {
             self.batch.push(request);
         }
         self.requests += 1;
+        Ok(())
+    }
+
+    /// Takes a request, and what it waits for.
+    pub fn push_linked(
+        &mut self,
+        request: &Request,
+        dependency: Dependency<'_>,
+    ) -> Result<(), Fault> {
+        self.push(request)?;
+        self.batch.link_last(dependency);
         Ok(())
     }
 

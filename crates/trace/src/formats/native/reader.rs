@@ -28,8 +28,12 @@ use crate::header::{Header, NoteKind, Volume};
 use crate::order::sort::Sorted;
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
-use crate::units::VolumeId;
+use crate::units::{Nanos, VolumeId};
 use crate::wording::Wording;
+
+/// The loss of what was not asked for.
+pub(super) const UNREAD_DEPENDENCIES: &str =
+    "columns that say which requests wait for which, which this command does not read";
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
@@ -98,7 +102,7 @@ impl Reader {
                 }
             }
         }
-        let (indices, columns, others) = layout(metadata).map_err(|reason| {
+        let (mut indices, columns, others) = layout(metadata).map_err(|reason| {
             unusable(reason, "a trace has the columns that docs/formats.md describes")
         })?;
         let mut header = if let Some(json) = value_of(KEY_HEADER) {
@@ -110,6 +114,14 @@ impl Reader {
             headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
         };
         header.columns = columns;
+        if columns.dependencies && !options.reads_dependencies() {
+            header.columns.dependencies = false;
+            let what = NoteKind::Beside.of(UNREAD_DEPENDENCIES);
+            header.losses.add(what, 1, None);
+            for column in [Column::Id, Column::Think, Column::Parents] {
+                indices[column as usize] = None;
+            }
+        }
         if checksums.is_none() {
             header.guesses.add(
                 NoteKind::Assumed.of("missing checksums; a damaged file may pass unnoticed"),
@@ -296,8 +308,11 @@ impl Reader {
     }
 
     fn fill(&mut self, batch: &mut Batch, rows: usize) -> Result<(), Fault> {
-        let mut columns = GroupColumns { readers: &mut self.readers, rows };
-        let Scratch { longs, ints, bools, levels } = &mut self.scratch;
+        let descriptor = self.file.metadata().file_metadata().schema_descr();
+        let list_level = self.indices[Column::Parents as usize]
+            .map_or(0, |index| descriptor.column(index).max_def_level());
+        let mut columns = GroupColumns { readers: &mut self.readers, rows, list_level };
+        let Scratch { longs, ints, bools, levels, repeats } = &mut self.scratch;
         columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
         check_start(&batch.issue_ns)?;
         if self.ordered {
@@ -367,6 +382,16 @@ impl Reader {
             columns.ints(Column::Integrity, ints, levels, Some(0))?;
             check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;
             measured.integrity.extend(ints.iter().map(|code| *code as u8));
+        }
+        if let Some(dependencies) = &mut batch.dependencies {
+            columns.longs(Column::Id, longs, levels, None)?;
+            dependencies.id.extend(longs.iter().map(|id| *id as u64));
+            columns.longs(Column::Think, longs, levels, Some(UNKNOWN))?;
+            let think = |ns: &i64| (*ns != UNKNOWN).then_some(Nanos(*ns));
+            dependencies.think.extend(longs.iter().map(think));
+            let ends = &mut dependencies.ends;
+            columns.lists(Column::Parents, longs, levels, repeats, ends)?;
+            dependencies.parents.extend(longs.iter().map(|id| *id as u64));
         }
         Ok(())
     }
