@@ -37,7 +37,7 @@ pub(crate) struct OriginColumns {
     pub(crate) cpu: Vec<u32>,
 }
 
-/// Columns of [`Measured`]. Where `scheduled_ns` is [`UNKNOWN`] the row has no measurement.
+/// Columns of [`Measured`]. A row whose `scheduled_ns` is [`UNKNOWN`] has no measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeasuredColumns {
     pub(crate) scheduled_ns: Vec<i64>,
@@ -54,8 +54,7 @@ pub(crate) struct MeasuredColumns {
 
 /// A run of requests, one vector per column, all of one length.
 ///
-/// Formats that keep columns themselves fill and empty the vectors directly; whoever does so leaves
-/// them at one length.
+/// Columnar formats fill and empty the vectors directly, and must leave all of them at one length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     pub(crate) issue_ns: Vec<i64>,
@@ -117,8 +116,7 @@ impl Batch {
         }
     }
 
-    /// Counts instants of issue from `origin` on. What a replay measured has a zero of its own and
-    /// stays.
+    /// Counts instants of issue from `origin` on. Measured instants have their own zero and stay.
     pub fn rebase(&mut self, origin: Nanos) {
         for issue_ns in &mut self.issue_ns {
             *issue_ns = issue_ns.saturating_sub(origin.0);
@@ -137,7 +135,7 @@ impl Batch {
         self.measured.take_if(|_| !columns.measured);
     }
 
-    /// How many of the requests know what a replay measured.
+    /// How many of the requests have a replay's measurement.
     pub(crate) fn measured_rows(&self) -> u64 {
         let Some(measured) = &self.measured else { return 0 };
         measured.scheduled_ns.iter().filter(|instant| **instant != UNKNOWN).count() as u64
@@ -158,8 +156,8 @@ impl Batch {
         self.len() >= BATCH_ROWS
     }
 
-    /// Adds a request. What the batch has no column for is not kept; what the request does not know
-    /// stays unknown.
+    /// Adds a request. A value without a column is dropped; a value that the request lacks is
+    /// unknown.
     #[inline]
     pub fn push(&mut self, request: &Request) {
         self.issue_ns.push(request.issue.0);
@@ -200,8 +198,8 @@ impl Batch {
         }
     }
 
-    /// Puts the requests of these rows into `requests`, which is emptied first: for those who look
-    /// at each of them more than once. Rows that do not exist are left out.
+    /// Puts the requests of these rows into `requests`, which is emptied first: for callers that
+    /// read each of them more than once. Rows that do not exist are left out.
     pub fn decode(&self, rows: Range<usize>, requests: &mut Vec<Request>) {
         requests.clear();
         requests.extend((rows.start..rows.end.min(self.len())).map(|row| self.get(row)));
@@ -237,8 +235,8 @@ impl Batch {
         self.issue_ns.is_sorted()
     }
 
-    /// Adds the requests of `other` from row `from` up to but not including row `to`. What this
-    /// batch has no column for is not kept; what the other has no column for stays unknown.
+    /// Adds the requests of `other` from row `from` up to but not including row `to`. A value
+    /// without a column in this batch is dropped; a column that `other` lacks is unknown.
     pub(crate) fn append(&mut self, other: &Self, from: usize, to: usize) {
         let rows = self.len() + (to - from);
         self.issue_ns.extend_from_slice(&other.issue_ns[from..to]);
@@ -269,7 +267,7 @@ impl Batch {
         }
     }
 
-    /// Keeps the requests of which `keep` says so, in their order. There is one answer per row.
+    /// Keeps the requests for which `keep` is true, in their order; `keep` has one value per row.
     pub(crate) fn retain(&mut self, keep: &[bool]) {
         fn retain<T: Copy>(column: &mut Vec<T>, keep: &[bool]) {
             let mut to = 0;
@@ -381,7 +379,7 @@ impl MeasuredColumns {
         self.integrity.extend_from_slice(&other.integrity[from..to]);
     }
 
-    /// Fills up to `rows` rows with such that have no measurement.
+    /// Appends rows without a measurement until there are `rows`.
     fn resize(&mut self, rows: usize) {
         self.scheduled_ns.resize(rows, UNKNOWN);
         self.submitted_ns.resize(rows, UNKNOWN);

@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, said so that a person can mend it: the file, the place in it,
+//! Errors of traces, with everything that a user needs to repair them: the file, the place in it,
 //! the text found there, and the remedy.
 
 use std::io;
@@ -87,7 +87,7 @@ pub enum TraceError {
         /// What to do.
         remedy: String,
     },
-    /// The file is of a known format and is yet no trace that can be used.
+    /// The file has a known format, but cannot be used as a trace.
     #[error("{}: {reason}\n  = help: {remedy}", path.display())]
     Unusable {
         /// The file.
@@ -97,7 +97,7 @@ pub enum TraceError {
         /// What to do.
         remedy: String,
     },
-    /// A trace that is not written, because it would take the place of something else.
+    /// A trace that is not written, because it would replace something else.
     #[error("{} {reason}\n  = help: {remedy}", path.display())]
     NoOutput {
         /// The file that was to be written.
@@ -107,7 +107,7 @@ pub enum TraceError {
         /// What to do.
         remedy: String,
     },
-    /// What was asked for does not fit the trace.
+    /// A request of the user does not fit the trace.
     #[error("{}: {reason}\n  = help: {remedy}", path.display())]
     Asked {
         /// The file.
@@ -117,7 +117,7 @@ pub enum TraceError {
         /// What to ask for instead.
         remedy: String,
     },
-    /// Somebody asked for an end before the trace's own.
+    /// The user asked to stop before the end of the trace.
     #[error("stopped before the end; nothing was written")]
     Stopped,
     /// The name does not say which format to write.

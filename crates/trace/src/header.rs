@@ -74,7 +74,7 @@ pub struct Header {
     /// How much was read of the file that the trace was first read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// What is known of the recording, where the trace was recorded rather than made.
+    /// Facts of the recording, if the trace was recorded rather than generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
     /// What was in the source and is not in the requests.
@@ -92,15 +92,15 @@ pub struct Header {
     /// What is known of traces that were merged into this one, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<Self>,
-    /// For a result: the directory of the run, as it was called.
+    /// For a result: the directory of the run, as it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
 impl Header {
     /// Takes over the start, the volumes and the processes of `other`, a later state of the same
-    /// header, if there are more of them. That is cheap where there are none, so it can be asked
-    /// for every batch.
+    /// header, if there are more of them. This is cheap if there are none, so it can be called for
+    /// every batch.
     pub fn learn(&mut self, other: &Self) {
         if self.started != other.started {
             self.started.clone_from(&other.started);

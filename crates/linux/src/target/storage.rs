@@ -1,9 +1,9 @@
 //! Where the bytes of a target really are.
 //!
 //! Two loop devices on one file are one storage under two names, and so are two links to a file, or
-//! a disk and its partition. Who compares names alone lets a file system that is mounted through
-//! one of them be overwritten through another. So every device is followed down to what keeps its
-//! bytes, a file by its inode or a disk by its number, and to the part of it that it has.
+//! a disk and its partition. If only names were compared, a file system mounted through one of them
+//! could be overwritten through another. So every device is followed down to the keeper of its
+//! bytes, a file by its inode or a disk by its number, and to its part of that keeper.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};

@@ -235,7 +235,7 @@ fn who_comes_late_is_laid_to_what_took_most_of_its_delay() {
     assert_eq!(blamed(&[(12_000, Submission), (12_050, Host), (12_090, Host)]), Submission);
     assert_eq!(blamed(&[(12_000, Host), (13_000, Submission), (13_090, Host)]), Host);
     assert_eq!(blamed(&[(2_000, Host), (13_000, Submission), (13_090, Host)]), Submission);
-    // What was over before it fell due is none of its business.
+    // Causes that ended before it fell due do not count.
     assert_eq!(blamed(&[(1_000, Submission), (1_500, Input), (1_600, Host)]), Input);
     assert_eq!(blamed(&[(5_000, Backlog), (5_090, Input), (5_100, Host)]), Backlog);
     assert_eq!(blamed(&[(1_000, Host), (9_000, Host)]), Host);

@@ -1,6 +1,6 @@
 //! What biosnoop prints, of bcc and of libbpf-tools, and the older iosnoop of perf-tools.
 //!
-//! It is what people have at hand who looked for a slow request: a line for each, printed at its
+//! People who looked for a slow request have its output: a line for each request, printed at its
 //! completion, with the latency. Which columns there are depends on version and options, so they
 //! are taken from the heading; a process's name may have blanks, so lines are read from their end.
 //!
@@ -8,7 +8,7 @@
 //!   known too, and the instant of issue is that of the insertion: time − latency − time queued.
 //! * Latencies have two decimals of a millisecond (three in libbpf-tools), and so have instants.
 //! * Older versions of bcc print `R` for everything that is not a write.
-//! * bpftrace's version tells neither sector nor size, and iosnoop without `-s` or `-t` no time:
+//! * bpftrace's version prints neither sector nor size, and iosnoop without `-s` or `-t` no time:
 //!   they are refused.
 //!
 //! Source: `tools/biosnoop.py` and `libbpf-tools/biosnoop.c` of bcc, `iosnoop` of perf-tools.

@@ -1,12 +1,12 @@
 //! What `blkparse` prints of a recording, in its default format.
 //!
-//! People keep the text and not the recording, because text can be read without a tool. It says
-//! what the recording said, an event a line: so the events are read from the lines, and what is
-//! made of them, which event is the instant of issue and which completion belongs to which request,
-//! is the business of [`blktrace`](super::blktrace) and the same for both.
+//! People keep the text and not the recording, because text can be read without a tool. It has one
+//! line per event of the recording. So only parsing the lines is done here;
+//! [`blktrace`](super::blktrace) decides, for text and recording alike, which event is the instant
+//! of issue and which completion belongs to which request.
 //!
-//! What the text lacks: bytes below a sector, the wall clock, and which lines somebody filtered
-//! out, so gaps in the sequence numbers are not taken for events that the recorder lost.
+//! The text lacks bytes below a sector and the wall clock. Lines may have been filtered out, so
+//! gaps in the sequence numbers do not count as lost events.
 //!
 //! Format: `blkparse_fmt.c` (`process_default`) of the blktrace tools; `docs/import.md`.
 //!

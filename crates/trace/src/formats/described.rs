@@ -1,11 +1,11 @@
 //! Any text of lines, read as its user describes it.
 //!
 //! There are more tables of requests than formats with a name: an export of a monitoring system, a
-//! script's output. What is in their columns only their owner knows, in particular the units, and
-//! a tool that guesses a unit makes a load that never was. So the owner says it: the columns of a
-//! delimited text (`--columns ts:us,vol,op,offset:sectors,length:bytes`) or a regular expression
-//! with named groups (`--pattern '(?<ts_us>\d+) (?<op>\w) …'`). What can be wrong with that is told
-//! before the first line is read, with a mark under the place.
+//! script's output. Only their owner knows the meaning of the columns, in particular the units, and
+//! a tool that guesses a unit wrongly makes another load. So the owner describes either the columns
+//! of a delimited text (`--columns ts:us,vol,op,offset:sectors,length:bytes`) or a regular
+//! expression with named groups (`--pattern '(?<ts_us>\d+) (?<op>\w) …'`). Errors in a description
+//! are reported before the first line is read, with a mark under the place.
 //!
 //! The way through: `description` (what was said) → `units`, `words` (of operations) → `delimited`
 //! or `pattern` (the fields of a line) → `reader`.

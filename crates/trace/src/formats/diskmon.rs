@@ -156,7 +156,7 @@ fn number(cursor: &mut Cursor<'_>, missing: &'static str) -> Result<u64, Fault> 
 /// The lines while they go by.
 #[derive(Debug, Default)]
 struct Parser {
-    /// The last time of day, and what the days since the first are worth.
+    /// The last time of day, plus the days since the first.
     last: i64,
     days: i64,
 }

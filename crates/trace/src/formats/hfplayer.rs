@@ -1,10 +1,10 @@
 //! The CSV of hfplayer, a replayer that published its traces and its tools in this form.
 //!
 //! A header line begins with `#` and names the columns, each with its type (`LBA.I`); two layouts
-//! are published, so columns are found by name. A request is one line, or, as the storage
-//! controller captured it, two: `RD_IN` when it arrived and `RD_OUT` when it completed, joined by
-//! `SEQID` alone, because the line of the completion has no place and no device. A latency of zero
-//! is one that was not measured.
+//! are published, so columns are found by name. A request is one line, or, in captures of the
+//! storage controller, two: `RD_IN` at its arrival and `RD_OUT` at its completion. Only `SEQID`
+//! joins them, because the line of the completion has no offset and no device. A latency of zero is
+//! one that was not measured.
 //!
 //! Format: the paper and the program of Haghdoost et al., <https://github.com/umn-cris/hfplayer>
 //! (`c/parser`, `tools/raw_trace_parser`); see `docs/import.md`.

@@ -65,7 +65,7 @@ const AS_HUAICHENG: Topic<'static> = NoteKind::Assumed
 struct Parser {
     unit_ns: i64,
     is_unit_guessed: bool,
-    /// Whether nobody but the look of the lines said that this is the format.
+    /// Whether the format was guessed from the lines alone.
     is_format_guessed: bool,
     disks: Numbered,
 }

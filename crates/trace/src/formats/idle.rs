@@ -1,14 +1,14 @@
-//! Options of reading that say nothing about the trace that is read.
+//! Options of reading that have no effect on the given format.
 //!
-//! Who says `--time-unit ms` of a format that knows its unit believes something that is not so, and
-//! an option that is silently ignored leaves them in that belief.
+//! A user who gives `--time-unit ms` for a format with a fixed unit is mistaken; ignoring the
+//! option silently would hide the mistake.
 
 use std::path::Path;
 
 use super::{IssueEvent, ReadOptions, WholeSeconds};
 use crate::error::TraceError;
 
-/// Formats whose unit of time may be said.
+/// Formats whose unit of time is an option.
 const TIME_UNIT: &[&str] = &[
     "etw",
     "fio-lat",
@@ -22,7 +22,7 @@ const TIME_UNIT: &[&str] = &[
     "alibaba",
 ];
 
-/// Formats whose blocks may be said.
+/// Formats whose block size is an option.
 const BLOCK_SIZE: &[&str] =
     &["spc", "disksim", "lcs", "oracle-general", "oracle-general-opns", "iqi", "iqibh"];
 
@@ -47,7 +47,7 @@ pub(super) fn is_chosen(whole_seconds: WholeSeconds) -> bool {
     !matches!(whole_seconds, WholeSeconds::Unchosen | WholeSeconds::Refuse)
 }
 
-/// Refuses options that say nothing about a trace of `format`, if that is asked for.
+/// Refuses options without effect on a trace of `format`, if that is asked for.
 pub(super) fn refuse(options: &ReadOptions, format: &str, path: &Path) -> Result<(), TraceError> {
     if !options.all_apply {
         return Ok(());

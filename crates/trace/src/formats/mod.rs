@@ -1,7 +1,7 @@
 //! The formats, one file each, and the choice among them.
 //!
-//! A format is recognised by what the file holds, not by its name: recordings get renamed. Only
-//! what is written is chosen by name, because there is nothing else to go by.
+//! A format is recognised by the file's content, not by its name, because recordings get renamed.
+//! Only an output's format is chosen by name.
 //!
 //! A further format is a module with a [`Format`] (and a [`Writable`]) and its line in [`FORMATS`]
 //! (and [`WRITABLE`](write::WRITABLE)).
@@ -83,7 +83,7 @@ pub struct Format {
     pub name: &'static str,
     /// What it is, in a line.
     pub title: &'static str,
-    /// What several files of it in one archive are.
+    /// How several files of it in one archive combine.
     pub several: Several,
     /// Whether a file that begins with these bytes, unpacked, is of this format.
     pub recognise: fn(first_bytes: &[u8]) -> bool,
@@ -91,9 +91,9 @@ pub struct Format {
     pub open: fn(Opening<'_>) -> Opened,
 }
 
-/// Every format, in the order in which a file is tried: what is certain by a magic number first,
-/// then records without one, which are judged by what stands in them, then text by how particular
-/// its lines are, because few columns of numbers fit many formats.
+/// Every format, in the order in which a file is tried: first those with a magic number, then
+/// records without one, which are judged by their content, then text, the most distinctive lines
+/// first, because a few columns of numbers fit many formats.
 pub const FORMATS: &[Format] = &[
     native::FORMAT,
     blktrace::FORMAT,
@@ -218,7 +218,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     recognise(file, path, options, metadata.is_file())
 }
 
-/// What is in a file, of which the first bytes are looked at; without a mark before its text.
+/// Prepares the content of a file for recognition, without a byte order mark.
 fn peeked(unpacked: Box<dyn Positioned + Send>) -> Stream {
     let mut stream = Peeked::new(unpacked, LOOK_BYTES);
     if encoding::is_marked(stream.first_bytes()) {
@@ -239,7 +239,7 @@ fn recognise<R: Read + Send + 'static>(
         return Err(TraceError::read(path, error));
     }
     if packed.first_bytes().is_empty() {
-        // A processor without an event has an empty file; what it belongs to only its name says.
+        // A processor without events has an empty file, whose name alone says what it belongs to.
         if regular && blktrace::is_per_cpu(path) {
             idle::refuse(options, blktrace::FORMAT.name, path)?;
             return Ok(questioned(blktrace::open(path, options)?));
@@ -274,7 +274,7 @@ fn recognise<R: Read + Send + 'static>(
     {
         idle::refuse(options, format.name, path)?;
         let source = (format.open)(Opening { stream, path, seekable, options })?;
-        // What is native was doubted when it was made.
+        // The clock of a native file was checked when it was made.
         let is_native = format.name == native::FORMAT.name;
         return Ok(if is_native { source } else { questioned(source) });
     }
@@ -290,7 +290,7 @@ fn open_archive(
     asked: Option<&'static Format>,
     members: Members,
 ) -> Result<Box<dyn Source>, TraceError> {
-    // A pipe can be read but once: there a second member comes up on the way.
+    // A pipe can be read only once: a second member shows while it is read.
     let ahead = if regular { Members::look_ahead(path, asked) } else { Ok(members.clone()) };
     let ahead = ahead.map_err(|error| TraceError::read(path, error))?;
     if let Some(refusal) = ahead.refusal(path).or_else(|| members.refusal(path)) {
@@ -308,7 +308,7 @@ fn open_archive(
     Ok(questioned(Box::new(Unarchived::new(source, members))))
 }
 
-/// How files begin that are packed in ways of which none is unpacked here, and what unpacks them.
+/// First bytes of files packed in unsupported ways, and the programs that unpack them.
 const PACKED: [(&[u8], &str, &str); 6] = [
     (b"PK\x03\x04", "zip", "unzip FILE"),
     (b"7z\xbc\xaf\x27\x1c", "7z", "7z x FILE"),

@@ -1,8 +1,8 @@
-//! How a trace is to be read, as far as it does not say so itself.
+//! The user's options for reading a trace.
 //!
-//! A replay may be asked for on one host and done on another, so what is asked is stored and sent:
-//! formats by their names, descriptions as they were typed. What is read back is checked like what
-//! is typed.
+//! A replay may be ordered on one host and done on another, so the options are stored and sent:
+//! formats by their names, descriptions as they were typed. Stored options are checked like typed
+//! ones.
 
 use std::sync::Arc;
 
@@ -69,11 +69,12 @@ pub struct ReadOptions {
     /// For formats that do not say it: how large the blocks are that they count in.
     #[serde(rename = "block_bytes")]
     pub block_size: Option<Bytes>,
-    /// Refuse options that say nothing about the trace instead of ignoring them. Whoever reads
-    /// decides that; it is not stored.
+    /// Refuse options without effect on the trace instead of ignoring them. The caller decides
+    /// this; it is not stored.
     #[serde(skip)]
     pub all_apply: bool,
-    /// For text that is of no format with a name: what is in its lines. It goes before all others.
+    /// For text in no named format: the description of its lines. It takes precedence over all
+    /// other options.
     #[serde(with = "shared")]
     pub described: Option<Arc<Description>>,
     /// How far requests may be out of order.

@@ -1,8 +1,8 @@
-//! The formats that can be written, and what their writers have in common.
+//! The formats that can be written, and the common part of their writers.
 //!
-//! A published format says less than a trace: it has no flushes, one volume, whole sectors. What is
-//! lost is counted per kind, so that nobody takes the file for the whole. That, packing, and the
-//! file that appears when it is complete are here; a text format is then a [`LineWriter`].
+//! A published format can express less than a trace: no flushes, one volume, whole sectors. Losses
+//! are counted per kind, so that nobody takes the file for the whole trace. Counting, packing and
+//! the partial file are here; a text format is then only a [`LineWriter`].
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub struct Writable {
     pub create: fn(&Path, &Header) -> Begun,
 }
 
-/// Every format that can be written. An ending that another one ends with stands before it.
+/// Every format that can be written. A longer ending (`.msr.csv`) comes before a shorter one
+/// (`.csv`).
 pub const WRITABLE: &[Writable] = &[
     native::WRITABLE,
     blkreplay::WRITABLE,
@@ -56,7 +57,7 @@ pub fn create(path: &Path, header: &Header) -> Result<Box<dyn Sink>, TraceError>
 }
 
 /// As [`create`], in `format` if one is given, whatever the name says. The path `-` is the standard
-/// output, which says nothing.
+/// output, which implies no format.
 pub fn create_as(
     format: Option<&Writable>,
     path: &Path,
@@ -74,7 +75,8 @@ pub fn create_as(
     }
 }
 
-/// Whether [`create_as`] would know what to write: for whoever has the name long before the trace.
+/// Checks that [`create_as`] would find a format, for callers that know the name long before the
+/// trace.
 pub fn check(format: Option<&Writable>, path: &Path) -> Result<(), TraceError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     if format.is_some() || WRITABLE.iter().any(|format| format.is_named(&name)) {
@@ -102,7 +104,7 @@ impl Writable {
             _ => name,
         };
         let is_named = |ending: &&str| match plain.strip_suffix(*ending) {
-            // What begins with a dot is but the end of a name.
+            // An ending with a dot needs a name before it.
             Some("") => !ending.starts_with('.'),
             other => other.is_some(),
         };
@@ -124,7 +126,7 @@ fn known_names() -> String {
     names
 }
 
-/// What a format cannot say, counted per kind.
+/// What a format cannot express, counted per kind.
 #[derive(Debug, Default)]
 pub struct Lost(Notes);
 
@@ -135,8 +137,8 @@ impl Lost {
         self.0.add(NoteKind::LeftOut.of(what), 1, None);
     }
 
-    /// Counts something that a request of the output does not say; `what` is a phrase that follows
-    /// a number: "latencies".
+    /// Counts a detail that a written request lacks; `what` is a phrase that follows a number:
+    /// "latencies".
     #[cold]
     pub fn detail(&mut self, what: &'static str) {
         self.0.add(NoteKind::Beside.of(what), 1, None);
@@ -185,7 +187,7 @@ const LOST_TRANSFORMS: &str = "lines of provenance: which transforms were done i
 
 /// Writes the lines of a format.
 pub trait LineWriter {
-    /// Appends what stands before the first request.
+    /// Appends the text before the first request.
     fn begin(&mut self, header: &Header, lines: &mut Vec<u8>) {
         let _ = (header, lines);
     }
@@ -202,12 +204,12 @@ pub trait LineWriter {
         lost: &mut Lost,
     ) -> bool;
 
-    /// Whether the format has a place for what was done to the trace, and it was written there.
+    /// Whether the format can hold the trace's transforms, and they were written.
     fn keeps_transforms(&self) -> bool {
         false
     }
 
-    /// Appends what stands behind the last request.
+    /// Appends the text after the last request.
     fn end(&mut self, header: &Header, lines: &mut Vec<u8>) {
         let _ = (header, lines);
     }
@@ -277,8 +279,8 @@ impl<W: LineWriter> Sink for Lines<W> {
     }
 }
 
-/// Counts the columns of a request that formats of published traces have no place for: flags, who
-/// issued it, and what a replay measured.
+/// Counts the columns of a request that published formats lack: flags, process, and a replay's
+/// measurements.
 #[inline]
 pub fn lose_columns(request: &Request, lost: &mut Lost) {
     if !request.flags.is_empty() {
@@ -292,8 +294,9 @@ pub fn lose_columns(request: &Request, lost: &mut Lost) {
     }
 }
 
-/// A latency in whole units of `unit_ns`, for a format in which 0 stands for one that is not known;
-/// counts in `lost` what is `cut`, and what becomes `unknown` because it is shorter than the unit.
+/// A latency in whole units of `unit_ns`, for a format in which 0 means unknown; counts in `lost`
+/// latencies that are `cut`, and those that become `unknown` because they are shorter than the
+/// unit.
 #[inline]
 pub fn latency_units(
     latency: Option<Nanos>,
@@ -323,7 +326,7 @@ pub fn volume_name(header: &Header, id: VolumeId) -> String {
     }
 }
 
-/// The loss that a range is which reaches beyond 64-bit addresses once it is whole sectors.
+/// The loss of a range that reaches beyond 64-bit addresses once it is widened to whole sectors.
 pub const BEYOND: &str = "requests that reach beyond 64-bit addresses as whole sectors";
 
 /// The first sector of the range from byte `offset` to byte `end`, and how many sectors it touches;

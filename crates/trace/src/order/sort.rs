@@ -1,12 +1,12 @@
 //! Putting requests into the order of their issue.
 //!
-//! Several kinds of recordings are ordered by completion, or only almost by time. To sort them for
-//! good takes the whole trace in memory or a second pass over it; yet the disorder is local, as far
-//! as a request can be in flight. So a window of requests is held back, and what comes late is put
-//! in its place within that window. What comes later still is moved to the last instant that was
-//! given, and everything that was moved is counted.
+//! Several kinds of recordings are ordered by completion, or only almost by time. Sorting them
+//! completely needs the whole trace in memory or a second pass over it; yet the disorder is local,
+//! because a request is in flight only for a short time. So a window of requests is held back, in
+//! which late requests are put in their place. A still later request gets the last instant that was
+//! returned; all moved requests are counted.
 //!
-//! Sorted input, the usual case, costs a look at each instant: its batches pass through whole.
+//! Sorted input, the usual case, costs one comparison per instant: its batches pass through whole.
 
 use std::collections::VecDeque;
 
@@ -63,8 +63,8 @@ impl Default for Disorder {
 }
 
 impl Disorder {
-    /// Looks at the instants of the next requests; answers whether they are in order and behind
-    /// all before.
+    /// Checks the instants of the next requests; returns whether they are in order and not before
+    /// earlier ones.
     pub(super) fn look(&mut self, issue_ns: &[i64]) -> bool {
         let Some((&first, &last)) = issue_ns.first().zip(issue_ns.last()) else { return true };
         if first >= self.latest && issue_ns.is_sorted() {
@@ -136,7 +136,7 @@ impl SortWindow {
     fn merge(&mut self, batch: &Batch) {
         let columns = batch.columns();
         let earliest = batch.issue_ns.iter().copied().min().unwrap_or(i64::MAX).max(self.given);
-        // Only what is later than the earliest of the new ones is touched.
+        // Only requests later than the earliest new one are moved.
         self.merging.clear();
         let mut tail = Vec::new();
         while let Some(back) = self.held.back()

@@ -3,12 +3,12 @@
 //! A day's recording holds a few minutes that overload a storage, somewhere. blkreplay's
 //! `create_derived_load` (its manual, section 5.1.2) cuts the recording into snippets of one
 //! length, sorts them by the number of their requests, and deals them in turn to `n` outputs. Each
-//! output begins with the heaviest load and declines from there, so that one sees a storage
-//! collapse and recover; `n` of them replayed in parallel are uncorrelated and yet natural.
+//! output begins with the heaviest load and declines from there, so that a storage first collapses
+//! and then recovers; `n` of them replayed in parallel are uncorrelated and yet natural.
 //!
-//! As there, a snippet is brought to the time of its first request, and the next one begins at the
-//! instant of its last. Other than there, the last snippet is kept, though it is mostly shorter
-//! than the others, and a pause longer than a snippet makes none.
+//! As there, a snippet begins with its first request, and the next one begins at the instant of its
+//! last. Unlike there, the last snippet is kept, though it is mostly shorter than the others, and a
+//! pause makes no empty snippets.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! The requests that somebody wants, said in a sentence.
+//! Selecting requests by an expression.
 //!
-//! `op = write and offset in 1G..2G and not latency < 10ms`: what is asked of a trace is always a
-//! little different, so it is a small language and not a flag for each. A sentence that makes no
-//! sense is refused before anything is read, with a mark below the place. What a request does not
-//! know, such as its latency, answers no to every question about it.
+//! `op = write and offset in 1G..2G and not latency < 10ms`: every selection is a little different,
+//! so there is a small language instead of many flags. An invalid expression is refused before
+//! anything is read, with a mark below the place. If a request lacks a value, such as its latency,
+//! every comparison with it is false.
 //!
 //! The way through: `words` (text → words with their places) → `language` (words → a checked
 //! expression) → `evaluate` (a batch, column by column → which rows to keep).

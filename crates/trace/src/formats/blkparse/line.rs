@@ -1,4 +1,4 @@
-//! One line of blkparse: an event, or what stands beside the events.
+//! One line of blkparse: an event, or one of the other lines.
 
 use super::letters::categories;
 use crate::formats::blktrace::record::{EAGAIN, Event, kind};
@@ -47,8 +47,8 @@ const PROSE: [&[u8]; 19] = [
     b"Input file ",
 ];
 
-/// Reads a line that is not blank. Behind the beginning of the statistics, `in_statistics`, there
-/// are headings that could be anything.
+/// Reads a line that is not blank. In the statistics at the end (`in_statistics`) any line may be a
+/// heading.
 #[inline]
 pub(super) fn parse(line: &[u8], in_statistics: bool) -> Result<Parsed<'_>, Fault> {
     let mut cursor = Cursor::new(line);
@@ -130,8 +130,8 @@ fn place(cursor: &mut Cursor<'_>, event: &mut Event) -> Result<bool, Fault> {
     let is_end = matches!(event.kind, kind::COMPLETE | kind::REQUEUE);
     match cursor.peek() {
         Some(byte) if byte.is_ascii_digit() => {}
-        // Without a range only the process is told, or how long it took and the process. The end
-        // of something always tells a sector, but for commands.
+        // Without a range the line has only the process, or a duration and the process. Events of
+        // ends always have a sector, except those of commands.
         Some(b'[' | b'(') => return Ok(!is_end),
         _ => return Err(Fault::junk(cursor.column(), "no sector here")),
     }

@@ -18,7 +18,7 @@ pub(super) struct Parser {
     wish: IssueEvent,
     /// The first events, which decide what is the instant of issue.
     probed: Vec<Event>,
-    /// What is made of the events, once that is decided.
+    /// Makes requests of the events, once the kind of event is chosen.
     requests: Option<Requests>,
     /// The kinds that matter, a bit each.
     wanted: u32,
@@ -48,7 +48,7 @@ impl Parser {
         }
     }
 
-    /// Chooses the event by what was seen, and goes on with the events seen so far.
+    /// Chooses the kind of event that counts as issue, and processes the events seen so far.
     fn decide(&mut self, intake: &mut Intake) {
         let instants = Instants::of(self.wish, &self.probed);
         let latency = self.probed.iter().any(|event| event.kind == kind::COMPLETE);
@@ -58,7 +58,7 @@ impl Parser {
         intake.header.event = Some(kind::name(instants.main()).to_owned());
         self.batch.reset(columns);
         let mut requests = Requests::new(instants, latency);
-        // blkparse counts from the first event already: what was written reads back.
+        // blkparse already counts from the first event, so instants are kept.
         requests.start = Some(0);
         for event in self.probed.iter().filter(|event| event.kind == kind::ISSUE) {
             requests.has_driver(event.device);
@@ -102,7 +102,7 @@ impl Parser {
             return;
         }
         for request in self.batch.iter() {
-            // The line is long gone: the kind of the fault must do.
+            // The text of the line is no longer available, so only the kind of the fault is noted.
             if let Err(fault) = intake.push(&request) {
                 intake.header.losses.add(fault.loss, 1, None);
             }

@@ -262,7 +262,7 @@ proptest! {
         for (index, (gap, op, flags, sectors, known, volume)) in rows.into_iter().enumerate() {
             issue += gap;
             let op = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes][op];
-            // No two ranges touch: which completion is whose is not the matter here.
+            // No two ranges touch, because this test is not about matching completions.
             let (offset, length) = (Bytes(index as u64 * (1 << 30)), Bytes(sectors * 512));
             let mut request = Request::new(Nanos(issue), op, offset, length);
             request.flags = Flags::from_bits_truncate(flags);

@@ -1,7 +1,7 @@
 //! Reading a load or a result, a batch of requests at a time.
 //!
-//! Results are in the order of completion and files break off: requests are sorted on
-//! their way, and what was read before the break is given.
+//! Results are in the order of completion, and files break off: requests are sorted, and those
+//! before the break are returned.
 
 use std::io;
 use std::path::Path;
@@ -57,7 +57,8 @@ struct Reader<R> {
     /// Requests in the order of the file.
     batch: Batch,
     sorter: Sorter,
-    /// Loads do not say which device a request went to, so those of stacked ones look alike.
+    /// Loads do not name the device of a request, so requests of stacked devices look like
+    /// duplicates.
     watch: Watch,
     ended: bool,
 }

@@ -1,4 +1,4 @@
-//! What is said of a recording as a whole.
+//! Sentences about a recording as a whole.
 
 use std::fmt::Write as _;
 use std::path::Path;

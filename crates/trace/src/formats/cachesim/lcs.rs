@@ -1,8 +1,7 @@
 //! The header of an LCS file.
 //!
-//! It grew from 1024 to 8192 bytes when the third version of the record came, and lost on the way
-//! what the early one says of the unit of time and of the size of a block. Its counts are not
-//! believed; nobody needs them to read the records.
+//! It grew from 1024 to 8192 bytes when the third version of the record came, and no longer has the
+//! unit of time and the size of a block. Its counts are ignored: reading does not need them.
 //!
 //! Source: libCacheSim, `traceReader/customizedReader/lcs.h` before and after that change.
 
@@ -77,7 +76,7 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
         return Ok(Head { seconds: seconds.filter(|span| *span > 0), ..head });
     }
     let unit_ns = match header.u32(UNIT_AT) {
-        // Not said, which was the custom.
+        // Not stated, as usual.
         0 | 1 => head.unit_ns,
         2 => 1_000_000,
         3 => 1_000,
@@ -88,15 +87,15 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
             return Err((reason, "say the unit: `--time-unit s`, ms, us or ns"));
         }
     };
-    // Beyond 31 bits it is negative; such a block and one of nothing say nothing.
+    // Beyond 31 bits it is negative; a block of a negative size or of zero is ignored.
     let block = header.u32(BLOCK_AT).cast_signed();
     let block = u64::try_from(block).ok().filter(|block| *block > 0);
     let guess = (header.u32(UNIT_AT) <= 1).then_some(AS_SECONDS);
     Ok(Head { unit_ns, block, guess, ..head })
 }
 
-/// Why a version is refused. The first headers have a text in its place, and damaged ones
-/// anything; neither is told as a number.
+/// Why a version is refused. The first headers have a text in this place, damaged ones anything;
+/// the message does not print those as numbers.
 fn unknown(version: u64, place: &[u8]) -> String {
     let text = place.split(|byte| *byte == 0).next().unwrap_or_default();
     if version <= VERSIONS_MAX {

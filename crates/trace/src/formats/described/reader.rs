@@ -21,11 +21,11 @@ use crate::units::{Bytes, Nanos};
 /// How many lines are looked at to guess the separator.
 const LINES_LOOKED_AT: usize = 200;
 
-/// Instants that count from the start of a trace are taken for those of a clock beyond this: ten
-/// years.
+/// Instants that should count from the start of a trace but are larger than this, ten years, are
+/// taken for those of a clock.
 const FAR: i64 = 315_360_000_000_000_000;
 
-/// What of a number says an operation, and nobody said which.
+/// The fault of an operation given by a number without an explanation.
 const NUMBER_OP: &str = "a number says the operation, and nobody said which";
 
 pub(super) const SKIPPED: Topic<'static> =
@@ -39,7 +39,7 @@ pub(super) const OTHER_COMMAND: Topic<'static> =
 const TOO_MANY_COMMANDS: Topic<'static> =
     NoteKind::Beside.of("requests of more processes than 65,536, or with overlong names");
 
-/// How many processes without numbers are told apart, and how long their names may be.
+/// How many processes without numbers get a number of their own, and how long their names may be.
 const COMMANDS_MAX: usize = 65_536;
 const COMMAND_BYTES_MAX: usize = 256;
 
@@ -96,7 +96,7 @@ struct Look {
     separator: Separator,
     /// Whether that is a guess.
     guessed: bool,
-    /// A word that says an operation and is a number that nobody explained.
+    /// A number that stands for an operation, without an explanation.
     number_op: Option<String>,
     /// Whether instants are whole seconds.
     whole_seconds: bool,
@@ -404,7 +404,7 @@ impl Parser {
     }
 }
 
-/// What tables have where there is no number.
+/// Whether the field is one of the usual words for a missing number.
 fn is_nothing(field: &[u8]) -> bool {
     const WORDS: [&str; 7] = ["", "-", "na", "nan", "null", "none", "n/a"];
     WORDS.iter().any(|word| field.eq_ignore_ascii_case(word.as_bytes()))

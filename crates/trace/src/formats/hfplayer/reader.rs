@@ -10,7 +10,7 @@ use crate::request::{Op, Request};
 use crate::text::NumberError;
 use crate::units::{Bytes, Nanos};
 
-/// The loss that a request is which neither reads nor writes.
+/// The loss of requests that neither read nor write.
 pub(super) const OTHER_OPS: &str = "requests that neither read nor write";
 
 /// The guess where two columns contradict each other.
@@ -123,11 +123,11 @@ impl Parser {
     }
 }
 
-/// Notes when the trace began, where the file says it: the instant of a request less what had
-/// elapsed by then, to the millisecond.
+/// Notes when the trace began, if the file says it: the wall clock of a request minus the elapsed
+/// time, to the millisecond.
 fn begin(row: &Row<'_>, issue: Nanos, intake: &mut Intake) {
     let instant = number::scaled(row.get(Column::Absolute), 1_000_000_000).unwrap_or(0);
-    // A clock that ran for longer than since 1970, or a zero, tells nothing.
+    // A clock that would have started before 1970, or a zero, is ignored.
     if instant > issue.0 {
         let ms = (instant - issue.0) / 1_000_000;
         intake.header.started = Some(calendar::rfc3339(ms * 1_000_000));

@@ -1,7 +1,7 @@
 //! Writing the layout that hfplayer's own samples have.
 //!
-//! hfplayer knows reads and writes of whole sectors. It wants to know how many requests were in
-//! flight when one arrived, which follows from the latencies.
+//! hfplayer has only reads and writes of whole sectors. It also needs the number of requests in
+//! flight at each arrival, which follows from the latencies.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -113,8 +113,8 @@ impl Lines {
     }
 }
 
-/// The latency in nanoseconds, recorded or else measured; 0 where there is none, as hfplayer has
-/// it. Counts what else is not said.
+/// The latency in nanoseconds, recorded or else measured; 0 if unknown, as in hfplayer. Counts what
+/// else the line lacks.
 fn told_latency(request: &Request, lost: &mut Lost) -> u64 {
     if !request.flags.is_empty() {
         lost.detail("flags");

@@ -103,7 +103,7 @@ impl<F: Feed> Imported<F> {
             start: None,
             ended: false,
         };
-        // A file of which no line is a request is told as such, not as an empty trace.
+        // A file without a request is refused here, instead of becoming an empty trace.
         source.read(1)?;
         if source.intake.requests == 0 {
             let found = match &source.intake.header.damage {

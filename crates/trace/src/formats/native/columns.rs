@@ -1,7 +1,7 @@
 //! Reading columns in step, and checking what they hold.
 //!
 //! The library reads each column on its own and leaves out nulls. A batch needs the same rows of
-//! every column, a value in each, and no code that means nothing.
+//! every column, a value in each row, and only known codes.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;

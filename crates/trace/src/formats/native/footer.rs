@@ -1,8 +1,8 @@
 //! What the footer of a Parquet file claims, checked before it is believed.
 //!
-//! The library takes places and sizes as the footer has them, and any program may have written the
-//! file: what is missing, packed otherwise or out of place is to be an error with a name, not a
-//! panic or a wrong column.
+//! The library trusts the places and sizes in the footer, and any program may have written the
+//! file: a missing, differently packed or misplaced column must be a clear error, not a panic or
+//! wrong values.
 
 use parquet::basic::{Compression, Repetition};
 use parquet::file::metadata::ParquetMetaData;

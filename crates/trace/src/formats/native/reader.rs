@@ -37,10 +37,9 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
     Ok(if reader.ordered { Box::new(reader) } else { Box::new(Sorted::new(reader, options.order)) })
 }
 
-/// Opens part `part`, counted from 0, of a native file cut into `of` parts: whole row groups, those
-/// of one part behind those of the part before, together all of the file. Each part can be read by
-/// a thread of its own. `None` of a file that does not say that its rows are in order: such a file
-/// has to be sorted, and so to be read as a whole.
+/// Opens part `part`, counted from 0, of a native file cut into `of` parts: consecutive row groups;
+/// together the parts are the whole file. Each part can be read by another thread. `None` for a
+/// file that does not state that its rows are in order: it must be sorted, and so read as a whole.
 pub fn open_part(
     path: &Path,
     options: &ReadOptions,
@@ -106,7 +105,7 @@ impl Reader {
                 unusable(format!("its header is not readable: {error}"), "get the file again")
             })?
         } else {
-            // Damage is told where the rows are read; until then the volumes are not known.
+            // Damage is reported when the rows are read; until then the volumes are unknown.
             headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
         };
         header.columns = columns;
@@ -339,7 +338,8 @@ impl Reader {
             columns.ints(Column::InFlight, ints, levels, Some(0))?;
             measured.in_flight.extend(ints.iter().map(|number| *number as u32));
 
-            // A row is measured if it was scheduled; then it has an outcome. None is made up.
+            // A row is measured if it was scheduled; then it has an outcome, which is never
+            // invented.
             columns.ints(Column::Outcome, ints, levels, Some(i32::MIN))?;
             for (row, outcome) in ints.iter_mut().enumerate() {
                 if measured.scheduled_ns[row] == UNKNOWN {
@@ -380,7 +380,7 @@ impl Source for Reader {
         if self.failed {
             return Ok(false);
         }
-        // Set back when all went well: behind an error there is nothing to be read.
+        // Cleared on success: after an error nothing more can be read.
         self.failed = true;
         match guarded(|| self.next_group()) {
             Ok(true) => {}

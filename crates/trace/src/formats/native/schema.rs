@@ -143,12 +143,13 @@ impl Column {
         }
     }
 
-    /// Whether files of the first releases lack the column where they have its fellows.
+    /// Whether files of the first releases lack the column although they have the others of its
+    /// group.
     pub(super) const fn is_young(self) -> bool {
         matches!(self, Self::Target | Self::Integrity)
     }
 
-    /// Whether the values grow with time, so that their differences are what is to be kept.
+    /// Whether the values grow with time, so that their differences are encoded.
     pub(super) const fn is_instant(self) -> bool {
         matches!(
             self,

@@ -438,7 +438,7 @@ fn no_flipped_bit_of_a_file_goes_unnoticed() {
         fs::write(&path, &bytes).unwrap();
         bytes[bit / 8] ^= 1 << (bit % 8);
         if let Ok((found, header)) = read(&path) {
-            // The name of the program may be what is damaged: then the file is a foreign one.
+            // If the damage hits the program's name, the file counts as a foreign one.
             let told = header.damage.is_some() || header.guesses.count_of(UNSUMMED) == 1;
             assert!(told, "bit {bit}");
             assert!(header.damage.is_some() || found == expected.0, "bit {bit}");

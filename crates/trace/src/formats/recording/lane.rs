@@ -62,8 +62,8 @@ pub(super) struct Relay {
     /// What the recorder counted.
     gaps: Gaps,
     devices: Arc<Devices>,
-    /// Events in no partition that was recorded: the kernel is told the first and the last sector,
-    /// and lets through what begins at 0.
+    /// Events outside the recorded partitions: the kernel filters by the first and the last sector,
+    /// but passes events that begin at 0.
     outside: u64,
 }
 
@@ -150,7 +150,7 @@ impl Relay {
             return Err(TraceError::Binary { path, offset: 0, reason: why, remedy });
         }
         self.damages.lock().unwrap_or_else(PoisonError::into_inner).push(why);
-        // Numbers that are missing tell of some of them already.
+        // Missing sequence numbers already account for some of them.
         let of_feed = self.feed.as_ref().map_or(0, |feed| feed.gaps().events());
         let more = missing.saturating_sub(of_feed.saturating_sub(self.gaps.events()));
         if more > 0 {
@@ -203,7 +203,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Tells of events that were left out because they cannot be.
+    /// Notes events that were left out as impossible.
     fn tell_oddities(&mut self) -> Result<(), TraceError> {
         let Decoded { cpu, untimely, absurd, .. } = self.decoded;
         if untimely > 0 {
@@ -274,7 +274,7 @@ impl Lane for Processor {
     fn gaps(&self) -> &Gaps {
         match self {
             Self::Pages(pages) => &pages.decoded.gaps,
-            // Numbers that are missing tell when; what the recorder counted may be more.
+            // Missing sequence numbers show when; the recorder may have counted more.
             Self::Relay(relay) => match &relay.feed {
                 Some(feed) if feed.gaps().events() >= relay.gaps.events() => feed.gaps(),
                 _ => &relay.gaps,

@@ -50,7 +50,7 @@ impl Recorded {
         // A processor without an event has no file.
         let cpus = description.cpus.len().max(files.len());
         if !files.is_empty() {
-            // What the recorder counted and no file has is missing.
+            // Events that the recorder counted but no file has are missing.
             for cpu in log.cpus() {
                 files.entry(cpu).or_default();
             }
@@ -103,7 +103,7 @@ impl Recorded {
             reading.queues_once();
         }
         let (mut header, devices) = header(path, description, &mut log, segments, cpus, &reading);
-        // In the order in which they were named, so that targets can be named in the same.
+        // In the order of the command line, so that targets can be given in the same order.
         let is_named = |number| devices.iter().any(|device: &Device| device.number == number);
         let volumes = devices.iter().filter(|device| !device.partition_of.is_some_and(is_named));
         reading.expect(volumes.map(|device| device.number), &mut header);
@@ -116,7 +116,7 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// Tells the header what came up; `start` is the instant of the first request.
+    /// Updates the header; `start` is the instant of the first request.
     fn learn(&mut self, start: Option<u64>) {
         self.reading.take_notices(&mut self.header);
         if let Some(start) = start.filter(|_| self.is_monotonic) {
@@ -255,8 +255,8 @@ fn header(
     (header, description.devices)
 }
 
-/// Whether a kernel of this release (`uname -r`) records what it splits as queued once only: since
-/// 4.12, by `BIO_TRACE_COMPLETION` (`block/blk-core.c`).
+/// Whether a kernel of this release (`uname -r`) does not record rests of split requests as queued
+/// again: since 4.12, by `BIO_TRACE_COMPLETION` (`block/blk-core.c`).
 fn queues_once(release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
