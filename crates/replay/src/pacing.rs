@@ -52,8 +52,8 @@ pub struct Pacing {
     /// Sleep until this long before a deadline, then spin: [`Nanos::ZERO`] never spins,
     /// [`Nanos::MAX`] never sleeps.
     pub spin: Nanos,
-    /// How long the device may be silent while nothing can go on without an answer of it. Then it
-    /// is given up and the run is ended.
+    /// How long the device may complete nothing while nothing else can go on. Then it is given up
+    /// and the run ends.
     pub silence_max: Nanos,
     /// How many failed requests end the run; `None` is no number of them.
     pub errors_max: Option<u64>,
