@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use ioecho_fixture::{LoopDevice, Zram, or_skip, run as system, trace_instances};
+use ioecho_fixture::{
+    Elsewhere, LoopDevice, Zram, not_here, or_skip, run as system, trace_instances,
+};
 use tempfile::TempDir;
 
 /// A directory in memory for the recordings: nothing of them reaches a disk.
@@ -340,7 +342,9 @@ fn the_same_requests_are_seen_by_trace_cmd() {
     let fixture = or_skip!(Fixture::new());
     let device = or_skip!(LoopDevice::new(16 << 20));
     or_skip!(allowed(&fixture, device.path()));
-    or_skip!(system("trace-cmd", &["list", "-e", "block_bio_queue"]));
+    if let Err(reason) = system("trace-cmd", &["list", "-e", "block_bio_queue"]) {
+        return not_here(Elsewhere::TraceCmd, reason);
+    }
     let data = fixture.path("trace.dat");
     let data = data.to_str().unwrap();
     let name = Path::new(device.path()).file_name().unwrap().to_str().unwrap();

@@ -4,7 +4,8 @@
 //! be in one crate. So every call into the kernel is here: behind the engine's two traits
 //! ([`MonotonicClock`], [`device`]), as plain facts ([`target`], [`facts`]), and in the [`guard`]
 //! against overwriting somebody's data. [`host`] claims resources of the host for a run, [`watch`]
-//! reads the kernel's counters during it, [`record`] records the requests that a device really got.
+//! reads the kernel's counters during it, [`record`] records the requests that a device really got,
+//! and [`ground`] tells which bytes a write to a path changes.
 //!
 //! A replay goes through this crate in this order: [`guard::inspect`] the path, [`target::claim`]
 //! it, [`guard::inspect_opened`] what is open, [`device::open_device`] on it.
@@ -13,6 +14,7 @@ mod chain;
 pub mod clock;
 pub mod device;
 pub mod facts;
+pub mod ground;
 pub mod guard;
 pub mod host;
 mod mounts;

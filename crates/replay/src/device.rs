@@ -7,6 +7,19 @@ use std::io;
 
 use ioecho_trace::{Bytes, Flags, Integrity, Nanos, Op, Outcome};
 
+/// What a target can take, as far as a request is planned by it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetLimits {
+    /// How many bytes it holds.
+    pub capacity: Bytes,
+    /// Offsets and lengths must be multiples of this.
+    pub block_size: Bytes,
+    /// The largest request that can be issued to it.
+    pub length_max: Bytes,
+    /// The operations it can do, indexed by the operation's code.
+    pub supports: [bool; Op::ALL.len()],
+}
+
 /// A request as a device is asked for it: positions are those of the target, already wrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {

@@ -12,7 +12,7 @@ use ioecho_trace::header::Volume;
 use ioecho_trace::{Bytes, VolumeId};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::TargetLimits;
+use crate::device::TargetLimits;
 
 /// One line of a map, as a user writes it. It is stored as that line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,20 +13,8 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Origin, Outcome, Request, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Io;
+pub use crate::device::TargetLimits;
 use crate::map::{Map, Route};
-
-/// What the planner must know of a target.
-#[derive(Clone, Copy, Debug)]
-pub struct TargetLimits {
-    /// How many bytes it holds.
-    pub capacity: Bytes,
-    /// Offsets and lengths must be multiples of this.
-    pub block_size: Bytes,
-    /// The largest request that can be issued to it.
-    pub length_max: Bytes,
-    /// The operations it can do, indexed by the operation's code.
-    pub supports: [bool; Op::ALL.len()],
-}
 
 /// How writes and other requests that change data are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

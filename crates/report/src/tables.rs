@@ -166,7 +166,12 @@ mod tests {
 
     #[test]
     fn requests_later_than_a_millisecond_are_told_by_cause() {
-        let mut batch = Batch::new(Columns { latency: false, origin: false, measured: true });
+        let mut batch = Batch::new(Columns {
+            latency: false,
+            origin: false,
+            measured: true,
+            dependencies: false,
+        });
         for (lateness, late_cause) in [
             (300_000, LateCause::Submission),
             (1_500_000, LateCause::Submission),

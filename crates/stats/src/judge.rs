@@ -11,9 +11,11 @@ mod headline;
 
 use ioecho_trace::{Integrity, LateCause};
 
+use crate::facts::EngineFacts;
+pub(crate) use crate::late::DEVICE;
 use crate::load_figures::Growth;
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 use checks::LATE_SHARE_PASS;
 pub use checks::WRAPAROUND;
@@ -124,9 +126,6 @@ fn kinds_of_damage(figures: &RunFigures, engine: &EngineFacts) -> String {
     format!("{} sectors", told.join(", "))
 }
 
-/// Causes that are the device's doing.
-pub(crate) const DEVICE: [LateCause; 3] =
-    [LateCause::Conflict, LateCause::InFlightCap, LateCause::Submission];
 /// The cap on requests in flight unless another is asked for. A lower one is a choice, and what
 /// waits for a place below it is no finding about the device alone.
 pub const IN_FLIGHT_DEFAULT: u32 = 4096;

@@ -1,9 +1,9 @@
-//! What the records of a run say of its load against its targets.
+//! Figures of a run's load in relation to its targets.
 //!
-//! Whether a load fits into a cache, whether the device had settled, whether several volumes were
-//! fed one load: no single request shows it, and a run may have billions. So each question has a
-//! small sum here, fed request by request with the rest of a run's figures; the verdict's checks
-//! ask them at the end.
+//! No single request shows whether a load fits into a cache, whether the device was steady, or
+//! whether several volumes got the same load, and a run may have billions of requests. So each
+//! question has a small sum here, fed request by request with a run's other figures; the verdict's
+//! checks read them at the end.
 
 mod backlog;
 mod demand;
@@ -131,7 +131,7 @@ impl LoadFigures {
         self.targets.get(target)?.regions.weigh(part, shares)
     }
 
-    /// How the device's service times went over the run.
+    /// The course of the device's service times over the run.
     pub fn course(&self) -> Course {
         self.drift.course()
     }

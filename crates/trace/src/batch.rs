@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dependencies::{Dependency, DependencyColumns};
 use crate::request::{Flags, Integrity, LateCause, Measured, Op, Origin, Outcome, Request};
 use crate::units::{Bytes, Nanos, VolumeId};
 
@@ -28,6 +29,14 @@ pub struct Columns {
     pub origin: bool,
     /// What a replay measured.
     pub measured: bool,
+    /// Which request waits for which. Only a reader that was asked for it has this.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dependencies: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Columns of [`Origin`].
@@ -66,6 +75,7 @@ pub struct Batch {
     pub(crate) latency_ns: Option<Vec<i64>>,
     pub(crate) origin: Option<OriginColumns>,
     pub(crate) measured: Option<MeasuredColumns>,
+    pub(crate) dependencies: Option<DependencyColumns>,
 }
 
 impl Batch {
@@ -105,6 +115,10 @@ impl Batch {
             (Some(measured), true) => measured.clear(),
             (measured, wanted) => *measured = wanted.then(MeasuredColumns::default),
         }
+        match (&mut self.dependencies, columns.dependencies) {
+            (Some(dependencies), true) => dependencies.clear(),
+            (dependencies, wanted) => *dependencies = wanted.then(DependencyColumns::default),
+        }
     }
 
     /// Which optional columns the batch has.
@@ -113,6 +127,7 @@ impl Batch {
             latency: self.latency_ns.is_some(),
             origin: self.origin.is_some(),
             measured: self.measured.is_some(),
+            dependencies: self.dependencies.is_some(),
         }
     }
 
@@ -133,6 +148,7 @@ impl Batch {
         self.latency_ns.take_if(|_| !columns.latency);
         self.origin.take_if(|_| !columns.origin);
         self.measured.take_if(|_| !columns.measured);
+        self.dependencies.take_if(|_| !columns.dependencies);
     }
 
     /// How many of the requests have a replay's measurement.
@@ -177,6 +193,21 @@ impl Batch {
         if let Some(columns) = &mut self.measured {
             columns.push(request.measured.as_ref());
         }
+        if let Some(columns) = &mut self.dependencies {
+            columns.push_unknown();
+        }
+    }
+
+    /// Says what the last request waits for, if the batch has columns for that.
+    pub fn link_last(&mut self, dependency: Dependency<'_>) {
+        if let Some(columns) = &mut self.dependencies {
+            columns.set_last(dependency);
+        }
+    }
+
+    /// What the request in row `row` waits for, if the batch has columns for that.
+    pub fn dependency(&self, row: usize) -> Option<Dependency<'_>> {
+        self.dependencies.as_ref().map(|columns| columns.get(row))
     }
 
     /// The request in row `row`.
@@ -265,6 +296,12 @@ impl Batch {
             }
             columns.resize(rows);
         }
+        if let Some(columns) = &mut self.dependencies {
+            if let Some(theirs) = &other.dependencies {
+                columns.append(theirs, from, to);
+            }
+            columns.resize(rows);
+        }
     }
 
     /// Keeps the requests for which `keep` is true, in their order; `keep` has one value per row.
@@ -303,6 +340,9 @@ impl Batch {
             retain(&mut columns.target, keep);
             retain(&mut columns.integrity, keep);
         }
+        if let Some(columns) = &mut self.dependencies {
+            columns.retain(|row| keep[row]);
+        }
     }
 
     /// Keeps the first `rows` requests.
@@ -340,6 +380,9 @@ impl Batch {
             keep(&mut columns.late_cause, from, to);
             keep(&mut columns.target, from, to);
             keep(&mut columns.integrity, from, to);
+        }
+        if let Some(columns) = &mut self.dependencies {
+            columns.retain(|row| (from..to).contains(&row));
         }
     }
 }
@@ -474,7 +517,8 @@ pub(crate) mod tests {
         }
     }
 
-    const ALL: Columns = Columns { latency: true, origin: true, measured: true };
+    const ALL: Columns =
+        Columns { latency: true, origin: true, measured: true, dependencies: false };
 
     proptest! {
         #[test]
@@ -493,6 +537,7 @@ pub(crate) mod tests {
         ) {
             let known = Columns {
                 latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
+                dependencies: false,
             };
             let to = to.min(requests.len());
             let mut part = Batch::new(known);

@@ -84,7 +84,7 @@ pub fn open(path: &Path) -> Result<Box<dyn Source>, TraceError> {
         Err(error) => Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: error.to_string(),
-            remedy: "docs/generators.md lists the kinds of loads and their settings".to_owned(),
+            remedy: "docs/generators.md lists the kinds of loads and their settings".into(),
         }),
     }
 }

@@ -40,6 +40,23 @@ pub struct Imported {
     pub requests: u64,
 }
 
+/// What it means that a trace is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DamageKind {
+    /// Something is missing or wrong.
+    #[default]
+    Broken,
+    /// The log of a recording does not say why it ended. All that is there is sound.
+    NeverEnded,
+}
+
+impl DamageKind {
+    fn is_broken(&self) -> bool {
+        *self == Self::Broken
+    }
+}
+
 /// The provenance of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -86,6 +103,9 @@ pub struct Header {
     /// Where the source ended before its end: the sentence that says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+    /// What the damage means to who judges the trace.
+    #[serde(default, skip_serializing_if = "DamageKind::is_broken")]
+    pub damage_kind: DamageKind,
     /// What was done to the trace since, in order.
     #[serde(default)]
     pub transforms: Vec<String>,
@@ -98,6 +118,27 @@ pub struct Header {
 }
 
 impl Header {
+    /// Reads a header as it is stored, whichever version wrote it.
+    pub(crate) fn from_json(text: &str) -> serde_json::Result<Self> {
+        let mut header: Self = serde_json::from_str(text)?;
+        old_notes::tell_kind_of_damage(&mut header);
+        Ok(header)
+    }
+
+    /// Notes that something is missing or wrong, behind what is known already.
+    pub fn damaged(&mut self, damage: String) {
+        self.damage = Some(match self.damage.take() {
+            Some(before) => format!("{before}; {damage}"),
+            None => damage,
+        });
+        self.damage_kind = DamageKind::Broken;
+    }
+
+    /// What is missing or wrong in it; nothing of a recording that only lacks its end.
+    pub fn broken(&self) -> Option<&str> {
+        self.damage.as_deref().filter(|_| self.damage_kind == DamageKind::Broken)
+    }
+
     /// Takes over the start, the volumes, the processes and the guesses of `other`, a later state
     /// of the same header, if there are more of them. This is cheap if there are none, so it can be
     /// called for every batch.

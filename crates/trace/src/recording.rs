@@ -22,7 +22,7 @@ pub use self::description::{
 };
 pub use self::entry::{Anchor, Entry, Totals};
 pub use self::figures::{
-    ASKED_TO, Cost, DriverFigures, Gap, MatchingFigures, NEVER_ENDED, Recording, Reordering,
+    ASKED_TO, Cost, DriverFigures, Gap, MatchingFigures, Recording, Reordering,
 };
 pub use self::frame::{FRAME_HEADER_BYTES, FrameWriter, PAYLOAD_MAX, payloads};
 pub use self::page::{PageContents, PageLayout};

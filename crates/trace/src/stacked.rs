@@ -17,13 +17,13 @@ pub(crate) const WITHIN: Nanos = Nanos::from_millis(100);
 /// The note on devices of a recording that lie above each other.
 pub const LAYERED: Topic<'static> =
     NoteKind::Layered.of("pair(s) of recorded devices of which one lies on the other: what goes \
-                          through both was recorded twice (--unstack keeps the requests to \
-                          the upper one, --unstack=layer=lower those to the lower one)");
+                          through both was recorded twice (`unstack` keeps the requests to \
+                          the upper one, with layer=lower those to the lower one)");
 
 /// The note on requests that seem to be copies.
 pub const SEEN: Topic<'static> = NoteKind::Stacked
     .of("requests seem to be in the trace twice, once for each of two stacked \
-         devices (--unstack keeps those to the upper one)");
+         devices (`unstack` keeps those to the upper one)");
 
 /// Which volumes lie above which.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -21,3 +21,17 @@ pub enum InterfaceChoice {
     /// `BLKTRACESETUP` and what belongs to it (`include/uapi/linux/blktrace_api.h`), or nothing.
     Blktrace,
 }
+
+impl InterfaceChoice {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Tracefs, Self::Blktrace];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Tracefs => "tracefs",
+            Self::Blktrace => "blktrace",
+        }
+    }
+}

@@ -8,7 +8,7 @@ use ioecho_trace::{Bytes, Flags, Nanos, Op, Outcome};
 use super::Verifier;
 use crate::clock::Clock;
 use crate::device::{Completion, Device, Io, Payload};
-use crate::engine::Pacing;
+use crate::pacing::Pacing;
 use crate::pattern::SECTOR_BYTES;
 
 /// The largest read, in sectors: 1 MiB. Larger ones make nothing faster.

@@ -24,7 +24,7 @@ use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Quantity, Series};
 use super::slowest::{Slow, Slowest};
 use super::sweep::{HEAD, HEAD_MIN, Levels, PENDING_MAX, Row, Sweep, Witness};
-use crate::picture::flow::Steps;
+use crate::count::steps::Steps;
 use crate::timeline::{Cell, Timeline};
 
 /// How many queues there are. Volumes whose numbers differ by a multiple of this share one: which
@@ -224,7 +224,7 @@ impl Flight {
 /// Makes lines of steps.
 struct Lines<'a> {
     moved: &'a Timeline<Moved>,
-    /// When the first request was due: what lies before is no quiet time.
+    /// When the first request was due: the time before is not counted as quiet.
     first: Nanos,
     end: Nanos,
 }

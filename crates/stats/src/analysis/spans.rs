@@ -11,8 +11,7 @@ use super::Summary;
 use super::bins::{decimal, decimal_edge};
 use super::event::{ALL, Event, GROUPS, Group};
 use super::shape::{Bins, Curve, Quantity};
-use crate::histogram::Latencies;
-use crate::run_summary::Percentiles;
+use crate::histogram::{Latencies, Percentiles};
 
 /// The spans that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

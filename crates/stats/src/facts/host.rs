@@ -1,8 +1,8 @@
-//! What the host and the devices did around a run, beside the requests themselves.
+//! The behaviour of the host and the devices during a run, apart from the requests.
 //!
-//! The kernel counts what a device was given, what a processor was taken for and how its clocks ran
-//! against each other. Most of these counters are read once before the first request and once after
-//! the last, so that they cost the run nothing; what only shows meanwhile is sampled once a second.
+//! The kernel counts the requests of a device, the use of the processors and the drift of the
+//! clocks. Most of these counters are read once before the first request and once after the last,
+//! so that they cost the run nothing; others are sampled once a second.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the load asks for and what the target is, as far as the verdict compares the two.
+//! Facts of the load and of the targets, as far as the verdict compares the two.
 
 use ioecho_trace::Header;
 use ioecho_trace::header::NoteKind;
@@ -13,11 +13,11 @@ use super::merging;
 pub struct LoadFacts {
     /// The run's targets, in their order; none of which nothing is known.
     pub targets: Vec<TargetFacts>,
-    /// How true the recording is.
+    /// Faults of the recording.
     pub recording: Option<Recording>,
     /// Of the recorded devices the one whose place on a target differs most from it in size.
     pub size: Option<SizeFacts>,
-    /// What is left of the written data when they are compressed, in percent.
+    /// The compressed size of the written data, in percent.
     pub fill_random_percent: Option<u8>,
     /// Blocks for every distinct one in the written data.
     pub dedup: Option<f64>,
@@ -35,7 +35,7 @@ impl LoadFacts {
         merging::behind_each_other(&mut self.targets, mine, targets, theirs, none);
         merging::both(&mut self.recording, recording.as_ref(), Recording::merge);
         merging::both(&mut self.size, size.as_ref(), SizeFacts::merge);
-        // What shrinks most, for that is what compressing storage makes figures too good by.
+        // The smallest, because it makes the figures of compressing storage most wrong.
         self.fill_random_percent =
             merging::known(self.fill_random_percent, *fill_random_percent, u8::min);
         self.dedup = merging::furthest(self.dedup, *dedup, |blocks| blocks);
@@ -128,7 +128,7 @@ impl SizeFacts {
     }
 }
 
-/// How true a recording is, counted in its requests or events.
+/// Faults of a recording, in numbers of its requests or events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recording {
@@ -187,7 +187,7 @@ impl Recording {
             merged,
             damage,
         } = other;
-        // Losses and what they are held against add up alike, also of two runs of one recording.
+        // Losses and totals both add up, also for two runs of one recording.
         for (mine, theirs) in [
             (&mut self.requests, requests),
             (&mut self.lost_by_recorder, lost_by_recorder),

@@ -1,8 +1,7 @@
-//! What the device itself saw of a run, for the verdict.
+//! What the device saw of a run, for the verdict.
 //!
-//! The engine knows when it handed a request over, and believes that the device had it then. A
-//! recording made beside the run knows better. These are the figures of it that a verdict needs;
-//! `ioecho check` has the rest.
+//! The engine knows only when it handed a request over; a recording made during the run shows when
+//! the device got it. These are its figures that the verdict needs; `ioecho check` has the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +61,7 @@ pub struct WitnessFacts {
 
 impl WitnessFacts {
     /// What a comparison found; the recorder lost so many events. The comparison must have been
-    /// asked for what is later than [`LATE`](crate::run_summary::LATE), as it is by default.
+    /// asked for what is later than [`LATE`](crate::late::LATE), as it is by default.
     pub fn of(figures: &FidelityFigures, lost_events: u64) -> Self {
         let issue = figures.issue.clone().unwrap_or_default();
         let late = figures.late.clone().unwrap_or_default();
@@ -118,7 +117,7 @@ impl WitnessFacts {
             extent_mean,
             in_flight_mean,
         } = other;
-        // A witness that failed beside one of the runs leaves the whole without proof.
+        // If the witness of one run failed, the whole is without proof.
         merging::all_words(&mut self.failure, failure);
         // Every request was asked for in one run: sums.
         for (mine, theirs) in [
@@ -137,11 +136,11 @@ impl WitnessFacts {
         ] {
             *mine = mine.saturating_add(*theirs);
         }
-        // A constant delay shows where run and recording count from one instant: the largest of
-        // those. Where they do not, it is the distance of two clocks and says nothing beside it.
+        // If run and recording count from one instant, this is a constant delay: the largest
+        // counts. Otherwise it is only the distance of two clocks.
         (self.absolute, self.shift_ns) = (self.absolute, self.shift_ns).max((*absolute, *shift_ns));
-        // Percentiles do not merge, but where 99 of 100 of each run lie within a bound, 99 of 100
-        // of all do: the largest is true of the whole, if not its closest.
+        // Percentiles do not merge, but if 99 of 100 requests of each run lie within a bound, so do
+        // 99 of 100 of all: the largest is an upper bound.
         for (mine, theirs) in [
             (&mut self.issue_p50_ns, issue_p50_ns),
             (&mut self.issue_p99_ns, issue_p99_ns),
@@ -177,7 +176,7 @@ impl WitnessFacts {
         self.issue_max_ns.saturating_add(constant)
     }
 
-    /// Later than this at the device were at most 1 % of the requests, a constant delay included.
+    /// At most 1 % of the requests were later than this at the device, a constant delay included.
     pub fn delay_p99_ns(&self) -> i64 {
         let constant = self.shift_ns.filter(|_| self.absolute).unwrap_or(0).max(0);
         self.issue_p99_ns.saturating_add(constant)

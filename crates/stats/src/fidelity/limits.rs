@@ -1,11 +1,11 @@
-//! What a replay must hold to be called faithful, and why one is not.
+//! The limits of a faithful replay, and the reasons why one is not faithful.
 //!
-//! The defaults are what ioecho promises of itself in `docs/fidelity.md`, as far as a promise can
-//! be held without another tool beside it: nothing missing, nothing reordered, half of the requests
-//! within 3 µs, the duration within 0.05 %. Of the 99th percentile that page promises a relation to
-//! a bare pacer; here it is the millisecond from which on the verdict calls a request late
-//! ([`LATE`](crate::run_summary::LATE)). How long the device took is a finding and no fault of a
-//! replay, so nothing is asked of it unless somebody does.
+//! The defaults are ioecho's own promises in `docs/fidelity.md`, as far as they need no other tool
+//! for comparison: nothing missing, nothing reordered, half of the requests within 3 µs, the
+//! duration within 0.05 %. For the 99th percentile that page promises a ratio to a bare pacer; here
+//! the limit is the millisecond beyond which the verdict calls a request late
+//! ([`LATE`](crate::late::LATE)). The device's own time is a finding and not a fault of a
+//! replay, so it has no limit unless the user sets one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,28 +16,28 @@ use serde::{Deserialize, Serialize};
 
 use super::figures::{FidelityFigures, LateFigures, OrderFigures};
 
-/// Runs may be this much longer or shorter than asked for, whatever share that is: the last request
-/// of a short run may be late alone.
+/// Runs may always be this much longer or shorter than asked for, because in a short run a late
+/// last request alone makes a large share.
 const DURATION_ABSOLUTE_NS: i64 = 1_000_000;
 
 /// The share of the requests that may come after a later one, those that the engine held back for
 /// the device's sake aside. The verdict of a run uses the same.
 pub const REORDERED_SHARE: f64 = 0.001;
 
-/// Requests of others while a replay goes on, as a share of those that were asked for: beyond, what
-/// the device had to do is another load. The verdict of a run has the same limit.
+/// Requests of others while a replay goes on, as a share of the replay's own. Beyond this share the
+/// device had another load to do. The verdict of a run has the same limit.
 pub const EXTRA_SHARE: f64 = 0.01;
 
-/// Stalls are few where at most one request in so many came behind one.
+/// Stalls are few if at most one request in so many came right after one.
 const STALLS_PER: u64 = 100;
 
-/// What can be limited.
+/// A quantity that can be limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Share of the requests that the device never saw.
     Missing,
-    /// Requests that nobody asked for, as a share of those that were asked for.
+    /// Extra requests, as a share of those that were asked for.
     Extra,
     /// Share of the requests that came after a later one, and that the engine did not hold back.
     Reordered,
@@ -126,7 +126,7 @@ impl Quantity {
         self.is_span() || matches!(self, Self::Reordered | Self::Duration | Self::InterArrival)
     }
 
-    /// The most that is allowed by itself: nanoseconds or a share.
+    /// The default limit: nanoseconds or a share.
     const fn default(self) -> Option<f64> {
         match self {
             Self::Missing => Some(0.0),
@@ -215,8 +215,8 @@ impl FromStr for Limit {
             return Ok(Self { quantity, most: None });
         }
         let most = if quantity.is_span() {
-            // Seconds, as everywhere else, would allow of anything where all limits are of
-            // microseconds.
+            // A bare number would mean seconds, as everywhere else, and make a limit in
+            // microseconds ineffective.
             if value.parse::<f64>().is_ok_and(|number| number != 0.0) {
                 return Err(format!("'{value}' has no unit; write it like {value}ms or {value}us"));
             }
@@ -244,7 +244,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What is allowed of each quantity.
+/// The limit of each quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits([Option<f64>; Quantity::ALL.len()]);
 
@@ -264,7 +264,7 @@ impl Limits {
         limits
     }
 
-    /// What counts as late: the limit on 99 of 100 requests, or its default.
+    /// From when on a request counts as late: the limit on 99 of 100 requests, or its default.
     pub fn late_ns(&self) -> i64 {
         let most = self.0[Quantity::IssueP99 as usize].or(Quantity::IssueP99.default());
         most.map_or(0, |most| most as i64)
@@ -285,23 +285,23 @@ pub enum Reason {
     ExtraRequests,
     /// Requests came in another order.
     Reordered,
-    /// Late, and the device or the kernel above it is why.
+    /// Late because of the device or the kernel above it.
     DeviceLimited,
-    /// Late while the device was busy, and two traces cannot tell whether it is why.
+    /// Late while the device was busy; two traces cannot show whether that is the cause.
     LateWhileBusy,
-    /// Late, and the generator is why.
+    /// Late because of the generator.
     GeneratorLimited,
-    /// Late, and the host is why: it kept the generator away.
+    /// Late because the host stopped the generator.
     HostStalled,
     /// Earlier or later the longer it went on: a clock or a schedule of another speed.
     Drifted,
-    /// The replay stood still a few times, and what came behind was late for it.
+    /// The replay stalled a few times, and later requests were late because of that.
     Stalled,
     /// Late while the device was idle: generator or host, or something that holds requests back.
     IssuedLate,
     /// Earlier or later than asked for, by no more than each request alone can explain.
     Inexact,
-    /// The device answered otherwise than in the recording.
+    /// The device's response times differ from the recording's.
     ResponseTimes,
     /// Requests were cut or put together on their way.
     Reshaped,
@@ -352,14 +352,14 @@ pub struct Assessment {
     pub reasons: Vec<Reason>,
     /// The limits that are broken.
     pub broken: Vec<Broken>,
-    /// What was found and is no fault of the replay.
+    /// Findings that are not faults of the replay.
     pub findings: Vec<Reason>,
-    /// Limits of which nothing was measured, or that say nothing of a replay without a schedule.
+    /// Limits without a measurement, or without meaning for a replay without a schedule.
     pub unmeasured: Vec<Quantity>,
 }
 
-/// Holds the figures against the limits. Without a schedule (`has_schedule` false) no instant is
-/// asked about.
+/// Compares the figures with the limits. Without a schedule (`has_schedule` false) instants are
+/// ignored.
 pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) -> Assessment {
     let (mut broken, mut unmeasured) = (Vec::new(), Vec::new());
     for quantity in Quantity::ALL {
@@ -389,7 +389,7 @@ pub fn assess(figures: &FidelityFigures, limits: &Limits, has_schedule: bool) ->
     Assessment { faithful, reasons, broken, findings, unmeasured }
 }
 
-/// What the device did to the replay beyond a limit, which nobody holds against the replay.
+/// Effects of the device beyond a limit, which are not faults of the replay.
 fn findings(figures: &FidelityFigures, limits: &Limits) -> Vec<Reason> {
     let order = figures.order.as_ref().filter(|order| order.held_back > 0);
     let allowed = limits.most(Quantity::Reordered);
@@ -427,7 +427,7 @@ fn explained_by_drift(figures: &FidelityFigures) -> bool {
     rest.p99_ns < issue.p99_ns / 2 && figures.drift_ppm.is_some_and(|ppm| ppm != 0.0)
 }
 
-/// Whose doing most of the late requests are.
+/// The main cause of the late requests.
 fn whose(figures: &FidelityFigures) -> Reason {
     let unexplained = || {
         if explained_by_stalls(figures) {
@@ -461,8 +461,7 @@ fn whose(figures: &FidelityFigures) -> Reason {
     }
 }
 
-/// Whether a few moments in which the replay stood still are at least half of how far its errors
-/// lie apart.
+/// Whether a few stalls of the replay explain at least half of the spread of its errors.
 fn explained_by_stalls(figures: &FidelityFigures) -> bool {
     let Some(stalls) = &figures.stalls else { return false };
     let apart =

@@ -11,9 +11,11 @@ use ioecho_trace::units::{counted, times};
 use ioecho_trace::{LateCause, Nanos, Op};
 
 use super::{DEVICE, HOST, OWN, fell_behind, is_mostly, late_share, low_cap, share};
+use crate::facts::{EngineFacts, VerifyFigures};
 use crate::histogram::{Latencies, QUANTILES};
+use crate::late::LATE;
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
 
 /// At most this share of requests may be late by more than [`LATE`] in a faithful run.

@@ -11,10 +11,11 @@ use ioecho_trace::{LateCause, Nanos, TimingMode};
 use super::checks::{CONFLICT_SHARE, LATE_SHARE_PASS};
 use super::{DEVICE, GENERATOR, HOST, OWN};
 use super::{fell_behind, is_held_back, is_mostly, is_starved, late_share, low_cap, share};
-use crate::facts::WitnessFacts;
+use crate::facts::{EngineFacts, VerifyFigures, WitnessFacts};
+use crate::late::LATE;
 use crate::load_figures::Pauses;
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, LATE, RunFigures, VerifyFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
 
 /// The share of the time in which nothing was completed from which on a headline says so.

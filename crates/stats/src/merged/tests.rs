@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::facts::laws::{Draw, without_order};
 use crate::load_figures::tests::request;
-use crate::verdict::{Check, Finding, Grade, Validity};
+use crate::verdict::{Check, Finding, Grade, Validity, Verdict};
 
 const GRADES: [Grade; 5] =
     [Grade::NotApplicable, Grade::Pass, Grade::Limited, Grade::Suspect, Grade::Invalid];

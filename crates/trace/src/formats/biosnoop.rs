@@ -63,7 +63,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: reason.to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     }
     let is_dated = lines(first_bytes)
@@ -71,7 +71,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         .any(|parts| layout.before.first() == Some(&Column::Time) && Clock::is_dated(parts.before));
     let facts = Facts {
         format: "biosnoop",
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         epoch: if is_dated { Epoch::Unix } else { Epoch::Unknown },
         whole_seconds: false,
     };

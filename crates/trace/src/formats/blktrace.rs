@@ -18,6 +18,7 @@ mod files;
 pub(super) mod gaps;
 mod gathering;
 pub(super) mod instants;
+pub(super) mod lines;
 mod matching;
 pub(super) mod merge;
 pub(super) mod notices;

@@ -60,7 +60,7 @@ const LOOK_BUNCHES: usize = 64;
 /// The guess of a unit that the file does not say.
 const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as nanoseconds, as btrecord writes them (hfplayer \
-         writes microseconds: --time-unit us)");
+         writes microseconds: `time-unit` us)");
 
 const IMPOSSIBLE_BUNCH: &str = "bunches of an impossible size";
 const EMPTY_BUNCH: &str = "bunches without a request";
@@ -103,7 +103,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: "it does not begin with a known version of btrecord".to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     };
     let facts = Facts {

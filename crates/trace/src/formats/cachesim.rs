@@ -78,13 +78,13 @@ pub const LCS: Format = Format {
 const REMEDY: &str = "its records are to be little-endian and packed, as libCacheSim writes them";
 
 const BY_SHAPE: Topic<'static> = NoteKind::Assumed
-    .of("records taken for libCacheSim's, because they could be (--format says otherwise)");
+    .of("records taken for libCacheSim's, because they could be (`format` says otherwise)");
 const AS_SECONDS: Topic<'static> = NoteKind::Unit
     .of("instants taken as seconds, because the header does not say their unit \
-         (--time-unit says otherwise)");
+         (`time-unit` says otherwise)");
 const OTHER_DURATION: Topic<'static> = NoteKind::Assumed
     .of("requests of a trace that lasts a thousand times longer or shorter \
-         than its header says: instants may count another unit (--time-unit)");
+         than its header says: instants may count another unit (`time-unit`)");
 
 /// By which factor the two durations may differ without a note.
 const DURATION_FACTOR: u128 = 1000;
@@ -239,7 +239,7 @@ impl RecordParser for Parser {
         }
         if self.is_block_guessed {
             let what = NoteKind::Unit
-                .of("objects taken for blocks of 512 bytes (--block-size says otherwise)");
+                .of("objects taken for blocks of 512 bytes (`block-size` says otherwise)");
             guesses.add(what, requests, None);
         }
         guesses.add(GUESSED_READ, self.guessed_reads, None);

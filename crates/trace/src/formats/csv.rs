@@ -15,6 +15,7 @@ mod writer;
 
 use super::import::{self, Epoch, Facts};
 use super::{Format, Several, Writable};
+use crate::wording::Wording;
 
 /// The CSV, as it is read.
 pub const FORMAT: Format = Format {
@@ -30,8 +31,12 @@ pub const FORMAT: Format = Format {
             epoch: Epoch::Start,
             whole_seconds: false,
         };
-        let remedy = "such a file begins with a line that names the columns, at least \
-                      'issue_ns,op,offset_bytes,length_bytes'; `--columns` describes other tables";
+        let remedy = Wording::from(
+            "such a file begins with a line that names the columns, at least \
+             'issue_ns,op,offset_bytes,length_bytes'; `",
+        )
+        .setting("columns")
+        .text("` describes other tables");
         import::lines(opening, parser, facts, remedy)
     },
 };

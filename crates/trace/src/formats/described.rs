@@ -29,27 +29,26 @@ pub use self::words::Words;
 use super::{Format, Opening, Several};
 use crate::error::TraceError;
 use crate::stream::Source;
+use crate::wording::Wording;
 
 /// Described text. It is not among the formats that are recognised: a description chooses it.
 pub const FORMAT: Format = Format {
     name: "described",
-    title: "text as --columns or --pattern describes it",
+    title: "text as columns or a pattern describe it",
     several: Several::ByTime,
     recognise: |_| false,
     open,
 };
 
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
-    let unusable = |reason: &str, remedy: &str| TraceError::Unusable {
-        path: opening.path.to_owned(),
-        reason: reason.to_owned(),
-        remedy: remedy.to_owned(),
-    };
     let Some(description) = opening.options.described.clone() else {
-        return Err(unusable(
-            "nothing says what is in its lines",
-            "describe them: `--columns 'ts:us,op,offset:sectors,length:bytes'`",
-        ));
+        return Err(TraceError::Unusable {
+            path: opening.path.to_owned(),
+            reason: "nothing says what is in its lines".to_owned(),
+            remedy: Wording::from("describe them: `")
+                .set("columns", "'ts:us,op,offset:sectors,length:bytes'")
+                .text("`"),
+        });
     };
     reader::open(opening, description)
 }

@@ -49,7 +49,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let is_time_of_day = lines.filter_map(|line| parse(line).ok()).any(|line| line.is_time_of_day);
     let facts = Facts {
         format: "DiskMon log",
-        columns: Columns { latency: true, origin: false, measured: false },
+        columns: Columns { latency: true, origin: false, measured: false, dependencies: false },
         epoch: if is_time_of_day { Epoch::Unknown } else { Epoch::Start },
         whole_seconds: false,
     };

@@ -98,12 +98,12 @@ fn has_decimals(first_bytes: &[u8]) -> bool {
 }
 
 const AS_SIMULATOR: Topic<'static> = NoteKind::Assumed.of(
-    "lines of five numbers, taken for those of a simulator (--format or --columns says otherwise)",
+    "lines of five numbers, taken for those of a simulator (`format` or `columns` says otherwise)",
 );
 const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
-    .of("instants taken as milliseconds, because they have decimals (--time-unit says otherwise)");
+    .of("instants taken as milliseconds, because they have decimals (`time-unit` says otherwise)");
 const AS_NANOSECONDS: Topic<'static> = NoteKind::Unit
-    .of("instants taken as nanoseconds, because they are whole (--time-unit says otherwise)");
+    .of("instants taken as nanoseconds, because they are whole (`time-unit` says otherwise)");
 
 fn open(opening: Opening<'_>) -> Opened {
     let (unit_ns, guess) = match opening.options.time_unit_ns {

@@ -12,7 +12,7 @@
 //!
 //! The time is whole milliseconds of the completion: the instant of issue is the time minus the
 //! latency, and as coarse. Latencies are nanoseconds since fio 3.0 and were microseconds before;
-//! the log does not say which, `--time-unit us` does.
+//! the log does not say which, the setting `time-unit` does.
 //!
 //! Format: fio's HOWTO, "Log File Formats", and `flush_samples` of its `iolog.c`.
 
@@ -59,14 +59,14 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
             path: opening.path.to_owned(),
             reason: "this log of fio has no offsets: nobody knows where its requests went"
                 .to_owned(),
-            remedy: REMEDY.to_owned(),
+            remedy: REMEDY.into(),
         });
     }
     let first = opening.stream.first_bytes().split(|byte| *byte == b'\n').find_map(Values::of);
     let is_unix = first.is_some_and(|values| values.numbers[0] >= UNIX_MS);
     let facts = Facts {
         format: "fio latency log",
-        columns: Columns { latency: true, origin: false, measured: false },
+        columns: Columns { latency: true, origin: false, measured: false, dependencies: false },
         epoch: if is_unix { Epoch::Unix } else { Epoch::Start },
         whole_seconds: false,
     };
@@ -128,7 +128,7 @@ impl LineParser for Parser {
         if !self.unit_is_given {
             let what = NoteKind::Unit
                 .of("latencies taken as nanoseconds (fio before 3.0 wrote microseconds: \
-                     --time-unit us)");
+                     `time-unit` us)");
             guesses.add(what, requests, None);
         }
     }

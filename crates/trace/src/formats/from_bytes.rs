@@ -48,7 +48,8 @@ pub(super) fn read_alike(bytes: &[u8]) -> (Vec<Request>, Header) {
 pub(super) fn written(name: &str, volumes: &[&str], requests: &[Request]) -> (Vec<u8>, Written) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
-    let columns = crate::Columns { latency: true, origin: true, measured: false };
+    let columns =
+        crate::Columns { latency: true, origin: true, measured: false, dependencies: false };
     let volume = |(id, name): (usize, &&str)| Volume {
         id: VolumeId(id as u32),
         name: (*name).to_owned(),

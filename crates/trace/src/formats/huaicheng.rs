@@ -59,7 +59,7 @@ fn open(opening: Opening<'_>) -> Opened {
 
 const AS_HUAICHENG: Topic<'static> = NoteKind::Assumed
     .of("lines of five numbers, taken for those of huaicheng's replayer \
-         (--format or --columns says otherwise)");
+         (`format` or `columns` says otherwise)");
 
 #[derive(Default)]
 struct Parser {

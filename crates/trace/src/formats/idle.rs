@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::{IssueEvent, ReadOptions, WholeSeconds};
 use crate::error::TraceError;
+use crate::wording::Wording;
 
 /// Formats whose unit of time is an option.
 const TIME_UNIT: &[&str] = &[
@@ -27,7 +28,7 @@ const BLOCK_SIZE: &[&str] =
     &["spc", "disksim", "lcs", "oracle-general", "oracle-general-opns", "iqi", "iqibh"];
 
 /// Formats that record several events of a request.
-const EVENT: &[&str] = &["blktrace", "blkparse", "recording"];
+const EVENT: &[&str] = &["blktrace", "blkparse", "ftrace", "recording"];
 
 /// Formats that may know no more than the second.
 const WHOLE_SECONDS: &[&str] = &[
@@ -53,28 +54,30 @@ pub(super) fn refuse(options: &ReadOptions, format: &str, path: &Path) -> Result
         return Ok(());
     }
     let rules = [
-        (options.time_unit_ns.is_some(), TIME_UNIT, "--time-unit", "has a unit of time of its own"),
-        (options.block_size.is_some(), BLOCK_SIZE, "--block-size", "says itself what it counts in"),
-        (options.event != IssueEvent::Auto, EVENT, "--event", "records one event of a request"),
+        (options.time_unit_ns.is_some(), TIME_UNIT, "time-unit", "has a unit of time of its own"),
+        (options.block_size.is_some(), BLOCK_SIZE, "block-size", "says itself what it counts in"),
+        (options.event != IssueEvent::Auto, EVENT, "event", "records one event of a request"),
         (
             is_chosen(options.whole_seconds),
             WHOLE_SECONDS,
-            "--whole-seconds",
+            "whole-seconds",
             "knows its instants better than to the second, or knows them no more",
         ),
     ];
     match rules.iter().find(|(said, formats, ..)| *said && !formats.contains(&format)) {
         None => Ok(()),
-        Some((_, _, option, why)) => Err(error(path, option, &format!("{format} {why}"))),
+        Some((_, _, name, why)) => Err(error(path, name, &format!("{format} {why}"))),
     }
 }
 
-/// The refusal of `option`.
-pub(super) fn error(path: &Path, option: &str, why: &str) -> TraceError {
+/// The refusal of the setting `name`.
+pub(super) fn error(path: &Path, name: &'static str, why: &str) -> TraceError {
     TraceError::Asked {
         path: path.to_owned(),
-        reason: format!("{option} says nothing about this trace: {why}"),
-        remedy: format!("leave out {option}"),
+        reason: Wording::default()
+            .setting(name)
+            .text(format!(" says nothing about this trace: {why}")),
+        remedy: Wording::from("leave out ").setting(name),
     }
 }
 

@@ -35,7 +35,7 @@ use crate::header::{NoteKind, Topic};
 
 /// The guess of a unit that neither the file nor the user says.
 pub const AS_MILLISECONDS: Topic<'static> = NoteKind::Unit
-    .of("instants taken as milliseconds, as is the custom (--time-unit says otherwise)");
+    .of("instants taken as milliseconds, as is the custom (`time-unit` says otherwise)");
 
 /// From where a format counts its instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

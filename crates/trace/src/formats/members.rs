@@ -24,6 +24,7 @@ use crate::encoding;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic};
 use crate::stream::Source;
+use crate::wording::Wording;
 
 /// How several files of a format in one archive combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,9 +143,7 @@ impl Members {
                     note.count,
                     note.examples.join(", ")
                 ),
-                remedy: "if they are traces, `--format NAME` forces a format (docs/import.md \
-                         lists them), and --columns or --pattern describes any other text"
-                    .to_owned(),
+                remedy: Wording::from("if they are traces, ").and(super::forced()),
             })
         })
     }
@@ -186,7 +185,7 @@ impl Found {
     }
 
     /// Why the members cannot be read together, and what to do.
-    fn refusal(&self) -> Option<(String, String)> {
+    fn refusal(&self) -> Option<(String, Wording)> {
         let (first, second) = (&self.first, self.second.as_ref()?);
         let format = self.format?;
         let reason = format!(
@@ -200,13 +199,16 @@ impl Found {
         };
         let remedy = match (prefix(first), prefix(second)) {
             (Some(one), Some(other)) if one == other => {
-                format!("unpack it and name what its files' names begin with: {one}")
+                format!("unpack it and name what its files' names begin with: {one}").into()
             }
-            (Some(one), Some(other)) => format!(
+            (Some(one), Some(other)) => Wording::from(
                 "unpack it and name what the files' names of each recording begin with, and put \
-                 them together with --merge: {one}, {other}"
-            ),
-            _ => "unpack it, convert each and put them together with --merge".to_owned(),
+                 them together with ",
+            )
+            .setting("merge")
+            .text(format!(": {one}, {other}")),
+            _ => Wording::from("unpack it, convert each and put them together with ")
+                .setting("merge"),
         };
         Some((reason, remedy))
     }

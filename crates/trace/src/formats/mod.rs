@@ -16,6 +16,7 @@ use crate::error::TraceError;
 use crate::generate;
 use crate::stream::{Opened, Source};
 use crate::text;
+use crate::wording::Wording;
 
 pub mod alibaba;
 pub mod biosnoop;
@@ -37,6 +38,7 @@ pub mod fio_latency;
 pub mod fiu;
 #[cfg(test)]
 mod from_bytes;
+pub mod ftrace;
 pub mod hfplayer;
 pub mod huaicheng;
 mod idle;
@@ -111,6 +113,7 @@ pub const FORMATS: &[Format] = &[
     blkreplay::FORMAT,
     fio::FORMAT,
     blkparse::FORMAT,
+    ftrace::FORMAT,
     etw::FORMAT,
     biosnoop::FORMAT,
     diskmon::FORMAT,
@@ -174,7 +177,7 @@ impl Opening<'_> {
         Err(TraceError::Unusable {
             path: self.path.to_owned(),
             reason: reason.to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         })
     }
 }
@@ -211,7 +214,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, Trace
         return Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: "this is a directory".to_owned(),
-            remedy: "name a trace file in it".to_owned(),
+            remedy: "name a trace file in it".into(),
         });
     }
     let file = File::open(path).map_err(read_error)?;
@@ -257,7 +260,7 @@ fn recognise<R: Read + Send + 'static>(
         return Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: "this is UTF-16 text".to_owned(),
-            remedy: format!("turn it into UTF-8: `iconv -f {encoding} -t UTF-8 FILE`"),
+            remedy: format!("turn it into UTF-8: `iconv -f {encoding} -t UTF-8 FILE`").into(),
         });
     }
     let is_empty = stream.first_bytes().is_empty() && stream.is_sound();
@@ -318,6 +321,17 @@ const PACKED: [(&[u8], &str, &str); 6] = [
     (b"\x1f\x9d", "compress", "uncompress FILE"),
 ];
 
+/// How a file that is not recognised is read all the same, behind a condition.
+fn forced() -> Wording {
+    Wording::from("`")
+        .set("format", "NAME")
+        .text("` forces a format (docs/import.md lists them), and ")
+        .setting("columns")
+        .text(" or ")
+        .setting("pattern")
+        .text(" describes any other text")
+}
+
 /// Why nothing can be made of `stream`.
 fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let path = path.to_owned();
@@ -326,7 +340,7 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
             Some(damage) => TraceError::Unusable {
                 path,
                 reason: format!("nothing in it can be read: {damage}"),
-                remedy: compression::remedy(&error).to_owned(),
+                remedy: compression::remedy(&error).into(),
             },
             None => TraceError::read(&path, error),
         };
@@ -338,15 +352,16 @@ fn unrecognised(stream: &mut Stream, path: &Path) -> TraceError {
     let packed = PACKED.iter().find(|(magic, ..)| first_bytes.starts_with(magic));
     if let Some((_, name, remedy)) = packed {
         let reason = format!("this is packed as {name}, which is not unpacked here");
-        return TraceError::Unusable { path, reason, remedy: format!("unpack it: `{remedy}`") };
+        return TraceError::Unusable {
+            path,
+            reason,
+            remedy: format!("unpack it: `{remedy}`").into(),
+        };
     }
     TraceError::Unrecognised {
         path,
         begins: format!("'{}'", text::shown(&first_bytes[..first_bytes.len().min(48)])),
-        remedy:
-            "if it is a trace, `--format NAME` forces a format (docs/import.md lists them), and \
-                 --columns or --pattern describes any other text"
-                .to_owned(),
+        remedy: Wording::from("if it is a trace, ").and(forced()),
     }
 }
 

@@ -94,7 +94,7 @@ fn open(opening: Opening<'_>) -> Opened {
 /// The guess of copies whose instants are none since 1601.
 const AS_TICKS: Topic<'static> = NoteKind::Unit
     .of("instants and response times taken as ticks of 100 ns, the instants from \
-         the trace's own start (--time-unit says otherwise)");
+         the trace's own start (`time-unit` says otherwise)");
 
 #[derive(Default)]
 struct Parser {

@@ -71,6 +71,8 @@ struct Scratch {
     bools: Vec<bool>,
     /// 1 where a row has a value, 0 where it is null (Parquet's definition levels).
     levels: Vec<i16>,
+    /// 0 where a value begins a row, 1 where it belongs to the row before (repetition levels).
+    repeats: Vec<i16>,
 }
 
 /// The error of the file system inside an error of the library, or the latter as it is.

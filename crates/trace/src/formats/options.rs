@@ -27,6 +27,31 @@ pub enum IssueEvent {
     Issued,
 }
 
+impl IssueEvent {
+    /// All of them; the first is none that is recorded.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Queued, Self::Inserted, Self::Issued];
+
+    /// The name, for who records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Queued => "queued",
+            Self::Inserted => "inserted",
+            Self::Issued => "issued",
+        }
+    }
+
+    /// blktrace's letter, for who reads.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Queued => "Q",
+            Self::Inserted => "I",
+            Self::Issued => "D",
+        }
+    }
+}
+
 /// How to read a trace.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -54,6 +79,18 @@ pub struct ReadOptions {
     pub described: Option<Arc<Description>>,
     /// How far requests may be out of order.
     pub order: Order,
+    /// Read which request waits for which, where the trace says it. Who asks for it does
+    /// without transforms, which do not know of it. [`Order::Whole`] goes before it.
+    #[serde(skip)]
+    pub dependencies: bool,
+}
+
+impl ReadOptions {
+    /// Whether to read which request waits for which: it was asked for, and nothing in between
+    /// would lose it.
+    pub(super) fn reads_dependencies(&self) -> bool {
+        self.dependencies && self.order == Order::Window
+    }
 }
 
 impl Serialize for Format {
@@ -103,6 +140,7 @@ mod tests {
             all_apply: false,
             described: Some(Arc::new(described)),
             order: Order::Whole,
+            dependencies: false,
         };
         let text = serde_json::to_string(&options).unwrap();
         let read: ReadOptions = serde_json::from_str(&text).unwrap();

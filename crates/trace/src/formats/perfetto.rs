@@ -247,6 +247,7 @@ mod tests {
         ) {
             let columns = Columns {
                 latency: columns & 1 != 0, origin: columns & 2 != 0, measured: columns & 4 != 0,
+                dependencies: false,
             };
             let events = written(&requests, columns, "a");
             let begun = events.iter().filter(|event| event["ph"] != "M" && event["ph"] != "e");

@@ -14,7 +14,7 @@ mod lane;
 mod layout;
 mod log;
 mod pages;
-mod rwbs;
+pub(super) mod rwbs;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ use crate::stream::Source;
 /// Raw recordings, as they are read.
 pub const FORMAT: Format = Format {
     name: "recording",
-    title: "raw recordings of `ioecho record`, a directory",
+    title: "raw recordings of ioecho, a directory",
     several: Several::Apart,
     recognise: is_description,
     open: |opening| {
@@ -41,7 +41,7 @@ pub const FORMAT: Format = Format {
         Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: "this describes a recording whose events are in the files beside it".to_owned(),
-            remedy: "name the directory, unpacked".to_owned(),
+            remedy: "name the directory, unpacked".into(),
         })
     },
 };

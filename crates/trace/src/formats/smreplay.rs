@@ -41,7 +41,7 @@ fn open(opening: Opening<'_>) -> Opened {
 }
 
 const AS_SMREPLAY: Topic<'static> = NoteKind::Assumed.of(
-    "lines of four numbers, taken for those of SMReplay (--format or --columns says otherwise)",
+    "lines of four numbers, taken for those of SMReplay (`format` or `columns` says otherwise)",
 );
 
 #[derive(Default)]

@@ -40,7 +40,7 @@ fn open(opening: Opening<'_>) -> Opened {
 }
 
 const AS_SECTORS: Topic<'static> =
-    NoteKind::Unit.of("addresses taken as blocks of 512 bytes (--block-size says otherwise)");
+    NoteKind::Unit.of("addresses taken as blocks of 512 bytes (`block-size` says otherwise)");
 
 struct Parser {
     /// What addresses count in, in bytes.

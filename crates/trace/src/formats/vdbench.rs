@@ -104,7 +104,7 @@ fn recognise(first_bytes: &[u8]) -> bool {
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "vdbench flatfile",
-        columns: Columns { latency: true, origin: true, measured: false },
+        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
         epoch: Epoch::StartOrUnix,
         whole_seconds: false,
     };

@@ -83,7 +83,7 @@ fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
         return Err(TraceError::Unusable {
             path: opening.path.to_owned(),
             reason: "its first records are of no known version of vscsiStats".to_owned(),
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         });
     };
     let latency = version == Version::Two;

@@ -12,11 +12,13 @@ use super::{
 };
 use crate::batch::Batch;
 use crate::compression::{Codec, Encoder, PartialFile, STANDARD_OUTPUT};
+use crate::dependencies::Dependency;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes};
 use crate::request::{Op, Origin, Request};
 use crate::stream::{Begun, Sink, Written};
 use crate::units::{Nanos, SECTOR, VolumeId};
+use crate::wording::Wording;
 
 /// A format that can be written.
 #[derive(Debug)]
@@ -69,9 +71,13 @@ pub fn create_as(
         Some(format) => (format.create)(path, header),
         None if path == Path::new(STANDARD_OUTPUT) => Err(TraceError::UnknownOutput {
             path: PathBuf::from("standard output"),
-            remedy: format!("say it with --to, one of {}", names().join(", ")),
+            remedy: Wording::from("say it with ")
+                .setting("to")
+                .text(format!(", one of {}", names().join(", "))),
         }),
-        None => Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() }),
+        None => {
+            Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
+        }
     }
 }
 
@@ -82,7 +88,15 @@ pub fn check(format: Option<&Writable>, path: &Path) -> Result<(), TraceError> {
     if format.is_some() || WRITABLE.iter().any(|format| format.is_named(&name)) {
         return Ok(());
     }
-    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names() })
+    Err(TraceError::UnknownOutput { path: path.to_owned(), remedy: known_names().into() })
+}
+
+/// Whether what [`create_as`] would write has a place for what requests wait for.
+pub fn keeps_dependencies(format: Option<&Writable>, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let format = format.or_else(|| WRITABLE.iter().find(|format| format.is_named(&name)));
+    let keeping = [native::WRITABLE.name, hfplayer::WRITABLE.name];
+    format.is_some_and(|format| keeping.contains(&format.name))
 }
 
 /// The writable format of this name, or the remedy.
@@ -204,6 +218,11 @@ pub trait LineWriter {
         lost: &mut Lost,
     ) -> bool;
 
+    /// Takes what the request that comes next waits for, in a trace that says so.
+    fn link(&mut self, dependency: Dependency<'_>) {
+        let _ = dependency;
+    }
+
     /// Whether the format can hold the trace's transforms, and they were written.
     fn keeps_transforms(&self) -> bool {
         false
@@ -257,7 +276,10 @@ impl<W: LineWriter> Sink for Lines<W> {
 
     fn write(&mut self, batch: &Batch) -> Result<(), TraceError> {
         self.text.clear();
-        for request in batch.iter() {
+        for (row, request) in batch.iter().enumerate() {
+            if let Some(dependency) = batch.dependency(row) {
+                self.writer.link(dependency);
+            }
             let kept = self.writer.request(&request, &self.header, &mut self.text, &mut self.lost);
             self.requests += u64::from(kept);
         }

@@ -9,6 +9,17 @@ use serde::de::value::{Error, StrDeserializer};
 use serde::{Deserialize, Deserializer};
 
 use super::notes::{Note, NoteKind, Notes};
+use super::{DamageKind, Header};
+
+/// The damage of a recording whose log did not say why it ended.
+const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
+
+/// Tells the kind of a damage that was written when damages had none.
+pub(super) fn tell_kind_of_damage(header: &mut Header) {
+    if header.damage.as_deref() == Some(NEVER_ENDED) {
+        header.damage_kind = DamageKind::NeverEnded;
+    }
+}
 
 /// Words for losses of the recorder (`blktrace`, `ETW`, `biosnoop`, `blkparse`).
 const LOST: [&str; 2] = ["lost by the recorder", "that blkparse says are missing"];

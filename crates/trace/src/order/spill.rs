@@ -89,7 +89,7 @@ impl Spill {
         let text = format!(
             "{error}\n  = note: the trace is held in a temporary file there, {row} bytes for each \
              request: the first {} requests need {}, and more follow\n  = help: set TMPDIR to a \
-             directory with more room, or cut the trace first (--window)",
+             directory with more room, or cut the trace first (`window`)",
             self.rows(),
             Bytes(self.rows() * row)
         );

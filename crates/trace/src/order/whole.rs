@@ -277,7 +277,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let whole = WholeSort::new(directory.path().to_owned());
         let mut whole = WholeSort { run_rows, merged_max, ..whole };
-        let columns = crate::Columns { latency: true, origin: true, measured: true };
+        let columns =
+            crate::Columns { latency: true, origin: true, measured: true, dependencies: false };
         let mut batch = Batch::new(columns);
         for part in requests.chunks(batch_rows) {
             batch.extend(part);

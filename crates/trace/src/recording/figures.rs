@@ -81,9 +81,6 @@ impl Recording {
 /// follow.
 pub const ASKED_TO: &str = "asked to";
 
-/// The damage of a recording whose log does not say why it ended. What it has is sound.
-pub const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
-
 /// A stretch in which events were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {

@@ -105,8 +105,8 @@ impl Transform for Anonymise {
         if self.key.0 == NO_KEY {
             return Err(TraceError::Asked {
                 path: source.header().source.clone().into(),
-                reason: "the key of an anonymised trace is not kept in its provenance".to_owned(),
-                remedy: format!("give the key in the place of '{NO_KEY}'"),
+                reason: "the key of an anonymised trace is not kept in its provenance".into(),
+                remedy: format!("give the key in the place of '{NO_KEY}'").into(),
             });
         }
         let device = if let Some(device) = self.device {

@@ -134,11 +134,11 @@ fn tail(mut pipe: impl Read) -> String {
 
 fn fault(command: &str, reason: &str) -> TraceError {
     TraceError::Unusable {
-        path: format!("--cmd '{}'", text_shown(command)).into(),
+        path: format!("cmd '{}'", text_shown(command)).into(),
         reason: reason.to_owned(),
         remedy: "it gets lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0' and prints such \
                  lines"
-            .to_owned(),
+            .into(),
     }
 }
 

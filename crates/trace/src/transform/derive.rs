@@ -21,6 +21,7 @@ use crate::header::Header;
 use crate::order::spill::{CHUNK_ROWS, Spill};
 use crate::stream::Source;
 use crate::units::{Nanos, decimal_seconds};
+use crate::wording::Wording;
 
 /// `derive N`.
 pub const KIND: Kind = Kind {
@@ -73,12 +74,12 @@ impl Transform for Derive {
         context: &Context<'_>,
     ) -> Result<Box<dyn Source>, TraceError> {
         let Some(pick) = self.pick else {
-            let remedy = format!(
-                "say which with --derive {0},pick=1 (to pick={0}), or convert to an output with \
-                 {{}} in its name",
-                self.outputs
-            );
-            return Err(parts::refuse(source.header(), &remedy));
+            let outputs = self.outputs;
+            let remedy =
+                Wording::from("say which with ").set("derive", format!("{outputs},pick=1")).text(
+                    format!(" (to pick={outputs}), or convert to an output with {{}} in its name"),
+                );
+            return Err(parts::refuse(source.header(), remedy));
         };
         let dealt = Dealt::deal(*self, source, context)?;
         Ok(Box::new(dealt.load(pick - 1)))
@@ -151,7 +152,7 @@ impl Dealt {
                 return Err(TraceError::Unusable {
                     path: header.source.into(),
                     reason: format!("it would be cut into more than {SNIPPETS_MAX} snippets"),
-                    remedy: "make them longer: --derive N,snippet=TIME".to_owned(),
+                    remedy: Wording::from("make them longer: ").set("derive", "N,snippet=TIME"),
                 });
             }
         }

@@ -15,6 +15,7 @@ use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::Source;
+use crate::wording::Wording;
 
 mod evaluate;
 mod language;
@@ -57,8 +58,9 @@ impl Transform for Filter {
         if let Some(what) = self.expression.asks_in_vain(header.columns) {
             return Err(TraceError::Asked {
                 path: header.source.clone().into(),
-                reason: format!("the filter asks for {what}, which this trace does not know"),
-                remedy: "`ioecho info` tells what a trace knows".to_owned(),
+                reason: format!("the filter asks for {what}, which this trace does not know")
+                    .into(),
+                remedy: Wording::default().command("info", "").text(" tells what a trace knows"),
             });
         }
         let (filter, scratch) = (self.clone(), Scratch::default());

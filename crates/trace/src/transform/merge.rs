@@ -23,6 +23,7 @@ use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Notes, Topic, Volume};
 use crate::stream::Source;
 use crate::units::{Bytes, Nanos, VolumeId, decimal_seconds};
+use crate::wording::Wording;
 
 /// `merge FILE`.
 pub const KIND: Kind = Kind {
@@ -99,8 +100,8 @@ impl Merge {
         let hour = |header: &Header, path: &Path| {
             header.started.as_deref().and_then(calendar::unix_ns).ok_or_else(|| TraceError::Asked {
                 path: shown(path),
-                reason: "it does not know at what hour it was recorded".to_owned(),
-                remedy: "say where it begins: --merge FILE,at=TIME".to_owned(),
+                reason: "it does not know at what hour it was recorded".into(),
+                remedy: Wording::from("say where it begins: ").set("merge", "FILE,at=TIME"),
             })
         };
         let (this, other) = (hour(this, Path::new(&this.source))?, hour(other, &self.file)?);
@@ -115,7 +116,7 @@ impl Merge {
         aligned.ok_or_else(|| TraceError::Unusable {
             path: shown(&self.file),
             reason: "it would begin beyond what 64 bits of nanoseconds hold".to_owned(),
-            remedy: "merge it at an earlier TIME".to_owned(),
+            remedy: "merge it at an earlier TIME".into(),
         })
     }
 }
@@ -146,6 +147,7 @@ impl Transform for Merge {
             latency: columns(&this).latency || columns(&other).latency,
             origin: columns(&this).origin || columns(&other).origin,
             measured: false,
+            dependencies: false,
         };
         let mut volumes = Numbers { join: self.join, ..Numbers::default() };
         volumes.begin(this.source.header(), other.source.header());
@@ -386,9 +388,7 @@ impl Merged {
         }
         note_forgotten(&mut header, KIND.name, self.forgotten);
         if let Some(damage) = &other.damage {
-            let damage = format!("{file}: {damage}");
-            header.damage =
-                Some(header.damage.map_or(damage.clone(), |d| format!("{d}; {damage}")));
+            header.damaged(format!("{file}: {damage}"));
         }
         self.header = header;
     }

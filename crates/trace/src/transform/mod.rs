@@ -261,7 +261,8 @@ pub(crate) mod tests {
 
     impl Given {
         pub(crate) fn new(requests: &[Request], rows: usize) -> Self {
-            let columns = Columns { latency: true, origin: true, measured: true };
+            let columns =
+                Columns { latency: true, origin: true, measured: true, dependencies: false };
             let header = Header { columns, ..Header::default() };
             let batches = requests
                 .chunks(rows)

@@ -8,6 +8,7 @@ use crate::batch::Batch;
 use crate::error::TraceError;
 use crate::header::Header;
 use crate::stream::{Sink, Source, Written};
+use crate::wording::Wording;
 
 use super::Context;
 
@@ -66,10 +67,10 @@ pub fn copy(
 }
 
 /// A transform that makes several traces stands where one is wanted.
-pub(super) fn refuse(header: &Header, remedy: &str) -> TraceError {
+pub(super) fn refuse(header: &Header, remedy: Wording) -> TraceError {
     TraceError::Asked {
         path: header.source.clone().into(),
-        reason: "this would become several traces, and one is wanted here".to_owned(),
-        remedy: remedy.to_owned(),
+        reason: "this would become several traces, and one is wanted here".into(),
+        remedy,
     }
 }

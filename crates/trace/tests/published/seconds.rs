@@ -26,7 +26,7 @@ fn nobody_chose_means_that_they_stay_and_that_it_is_told_with_the_remedy() {
     let (instants, guesses) = with(WholeSeconds::Unchosen);
     assert_eq!(instants, [0, 1000, 1000, 1000, 1000, 3000]);
     assert_eq!(guesses[0].1, 6);
-    assert!(guesses[0].0.contains("--whole-seconds even"), "{}", guesses[0].0);
+    assert!(guesses[0].0.contains("`whole-seconds` even"), "{}", guesses[0].0);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn who_refuses_whole_seconds_is_told_what_to_choose() {
         let result = read_bytes(case.real.join("\n").as_bytes(), &options);
         if matches!(case.name, "tencent" | "cloudphysics-csv" | "tectonic") {
             let error = result.unwrap_err().to_string();
-            assert!(error.contains("--whole-seconds even, poisson or burst"), "{error}");
+            assert!(error.contains("whole-seconds even, poisson or burst"), "{error}");
         } else {
             assert!(result.is_ok(), "{}", case.name);
         }

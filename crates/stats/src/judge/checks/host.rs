@@ -10,8 +10,8 @@ mod device;
 use ioecho_trace::units;
 
 use super::{check, share};
-use crate::facts::{CpuFacts, HostFacts};
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::facts::{CpuFacts, EngineFacts, HostFacts};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
 
 /// The wall clock and the run's clock may drift apart by what time synchronisation corrects: up to

@@ -4,11 +4,11 @@ use ioecho_trace::{Bytes, LateCause, Nanos, TimingMode};
 
 use super::host::are_processors_taken;
 use super::{ABSURD, WRAPAROUND, check, no_schedule};
-use crate::facts::ContentFacts;
+use crate::facts::{ContentFacts, EngineFacts};
 use crate::judge::headline::stood_still;
 use crate::load_figures::{Course, Unsettled};
 use crate::picture::Span;
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Finding, Grade};
 
 /// The share of empty places up to which a target counts as filled.

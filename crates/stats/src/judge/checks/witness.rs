@@ -4,9 +4,8 @@ use ioecho_trace::Nanos;
 use ioecho_trace::units::counted;
 
 use super::{CONFLICT_SHARE, LATE_SHARE_PASS, REFUSED_SHARE, check, graded, share};
-use crate::facts::WitnessFacts;
+use crate::facts::{EngineFacts, WitnessFacts};
 use crate::fidelity::{EXTRA_SHARE, REORDERED_SHARE};
-use crate::run_summary::EngineFacts;
 use crate::verdict::{Check, Grade};
 
 /// The share from which on it is another load: as much as may be dropped (`conflicts`).
@@ -123,7 +122,7 @@ const PUSHED_BACK: &str = "Requests waited for others that they overlap, because
                            finding about the device; the conflict rule of the run says what is \
                            done with them.";
 const MISSING: &str = "Requests that the run counts as done never reached the device: look for a \
-                       cache or another layer between, and read `ioecho check`.";
+                       cache or another layer between, and check the run against its witness.";
 const EXTRA: &str = "Somebody else used the device during the run: what was measured is both loads \
                      together.";
 const REORDERED: &str = "The device was given the requests in another order than the recorded one: \

@@ -18,6 +18,7 @@ use crate::order::Sorter;
 use crate::stacked::Watch;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
+use crate::wording::Wording;
 
 /// Reads a load or a result.
 pub fn open<R: Positioned + Send + 'static>(
@@ -43,8 +44,7 @@ pub fn open<R: Positioned + Send + 'static>(
         return Err(TraceError::Unusable {
             path: path.to_owned(),
             reason: found,
-            remedy: "a load has lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0'"
-                .to_owned(),
+            remedy: "a load has lines like '0.449518165 ; 37766917 ; 14 ; W ; 0.0 ; 0.0'".into(),
         });
     }
     Ok(Box::new(reader))
@@ -99,7 +99,8 @@ impl<R: Positioned> Reader<R> {
                 path: state.path.clone(),
                 offset,
                 reason: damage,
-                remedy: "get the file again, or read what there is without --strict".to_owned(),
+                remedy: Wording::from("get the file again, or read what there is without ")
+                    .setting("strict"),
             });
         }
         state.header.damage = Some(format!(

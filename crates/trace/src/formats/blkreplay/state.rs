@@ -17,6 +17,7 @@ use crate::header::{Header, Imported, NoteKind, Topic, Volume};
 use crate::request::{Integrity, LateCause, Measured, Op, Outcome, Request};
 use crate::text;
 use crate::units::{Bytes, Nanos};
+use crate::wording::Wording;
 
 pub(super) const BACKSHIFTS: Topic<'static> =
     NoteKind::Assumed.of("steps back in time, the rest shifted behind them as blkreplay does");
@@ -179,6 +180,7 @@ impl State {
             latency: kind == Kind::LoadWithLatency,
             origin: false,
             measured: kind == Kind::Result,
+            dependencies: false,
         };
         if kind == Kind::Result {
             RESULT.clone_into(&mut self.header.format);
@@ -258,10 +260,12 @@ impl State {
                 column: fault.column,
                 reason: fault.reason.to_owned(),
                 text: text::shown(line),
-                remedy:
+                remedy: Wording::from(
                     "a request reads 'seconds ; sector ; sectors ; R or W ; seconds ; seconds'; \
-                         without --strict such lines are counted and left out"
-                        .to_owned(),
+                     without ",
+                )
+                .setting("strict")
+                .text(" such lines are counted and left out"),
             });
         }
         self.header.losses.add(fault.loss, 1, Some(example(number, line)));

@@ -16,10 +16,14 @@ use super::record::{Event, HEADER_MAX, Layout, RECORD_MAX, category, kind};
 use super::sequence::Sequences;
 use crate::compression;
 use crate::error::TraceError;
+use crate::wording::Wording;
 
 /// What to do about a damaged recording.
-pub(super) const REMEDY: &str = "record or copy the file again; without --strict everything before \
-                                 this place is read";
+pub(super) fn remedy() -> Wording {
+    Wording::from("record or copy the file again; without ")
+        .setting("strict")
+        .text(" everything before this place is read")
+}
 
 /// The settings of all feeds.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +83,7 @@ impl Feed {
                 Some(damage) => Err(TraceError::Unusable {
                     path: path.to_owned(),
                     reason: format!("nothing in it can be read: {damage}"),
-                    remedy: "get the file again".to_owned(),
+                    remedy: "get the file again".into(),
                 }),
             };
         }
@@ -90,7 +94,7 @@ impl Feed {
                 reason: unknown_magic(&buffer[..end]),
                 remedy: "blktrace writes files that begin with the bytes 07 74 61 65 (or 08 74 61 \
                          65); what blkparse prints is another format"
-                    .to_owned(),
+                    .into(),
             });
         };
         Ok(Some(Self {
@@ -229,7 +233,7 @@ impl Feed {
         self.ended = true;
         let offset = self.base + self.start as u64;
         if wanted.strict {
-            let (path, remedy) = (self.path.clone(), REMEDY.to_owned());
+            let (path, remedy) = (self.path.clone(), remedy());
             return Err(TraceError::Binary { path, offset, reason, remedy });
         }
         // The header is published with the trace, so it gets only the file's name, not its path.

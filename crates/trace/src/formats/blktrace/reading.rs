@@ -99,7 +99,7 @@ impl<L: Lane> Reading<L> {
 
     /// The columns that the requests have.
     pub(in crate::formats) fn columns(&self) -> Columns {
-        Columns { latency: self.latency, origin: true, measured: false }
+        Columns { latency: self.latency, origin: true, measured: false, dependencies: false }
     }
 
     /// The instant of what seems to be the first request, before any was read.

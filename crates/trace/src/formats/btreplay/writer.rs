@@ -22,7 +22,7 @@ pub(super) fn create(path: &Path, _: &Header) -> Result<Box<dyn Sink>, TraceErro
         return Err(TraceError::Unusable {
             path: PathBuf::from("the standard output"),
             reason: "a file of btreplay says in front how many requests follow".to_owned(),
-            remedy: "write it to a file".to_owned(),
+            remedy: "write it to a file".into(),
         });
     }
     let begin = || -> io::Result<Encoder> {

@@ -11,6 +11,7 @@ use super::{AS_SECONDS, Head, layout, open_behind};
 use crate::error::TraceError;
 use crate::stream::Source;
 use crate::text;
+use crate::wording::Wording;
 
 /// What a header begins and ends with.
 pub(super) const MAGIC: u64 = 0x1234_5678_9abc_def0;
@@ -39,16 +40,14 @@ pub(super) fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> 
     let is_unit_given = opening.options.time_unit_ns.is_some();
     match head(opening.stream.first_bytes(), is_unit_given) {
         Ok(head) => open_behind(opening, "LCS", &head),
-        Err((reason, remedy)) => Err(TraceError::Unusable {
-            path: opening.path.to_owned(),
-            reason,
-            remedy: remedy.to_owned(),
-        }),
+        Err((reason, remedy)) => {
+            Err(TraceError::Unusable { path: opening.path.to_owned(), reason, remedy })
+        }
     }
 }
 
 /// What the header says, or why it is none and the remedy.
-fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'static str)> {
+fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, Wording)> {
     let header = Fields::little(first_bytes);
     let ends = |bytes: usize| header.u64(bytes - 8) == MAGIC;
     let Some(bytes) = [HEADER_BYTES, EARLY_BYTES].into_iter().find(|bytes| ends(*bytes)) else {
@@ -57,7 +56,7 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
         } else {
             "its header does not end as one of LCS does, behind 1024 or 8192 bytes"
         };
-        return Err((reason.to_owned(), CONVERT));
+        return Err((reason.to_owned(), CONVERT.into()));
     };
     let head = Head { bytes, ..Head::default() };
     // The first headers describe the fields in the words of Python's struct module, and nothing
@@ -67,7 +66,7 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
     }
     let version = header.u64(8);
     let Some(layout) = layout::lcs(version) else {
-        return Err((unknown(version, &first_bytes[8..EARLY_BYTES]), CONVERT));
+        return Err((unknown(version, &first_bytes[8..EARLY_BYTES]), CONVERT.into()));
     };
     let head = Head { layout, ..head };
     if bytes == HEADER_BYTES {
@@ -84,7 +83,9 @@ fn head(first_bytes: &[u8], is_unit_given: bool) -> Result<Head, (String, &'stat
         _ if is_unit_given => head.unit_ns,
         unit => {
             let reason = format!("its header says unit of time {unit}; known are 1 to 4");
-            return Err((reason, "say the unit: `--time-unit s`, ms, us or ns"));
+            let remedy =
+                Wording::from("say the unit: `").set("time-unit", "s").text("`, ms, us or ns");
+            return Err((reason, remedy));
         }
     };
     // Beyond 31 bits it is negative; a block of a negative size or of zero is ignored.

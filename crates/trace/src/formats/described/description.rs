@@ -95,6 +95,7 @@ impl Description {
             latency: self.latency.is_some() || self.time.is_some() && self.end.is_some(),
             origin: [Field::Process, Field::Processor, Field::Command].iter().any(|f| self.has(*f)),
             measured: false,
+            dependencies: false,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::request::{Op, Origin, Request};
 use crate::stream::Source;
 use crate::text::NumberError;
 use crate::units::{Bytes, Nanos};
+use crate::wording::Wording;
 
 /// How many lines are looked at to guess the separator.
 const LINES_LOOKED_AT: usize = 200;
@@ -50,21 +51,25 @@ pub(super) fn open(
     opening: Opening<'_>,
     description: Arc<Description>,
 ) -> Result<Box<dyn Source>, TraceError> {
-    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+    let unusable = |reason: String, remedy: Wording| TraceError::Unusable {
         path: opening.path.to_owned(),
         reason,
-        remedy: remedy.to_owned(),
+        remedy,
     };
     let for_all = description.words.as_ref().is_some_and(Words::is_for_all);
     if !description.has(Field::Op) && !for_all {
         let reason = "the description does not say where the operation stands".to_owned();
-        let remedy = "add a column 'op', or say `--ops read` if all requests are reads";
+        let remedy = Wording::from("add a column 'op', or say `")
+            .set("ops", "read")
+            .text("` if all requests are reads");
         return Err(unusable(reason, remedy));
     }
     let look = Look::at(opening.stream.first_bytes(), &description);
     if let Some(word) = look.number_op {
         let reason = format!("the operation is '{word}', and what numbers mean differs by format");
-        let remedy = "say it: `op:0=read/1=write` among the columns, or `--ops 0=read/1=write`";
+        let remedy = Wording::from("say it: `op:0=read/1=write` among the columns, or `")
+            .set("ops", "0=read/1=write")
+            .text("`");
         return Err(unusable(reason, remedy));
     }
     let facts = Facts {
@@ -73,12 +78,14 @@ pub(super) fn open(
         epoch: description.epoch(),
         whole_seconds: look.whole_seconds,
     };
-    let remedy = format!(
-        "its lines are not as '{}' says; separators are taken to be '{}'{}",
+    let mut remedy = Wording::from(format!(
+        "its lines are not as '{}' says; separators are taken to be '{}'",
         description.text,
         look.separator.name(),
-        if look.guessed { " (`--separator` says another)" } else { "" }
-    );
+    ));
+    if look.guessed {
+        remedy = remedy.text(" (`").setting("separator").text("` says another)");
+    }
     let parser = Parser {
         guessed: look.guessed.then_some(look.separator),
         line: LineReader::new(description, look.separator),
@@ -88,7 +95,7 @@ pub(super) fn open(
         volume: Vec::new(),
         commands: FxHashMap::default(),
     };
-    import::lines(opening, parser, facts, &remedy)
+    import::lines(opening, parser, facts, remedy)
 }
 
 /// What the first lines show.
@@ -392,7 +399,10 @@ impl Parser {
         };
         header.description = Some(format!("read as {how} {}", self.line.description.text));
         if let Some(separator) = self.guessed {
-            let what = format!("separator taken to be '{}' (--separator)", separator.name());
+            let what = format!(
+                "separator taken to be '{}' (`separator` says otherwise)",
+                separator.name()
+            );
             header.guesses.add(NoteKind::Assumed.of(&what), 1, None);
         }
         if self.line.description.epoch() == Epoch::Start && first.issue.0 > FAR {

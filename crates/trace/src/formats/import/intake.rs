@@ -6,11 +6,13 @@ use rustc_hash::FxHashMap;
 
 use super::Facts;
 use crate::batch::{Batch, Columns};
+use crate::dependencies::Dependency;
 use crate::error::TraceError;
 use crate::header::{Header, NoteKind, Topic, Volume};
 use crate::request::{Op, Request};
 use crate::text;
 use crate::units::{Bytes, VolumeId};
+use crate::wording::Wording;
 
 /// The loss of a line that does not parse.
 pub const JUNK: &str = "junk lines";
@@ -116,6 +118,17 @@ impl Intake {
         Ok(())
     }
 
+    /// Takes a request, and what it waits for.
+    pub fn push_linked(
+        &mut self,
+        request: &Request,
+        dependency: Dependency<'_>,
+    ) -> Result<(), Fault> {
+        self.push(request)?;
+        self.batch.link_last(dependency);
+        Ok(())
+    }
+
     /// The number of the volume with this name; a name that is new becomes a volume of the header.
     #[inline]
     pub fn volume(&mut self, name: &[u8]) -> Result<VolumeId, Fault> {
@@ -188,8 +201,9 @@ impl Intake {
                 column: fault.column,
                 reason: fault.reason.to_owned(),
                 text: text::shown(line),
-                remedy: "mend the line, or read without --strict to count and skip such lines"
-                    .to_owned(),
+                remedy: Wording::from("mend the line, or read without ")
+                    .setting("strict")
+                    .text(" to count and skip such lines"),
             });
         }
         let example = format!("line {number}: {}", text::shown(line));
@@ -205,7 +219,9 @@ impl Intake {
                 path: self.path.clone(),
                 offset,
                 reason: fault.reason.to_owned(),
-                remedy: "read without --strict to count and skip such records".to_owned(),
+                remedy: Wording::from("read without ")
+                    .setting("strict")
+                    .text(" to count and skip such records"),
             });
         }
         let example = format!("byte {offset}: {}", fault.reason);

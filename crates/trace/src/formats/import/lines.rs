@@ -7,6 +7,7 @@ use crate::error::TraceError;
 use crate::formats::Opening;
 use crate::stream::Source;
 use crate::text::{Line, LineReader};
+use crate::wording::Wording;
 
 /// What a parser made of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub fn lines<P: LineParser + 'static>(
     opening: Opening<'_>,
     parser: P,
     facts: Facts,
-    remedy: &str,
+    remedy: impl Into<Wording>,
 ) -> Result<Box<dyn Source>, TraceError> {
     let feed = Lines { lines: LineReader::new(opening.stream), parser };
     Imported::open(feed, opening.path, opening.options, facts, remedy)

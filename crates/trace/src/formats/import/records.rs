@@ -8,6 +8,7 @@ use crate::compression::{self, Positioned};
 use crate::error::TraceError;
 use crate::formats::{Opening, Stream};
 use crate::stream::Source;
+use crate::wording::Wording;
 
 /// Size of the buffer that records are cut from.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -129,7 +130,7 @@ pub fn records<P: RecordParser + 'static>(
     opening: Opening<'_>,
     parser: P,
     facts: Facts,
-    remedy: &str,
+    remedy: impl Into<Wording>,
 ) -> Result<Box<dyn Source>, TraceError> {
     let feed = Recorded { records: Records::new(opening.stream), parser, taken: 0 };
     Imported::open(feed, opening.path, opening.options, facts, remedy)

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::objects::mixed;
 use crate::batch::{BATCH_ROWS, Batch};
 use crate::header::{NoteKind, Notes, Topic};
+use crate::wording::Wording;
 
 /// How many requests of a second are held: some 50 MiB.
 const HELD_MAX: usize = 1 << 20;
@@ -29,7 +30,7 @@ const SEED: u64 = 0x5ec0_9d5e_c09d_5ec0;
 /// recorded.
 const UNCHOSEN: Topic<'static> = NoteKind::UnchosenSecond
     .of("requests known to the second only, left at its beginning (reading the \
-         original with --whole-seconds even, poisson or burst chooses)");
+         original with `whole-seconds` even, poisson or burst chooses)");
 const EVEN: Topic<'static> =
     NoteKind::Instant.of("requests known to the second only, spread evenly over it");
 const POISSON: Topic<'static> =
@@ -57,9 +58,27 @@ pub enum WholeSeconds {
     Burst,
 }
 
+impl WholeSeconds {
+    /// What can be chosen.
+    pub const CHOICES: [Self; 3] = [Self::Even, Self::Poisson, Self::Burst];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unchosen => "unchosen",
+            Self::Refuse => "refuse",
+            Self::Even => "even",
+            Self::Poisson => "poisson",
+            Self::Burst => "burst",
+        }
+    }
+}
+
 /// The remedy: what to choose from.
-pub(super) const REMEDY: &str =
-    "say where in its second to put a request: --whole-seconds even, poisson or burst";
+pub(super) fn remedy() -> Wording {
+    Wording::from("say where in its second to put a request: ")
+        .set("whole-seconds", "even, poisson or burst")
+}
 
 /// Places requests in their seconds.
 pub(super) struct Seconds {

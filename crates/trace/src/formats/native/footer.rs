@@ -80,6 +80,7 @@ pub(super) fn layout(metadata: &ParquetMetaData) -> Result<Layout, String> {
         latency: has(Column::Latency),
         origin: has(Column::Pid) || has(Column::Cpu),
         measured: has(Column::Scheduled) || has(Column::Completed) || has(Column::Outcome),
+        dependencies: has(Column::Parents),
     };
     for column in Column::ALL {
         if column.is_in(columns) && !has(column) && !column.is_young() {

@@ -28,7 +28,12 @@ use crate::header::{Header, NoteKind, Volume};
 use crate::order::sort::Sorted;
 use crate::request::{Flags, Integrity, LateCause, Op, Outcome};
 use crate::stream::Source;
-use crate::units::VolumeId;
+use crate::units::{Nanos, VolumeId};
+use crate::wording::Wording;
+
+/// The loss of what was not asked for.
+pub(super) const UNREAD_DEPENDENCIES: &str =
+    "columns that say which requests wait for which, which this command does not read";
 
 /// Opens a native file.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn Source>, TraceError> {
@@ -62,10 +67,10 @@ impl Reader {
     fn open(path: &Path, options: &ReadOptions) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|error| TraceError::read(path, error))?;
         let length = file.metadata().map_err(|error| TraceError::read(path, error))?.len();
-        let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+        let unusable = |reason: String, remedy: &'static str| TraceError::Unusable {
             path: path.to_owned(),
             reason,
-            remedy: remedy.to_owned(),
+            remedy: remedy.into(),
         };
         let summed = file.try_clone().map_err(|error| TraceError::read(path, error))?;
         let file =
@@ -97,11 +102,11 @@ impl Reader {
                 }
             }
         }
-        let (indices, columns, others) = layout(metadata).map_err(|reason| {
+        let (mut indices, columns, others) = layout(metadata).map_err(|reason| {
             unusable(reason, "a trace has the columns that docs/formats.md describes")
         })?;
         let mut header = if let Some(json) = value_of(KEY_HEADER) {
-            serde_json::from_str(json).map_err(|error| {
+            Header::from_json(json).map_err(|error| {
                 unusable(format!("its header is not readable: {error}"), "get the file again")
             })?
         } else {
@@ -109,6 +114,14 @@ impl Reader {
             headless(path, guarded(|| volumes_of(&file, &indices)).unwrap_or_default())
         };
         header.columns = columns;
+        if columns.dependencies && !options.reads_dependencies() {
+            header.columns.dependencies = false;
+            let what = NoteKind::Beside.of(UNREAD_DEPENDENCIES);
+            header.losses.add(what, 1, None);
+            for column in [Column::Id, Column::Think, Column::Parents] {
+                indices[column as usize] = None;
+            }
+        }
         if checksums.is_none() {
             header.guesses.add(
                 NoteKind::Assumed.of("missing checksums; a damaged file may pass unnoticed"),
@@ -211,7 +224,7 @@ fn unreadable(path: &Path, error: ParquetError) -> TraceError {
     TraceError::Unusable {
         path: path.to_owned(),
         reason: format!("it begins as a Parquet file and is damaged or cut short: {error}"),
-        remedy: "get the file again; a Parquet file without its end cannot be read".to_owned(),
+        remedy: "get the file again; a Parquet file without its end cannot be read".into(),
     }
 }
 
@@ -285,17 +298,21 @@ impl Reader {
             return Err(TraceError::Unusable {
                 path: self.path.clone(),
                 reason,
-                remedy: "get the file again; without --strict everything before this place is read"
-                    .to_owned(),
+                remedy: Wording::from("get the file again; without ")
+                    .setting("strict")
+                    .text(" everything before this place is read"),
             });
         }
-        self.header.damage = Some(format!("{}: {reason}", self.path.display()));
+        self.header.damaged(format!("{}: {reason}", self.path.display()));
         Ok(false)
     }
 
     fn fill(&mut self, batch: &mut Batch, rows: usize) -> Result<(), Fault> {
-        let mut columns = GroupColumns { readers: &mut self.readers, rows };
-        let Scratch { longs, ints, bools, levels } = &mut self.scratch;
+        let descriptor = self.file.metadata().file_metadata().schema_descr();
+        let list_level = self.indices[Column::Parents as usize]
+            .map_or(0, |index| descriptor.column(index).max_def_level());
+        let mut columns = GroupColumns { readers: &mut self.readers, rows, list_level };
+        let Scratch { longs, ints, bools, levels, repeats } = &mut self.scratch;
         columns.longs(Column::Issue, &mut batch.issue_ns, levels, None)?;
         check_start(&batch.issue_ns)?;
         if self.ordered {
@@ -366,6 +383,16 @@ impl Reader {
             check(ints, |code| code < Integrity::ALL.len() as u32, "integrity")?;
             measured.integrity.extend(ints.iter().map(|code| *code as u8));
         }
+        if let Some(dependencies) = &mut batch.dependencies {
+            columns.longs(Column::Id, longs, levels, None)?;
+            dependencies.id.extend(longs.iter().map(|id| *id as u64));
+            columns.longs(Column::Think, longs, levels, Some(UNKNOWN))?;
+            let think = |ns: &i64| (*ns != UNKNOWN).then_some(Nanos(*ns));
+            dependencies.think.extend(longs.iter().map(think));
+            let ends = &mut dependencies.ends;
+            columns.lists(Column::Parents, longs, levels, repeats, ends)?;
+            dependencies.parents.extend(longs.iter().map(|id| *id as u64));
+        }
         Ok(())
     }
 }
@@ -407,7 +434,7 @@ impl Source for Reader {
                 path: self.path.clone(),
                 row: self.row + row as u64,
                 reason,
-                remedy: "docs/formats.md says what the columns hold".to_owned(),
+                remedy: "docs/formats.md says what the columns hold".into(),
             });
         }
         self.rows_left -= rows;

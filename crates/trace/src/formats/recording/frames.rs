@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::TraceError;
 use crate::recording::frame::{FrameReader, Next};
+use crate::wording::Wording;
 
 /// Size of the buffer of a file that is read, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -20,7 +21,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 const DAMAGES_MAX: usize = 8;
 
 /// What to do about a damaged recording.
-const REMEDY: &str = "without --strict everything else is read";
+fn remedy() -> Wording {
+    Wording::from("without ").setting("strict").text(" everything else is read")
+}
 
 /// The frames of one processor.
 pub(super) struct Segments {
@@ -100,7 +103,7 @@ impl Segments {
     pub(super) fn tell(&mut self, why: String) -> Result<(), TraceError> {
         if self.strict {
             let (path, reason) = (self.path.clone(), why);
-            return Err(TraceError::Binary { path, offset: 0, reason, remedy: REMEDY.to_owned() });
+            return Err(TraceError::Binary { path, offset: 0, reason, remedy: remedy() });
         }
         self.damages.push(why);
         Ok(())
@@ -110,7 +113,7 @@ impl Segments {
     pub(super) fn damage(&mut self, offset: u64, why: &str) -> Result<(), TraceError> {
         if self.strict {
             let (path, reason) = (self.path.clone(), why.to_owned());
-            return Err(TraceError::Binary { path, offset, reason, remedy: REMEDY.to_owned() });
+            return Err(TraceError::Binary { path, offset, reason, remedy: remedy() });
         }
         if self.damages.len() < DAMAGES_MAX {
             let name = file_name(&self.path);

@@ -13,12 +13,15 @@ use crate::formats::blktrace::gaps::Gaps;
 use crate::formats::blktrace::merge::Lane;
 use crate::formats::blktrace::notices::Notices;
 use crate::formats::blktrace::record::{Event, kind};
+use crate::wording::Wording;
 
 /// Size of the buffer for a processor's relay data, in bytes.
 const RELAY_BUFFER_BYTES: usize = 1 << 20;
 
 /// What to do about events that are missing.
-const REMEDY: &str = "without --strict everything else is read";
+fn remedy() -> Wording {
+    Wording::from("without ").setting("strict").text(" everything else is read")
+}
 
 /// The events by kind where there are none.
 const NONE: [u64; kind::COUNT] = [0; kind::COUNT];
@@ -146,8 +149,7 @@ impl Relay {
         }
         let why = lacking(self.cpu, missing, counted);
         if let Some(path) = self.strict.clone() {
-            let remedy = REMEDY.to_owned();
-            return Err(TraceError::Binary { path, offset: 0, reason: why, remedy });
+            return Err(TraceError::Binary { path, offset: 0, reason: why, remedy: remedy() });
         }
         self.damages.lock().unwrap_or_else(PoisonError::into_inner).push(why);
         // Missing sequence numbers already account for some of them.

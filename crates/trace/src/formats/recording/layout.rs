@@ -107,8 +107,7 @@ impl EventLayout {
                  and rwbs",
                 format.name
             ),
-            remedy: "record without this event, or tell the developers which kernel it is"
-                .to_owned(),
+            remedy: "record without this event, or tell the developers which kernel it is".into(),
         })
     }
 }

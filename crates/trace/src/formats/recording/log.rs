@@ -165,7 +165,7 @@ pub(super) fn expect_file(path: &Path) -> Result<(), TraceError> {
     Err(TraceError::Unusable {
         path: path.to_owned(),
         reason: "it is no regular file, and no recorder made it".to_owned(),
-        remedy: "take it out of the recording's directory".to_owned(),
+        remedy: "take it out of the recording's directory".into(),
     })
 }
 

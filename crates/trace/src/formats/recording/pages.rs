@@ -46,7 +46,7 @@ impl Layouts {
         let unusable = |reason: &str| TraceError::Unusable {
             path: path.to_owned(),
             reason: reason.to_owned(),
-            remedy: "record again".to_owned(),
+            remedy: "record again".into(),
         };
         let Some(tracefs) = &description.tracefs else {
             return Err(unusable("it lacks the layout of its pages (tracefs)"));

@@ -9,7 +9,7 @@ use crate::formats::blktrace::record::category;
 /// The bits of blktrace for these letters, which end with a zero byte or with their bytes. Letter
 /// `N` means write-zeroes or a passthrough command, distinguished by `bytes`: the latter has no
 /// range.
-pub(super) fn categories(letters: &[u8], bytes: u32) -> u32 {
+pub(in crate::formats) fn categories(letters: &[u8], bytes: u32) -> u32 {
     let mut rest = letters.split(|letter| *letter == 0).next().unwrap_or_default();
     let mut bits = 0;
     let is_operation = |letter: &u8| matches!(letter, b'R' | b'W' | b'D' | b'F' | b'Z' | b'N');

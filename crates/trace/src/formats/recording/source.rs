@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,14 +16,17 @@ use crate::error::TraceError;
 use crate::formats::ReadOptions;
 use crate::formats::blktrace::reading::Reading;
 use crate::formats::blktrace::volumes::device_name;
-use crate::header::{Header, NoteKind};
+use crate::header::{DamageKind, Header, NoteKind};
 use crate::recording::{
-    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, NEVER_ENDED, Recording,
+    DESCRIPTION_FILE, DESCRIPTION_VERSION, Description, Device, Interface, Recording,
 };
 use crate::stream::Source;
 
 /// How long a description may be, in bytes.
 const DESCRIPTION_MAX: u64 = 64 << 20;
+
+/// The damage of a recording whose log does not say why it ended.
+const NEVER_ENDED: &str = "the recording never ended: the recorder was killed or goes on";
 
 /// A raw recording that is being read.
 pub(super) struct Recorded {
@@ -35,6 +39,8 @@ pub(super) struct Recorded {
     is_monotonic: bool,
     /// How many volumes have got their names.
     named: usize,
+    /// Whether it was told that the log has no end, if it has none.
+    is_told: bool,
 }
 
 impl Recorded {
@@ -90,7 +96,7 @@ impl Recorded {
                 return Err(TraceError::Unusable {
                     path: directory.join(DESCRIPTION_FILE),
                     reason: "it names no interface of a kernel".to_owned(),
-                    remedy: "record again".to_owned(),
+                    remedy: "record again".into(),
                 });
             }
         }
@@ -110,7 +116,9 @@ impl Recorded {
         let clock = header.recording.as_ref().map(|facts| facts.clock.as_str());
         let is_monotonic = matches!(clock, Some("" | "mono" | "monotonic"));
         let path = path.to_owned();
-        let mut recorded = Self { path, header, reading, log, devices, is_monotonic, named: 0 };
+        let (named, is_told) = (0, false);
+        let mut recorded =
+            Self { path, header, reading, log, devices, is_monotonic, named, is_told };
         let first = recorded.reading.first();
         recorded.learn(first);
         Ok(recorded)
@@ -149,9 +157,10 @@ impl Source for Recorded {
     fn next_batch(&mut self, batch: &mut Batch) -> Result<bool, TraceError> {
         let more = self.reading.next_batch(&self.path, &mut self.header, batch)?;
         self.learn(self.reading.start());
-        let is_told = |damage: &String| damage.ends_with(NEVER_ENDED);
-        if !more && self.log.stopped.is_none() && !self.header.damage.as_ref().is_some_and(is_told)
-        {
+        if !more && self.log.stopped.is_none() && !mem::replace(&mut self.is_told, true) {
+            if self.header.damage.is_none() {
+                self.header.damage_kind = DamageKind::NeverEnded;
+            }
             let before = self.header.damage.take().map_or(String::new(), |damage| damage + "; ");
             self.header.damage = Some(before + NEVER_ENDED);
         }
@@ -163,10 +172,10 @@ impl Source for Recorded {
 fn description(directory: &Path) -> Result<Description, TraceError> {
     let path = directory.join(DESCRIPTION_FILE);
     let read_error = |error| TraceError::read(&path, error);
-    let unusable = |reason: String, remedy: &str| TraceError::Unusable {
+    let unusable = |reason: String, remedy: &'static str| TraceError::Unusable {
         path: path.clone(),
         reason,
-        remedy: remedy.to_owned(),
+        remedy: remedy.into(),
     };
     expect_file(&path)?;
     if fs::metadata(&path).map_err(read_error)?.len() > DESCRIPTION_MAX {

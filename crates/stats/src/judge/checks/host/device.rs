@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use ioecho_trace::{Bytes, LateCause, Op, units};
 
 use super::{is_known, silent};
-use crate::facts::{CountedFacts, DeviceFacts};
+use crate::facts::{CountedFacts, DeviceFacts, EngineFacts};
 use crate::judge::IN_FLIGHT_DEFAULT;
 use crate::judge::checks::{check, share};
 use crate::reached::{Reach, TargetReach};
-use crate::run_summary::{EngineFacts, RunFigures};
+use crate::run_figures::RunFigures;
 use crate::verdict::{Check, Grade};
 
 /// The share of requests that may be merged or cut though the device would take them whole:

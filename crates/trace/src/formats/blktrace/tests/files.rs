@@ -161,7 +161,7 @@ fn a_recording_without_the_event_names_what_it_has() {
         ReadOptions { strict: false, event: IssueEvent::Queued, ..ReadOptions::default() };
     let error = open(&directory.path().join("x"), &options).err().unwrap().to_string();
     assert!(error.contains("1 issued to the driver (D), 1 completed (C)"), "{error}");
-    assert!(error.contains("--event D"), "{error}");
+    assert!(error.contains("event D"), "{error}");
 }
 
 #[test]

@@ -16,11 +16,11 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::storage::{DEPTH_MAX, Keeper, Storage, loops};
 use crate::chain::Chains;
 use crate::guard::Hazard;
 use crate::mounts::swaps;
 use crate::sysfs::BlockNode;
+use crate::target::{DEPTH_MAX, Keeper, Storage, loops};
 
 /// Where the bytes of a file or device are, and what keeps those.
 #[derive(Clone, Debug)]
