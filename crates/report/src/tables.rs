@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use ioecho_stats::histogram::{Latencies, QUANTILES, Summary};
 use ioecho_stats::picture::{Kind, Span};
 use ioecho_stats::run_summary::LATE;
+use ioecho_stats::verdict::Grade;
 use ioecho_trace::{LateCause, Nanos};
 
 use crate::{Page, Section, Subject};
@@ -43,6 +44,10 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
         let meaning = match span {
             Span::Service if is_load => "from issue to completion, when the load was recorded",
             Span::Service => "from submission to completion: what the device took",
+            Span::Response if is_unscheduled(page) => {
+                "from submission to completion, for nothing was scheduled: while the device stood \
+                 still nothing was asked of it, so long waits are few here (coordinated omission)"
+            }
             Span::Response => {
                 "from the scheduled instant to completion: what a user of the device waits, free \
                  of coordinated omission"
@@ -53,6 +58,13 @@ pub(crate) fn percentiles(page: &Page) -> Vec<Table> {
         Table { name, meaning, rows }
     });
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Whether requests were issued as there was a place for them: what only such runs are judged by
+/// says so.
+fn is_unscheduled(page: &Page) -> bool {
+    let check = page.verdict.as_ref().and_then(|verdict| verdict.check("standstill"));
+    check.is_some_and(|check| check.grade > Grade::NotApplicable)
 }
 
 fn row(kind: &'static str, total: bool, latencies: &Latencies) -> Option<Row> {

@@ -139,8 +139,8 @@ impl Header {
         self.damage.as_deref().filter(|_| self.damage_kind == DamageKind::Broken)
     }
 
-    /// Takes over the start, the volumes, the processes and the guesses of `other`, a later state of
-    /// the same header, if there are more of them. This is cheap if there are none, so it can be
+    /// Takes over the start, the volumes, the processes and the guesses of `other`, a later state
+    /// of the same header, if there are more of them. This is cheap if there are none, so it can be
     /// called for every batch.
     pub fn learn(&mut self, other: &Self) {
         if self.started != other.started {

@@ -212,8 +212,8 @@ pub struct CpuFacts {
     pub stolen_ns: i64,
     /// Of that, what other programs spent in user mode.
     pub others_ns: i64,
-    /// How many looks found others, in user mode or behind the hypervisor, with less than a tenth of
-    /// the time since the look before, with less than two tenths, and so on; empty where nobody
+    /// How many looks found that others, in user mode or behind the hypervisor, had less than a
+    /// tenth of the time since the look before, less than two tenths, and so on; empty where nobody
     /// looked. There is about one look a second.
     pub others_by_tenth: Vec<u64>,
     /// How long the issuing threads stood ready and waited for a processor.

@@ -14,7 +14,7 @@ use ioecho_trace::Nanos;
 use ioecho_trace::units::{counted, times};
 use serde::{Deserialize, Serialize};
 
-use super::figures::{FidelityFigures, OrderFigures};
+use super::figures::{FidelityFigures, LateFigures, OrderFigures};
 
 /// Runs may always be this much longer or shorter than asked for, because in a short run a late
 /// last request alone makes a large share.
@@ -502,6 +502,21 @@ fn reordered(order: &OrderFigures) -> String {
     )
 }
 
+/// What is to be said of errors that nothing explains.
+fn inexact(figures: &FidelityFigures, late: &LateFigures) -> String {
+    let beyond = Nanos(late.beyond_ns);
+    if late.requests > 0 {
+        return format!("later than {beyond}: {}", counted(late.requests, "request"));
+    }
+    match figures.issue.as_ref().map(|issue| issue.earliest_ns) {
+        Some(earliest) if earliest.saturating_neg() > late.beyond_ns => format!(
+            "no request was later than {beyond}, and some were early, by up to {}",
+            Nanos(earliest.saturating_neg())
+        ),
+        _ => format!("no request was later than {beyond}: this is jitter"),
+    }
+}
+
 fn sentence(
     quantity: Quantity,
     reason: Reason,
@@ -576,16 +591,7 @@ fn sentence(
              {beyond} were due (it was stopped or slow, or something held its requests back)",
             late.idle, late.requests
         ),
-        Reason::Inexact if late.requests > 0 => {
-            format!("later than {beyond}: {}", counted(late.requests, "request"))
-        }
-        Reason::Inexact => match figures.issue.as_ref().map(|issue| issue.earliest_ns) {
-            Some(earliest) if earliest.saturating_neg() > late.beyond_ns => format!(
-                "no request was later than {beyond}, and some were early, by up to {}",
-                Nanos(earliest.saturating_neg())
-            ),
-            _ => format!("no request was later than {beyond}: this is jitter"),
-        },
+        Reason::Inexact => inexact(figures, &late),
         Reason::ResponseTimes => "the device answered otherwise than in the recording".to_owned(),
         Reason::Reshaped => format!(
             "{} reached the device in pieces and {} as parts of others",
@@ -612,7 +618,7 @@ fn sentence(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fidelity::figures::{ErrorFigures, LateFigures, SideFigures, StallFigures};
+    use crate::fidelity::figures::{ErrorFigures, SideFigures, StallFigures};
 
     #[test]
     fn limits_are_spans_or_shares_and_nothing_unknown_is_accepted() {

@@ -261,8 +261,8 @@ pub(super) fn duration(figures: &RunFigures, engine: &EngineFacts, blame: Findin
     )
 }
 
-/// Which percentiles of the response times are the device's: one that rests on a handful of requests
-/// is chance, and one among requests that host or generator delayed is theirs.
+/// Which percentiles of the response times are the device's: one that rests on a handful of
+/// requests is chance, and one among requests that host or generator delayed is theirs.
 pub(super) fn percentiles(figures: &RunFigures, engine: &EngineFacts) -> Check {
     const NAME: &str = "percentiles";
     if !engine.has_schedule() {

@@ -35,8 +35,8 @@ const RUN_MIN: Nanos = Nanos::from_secs(1);
 /// Logarithms of service times are summed in these parts, so that sums merge exactly.
 const PARTS: f64 = 65536.0;
 
-/// From when on service times that were said to have come to rest still rise or fall: Kendall's tau,
-/// and by how much. SNIA allows a fifth between the rounds of a window.
+/// From when on service times that were said to have come to rest still rise or fall: Kendall's
+/// tau, and by how much. SNIA allows a fifth between the rounds of a window.
 const TAU: f64 = 0.5;
 const GAIN: f64 = 1.2;
 

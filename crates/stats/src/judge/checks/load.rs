@@ -311,9 +311,10 @@ fn steady_state(figures: &RunFigures, engine: &EngineFacts) -> Check {
 const HOST_UNSETTLED: &str = "Other programs had the processors in a part of the run (check cpu), \
                               and what they delay looks like a device that changes: stop them and \
                               replay again before anything is said of the device.";
-const UNSETTLED: &str = "The device had not come to rest: a cold cache warmed up, flash filled up, or storage \
-         slowed down. The figures mix both states. Fill and warm the target as it will be in \
-         service (ioecho prepare, a first run), replay longer, or leave out the time before.";
+const UNSETTLED: &str = "The device had not come to rest: a cold cache warmed up, flash filled up, \
+                         or storage slowed down. The figures mix both states. Fill and warm the \
+                         target as it will be in service (ioecho prepare, a first run), replay \
+                         longer, or leave out the time before.";
 
 const SETTLED: &str = "service times of like requests at rest (within 1.5) by half of the run";
 const ENDED_AS_BEGUN: &str = "service times of like requests ended where they began";
