@@ -52,7 +52,7 @@ fn recognise(first_bytes: &[u8]) -> bool {
 fn open(opening: Opening<'_>) -> Result<Box<dyn Source>, TraceError> {
     let facts = Facts {
         format: "ftrace",
-        columns: Columns { latency: true, origin: true, measured: false, dependencies: false },
+        columns: Columns { latency: true, origin: true, measured: false, ..Columns::default() },
         epoch: Epoch::Start,
         whole_seconds: false,
     };
