@@ -109,8 +109,8 @@ impl Dialect {
         // `CPU:1 [LOST 123 EVENTS]` of tracefs, `CPU:1 [123 EVENTS DROPPED]` of trace-cmd.
         if text.starts_with(b"CPU:") && text.ends_with(b"]") {
             let digits = text.split(|byte| matches!(byte, b' ' | b'['));
-            let lost = digits.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok());
-            let lost = lost.last().unwrap_or(1);
+            let number = |word| std::str::from_utf8(word).ok()?.parse().ok();
+            let lost = digits.rev().find_map(number).unwrap_or(1);
             // What the heading told is not counted again.
             let told = self.overwritten.min(lost);
             self.overwritten -= told;
@@ -177,13 +177,12 @@ fn instant(word: &[u8]) -> Option<i64> {
 #[inline]
 fn origin(before: &[u8]) -> Option<(u32, u32)> {
     let (rest, last) = last_word(before);
-    let (rest, cpu) = match in_brackets(last) {
-        Some(cpu) => (rest, cpu),
-        None => {
-            // Flags may stand behind the processor.
-            let (further, word) = last_word(rest);
-            in_brackets(word).map_or((before, 0), |cpu| (further, cpu))
-        }
+    let (rest, cpu) = if let Some(cpu) = in_brackets(last) {
+        (rest, cpu)
+    } else {
+        // Flags may stand behind the processor.
+        let (further, word) = last_word(rest);
+        in_brackets(word).map_or((before, 0), |cpu| (further, cpu))
     };
     let mut rest = rest.trim_ascii_end();
     if rest.ends_with(b")") {
