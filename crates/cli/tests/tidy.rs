@@ -9,7 +9,7 @@
 #[path = "tidy/modules.rs"]
 mod modules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -196,9 +196,9 @@ fn what_libraries_name_can_be_typed() {
     };
     let commands = ["convert", "replay", "prepare", "merge", "verify", "info", "report", "compare"];
     let helps: String = commands.iter().map(|command| said(&[command, "--help"])).collect();
-    let flags: BTreeMap<&str, ()> = helps
+    let flags: BTreeSet<&str> = helps
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
-        .filter_map(|word| Some((word.strip_prefix("--")?, ())))
+        .filter_map(|word| word.strip_prefix("--"))
         .collect();
     let (mut places, mut names) = (Vec::new(), 0);
     for (name, text) in files(&[".rs"]) {
@@ -213,7 +213,7 @@ fn what_libraries_name_can_be_typed() {
             for named in own.split(way).skip(1).filter_map(|rest| rest.split('"').next()) {
                 let is_known = match way {
                     ".command(\"" => commands.contains(&named),
-                    _ => flags.contains_key(named),
+                    _ => flags.contains(named),
                 };
                 names += 1;
                 if !is_known {

@@ -3,7 +3,7 @@
 //! A trace is overwritten by writing to it, but also by writing to the device below its file
 //! system, to a loop device over it, or to a file of a file system whose image is that trace. None
 //! of these has the trace's name. So for each path this module finds where its own bytes are kept
-//! ([`Storage`]), and everything below that: the device of the file system, what that device is
+//! (`Storage`), and everything below that: the device of the file system, what that device is
 //! built of, the file behind a loop device, and so on.
 //!
 //! Two files on the same disk do not harm each other, because the file system separates them. Harm

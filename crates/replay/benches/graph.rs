@@ -50,7 +50,9 @@ fn infer(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             bencher.iter(|| {
                 let mut survey = Survey::new(processes > 1);
-                requests.iter().for_each(|request| survey.push(request));
+                for request in &requests {
+                    survey.push(request);
+                }
                 survey.finish().requests
             });
         });

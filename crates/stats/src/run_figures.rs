@@ -209,7 +209,9 @@ impl RunFigures {
     /// The lateness of requests late by more than [`LATE`] for one of these causes.
     pub fn lateness_for(&self, causes: &[LateCause]) -> Latencies {
         let mut all = Latencies::default();
-        causes.iter().for_each(|cause| all.merge(&self.late_spans[*cause as usize]));
+        for cause in causes {
+            all.merge(&self.late_spans[*cause as usize]);
+        }
         all
     }
 

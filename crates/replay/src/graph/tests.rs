@@ -86,11 +86,11 @@ fn oracle(rules: &Rules, requests: &[Request]) -> Vec<Vec<u64>> {
 #[test]
 fn the_example_of_the_paper_gives_its_graph() {
     // Figure 2: A and B overlap, C follows B at once, and E waits for A by way of D.
-    let [a, b, c, d, e] = [(0, 30), (10, 50), (65, 35), (70, 20), (120, 10)];
-    let requests = [a, b, c, d, e].map(|(us, latency_us)| read(us, latency_us, 0));
+    let from_a_to_e = [(0, 30), (10, 50), (65, 35), (70, 20), (120, 10)];
+    let requests = from_a_to_e.map(|(us, latency_us)| read(us, latency_us, 0));
     let graph = parents(&rules(10), &requests);
     assert_eq!(graph, [vec![], vec![], vec![0], vec![0, 1], vec![2, 3]]);
-    let with_b_longer = [a, (10, 58), (72, 28), (62, 20), e];
+    let with_b_longer = [from_a_to_e[0], (10, 58), (72, 28), (62, 20), from_a_to_e[4]];
     let mut requests = with_b_longer.map(|(us, latency_us)| read(us, latency_us, 0));
     requests[1..].sort_by_key(|request| request.issue);
     // D starts while B goes on, and C less than the threshold after B: only E waits for B.
@@ -229,7 +229,9 @@ fn threads_of_a_benchmark_hand_no_work_to_each_other() {
     for latency in [30, 120, 500] {
         let loops = [(1, 200, latency), (2, 200, latency), (3, 200, latency), (4, 200, latency)];
         let mut survey = Survey::new(true);
-        closed_loops(&loops, 2_000_000).iter().for_each(|request| survey.push(request));
+        for request in &closed_loops(&loops, 2_000_000) {
+            survey.push(request);
+        }
         let surveyed = survey.finish();
         assert_eq!(surveyed.processes.pairs(), [], "latency {latency}");
         assert_eq!((surveyed.process_count, surveyed.threshold), (4, THRESHOLD_MAX));
@@ -251,7 +253,9 @@ fn a_log_writer_is_told_from_a_bystander() {
     }
     requests.sort_by_key(|request| request.issue);
     let mut survey = Survey::new(true);
-    requests.iter().for_each(|request| survey.push(request));
+    for request in &requests {
+        survey.push(request);
+    }
     assert_eq!(survey.finish().processes.pairs(), [(1, 2), (2, 1)]);
 }
 

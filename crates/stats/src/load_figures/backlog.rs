@@ -123,7 +123,9 @@ impl Backlog {
 /// The mean of these parts, in nanoseconds; not a number of fewer requests than this.
 fn mean(cells: &[Responses], least: u64) -> f64 {
     let mut all = Responses::default();
-    cells.iter().for_each(|cell| all.merge(cell));
+    for cell in cells {
+        all.merge(cell);
+    }
     if all.count < least.max(1) { f64::NAN } else { all.sum_ns as f64 / all.count as f64 }
 }
 

@@ -176,7 +176,9 @@ impl SortWindow {
         rows.sort_by_key(|row| all.issue_ns[*row]);
         for chunk in rows.chunks(BATCH_ROWS) {
             let mut sorted = Batch::new(columns);
-            chunk.iter().for_each(|row| sorted.append(&all, *row, row + 1));
+            for row in chunk {
+                sorted.append(&all, *row, row + 1);
+            }
             self.held.push_back(sorted);
         }
     }
